@@ -1,0 +1,45 @@
+# Everything a fresh machine needs is Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+OUT    ?= out
+
+.PHONY: demo test quick check docs bench clean
+
+# Set up, compare all models on a bundled kernel, and draw the picture.
+demo: $(VENV)/.runtime
+	@mkdir -p $(OUT)
+	$(BIN)/warplens predict mdm-baseline --plot $(OUT)/mdm-baseline.png
+	$(BIN)/warplens reproduce lemeire-fig2 -o $(OUT)
+
+# Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
+test: $(VENV)/.dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/check
+	$(BIN)/python -m pytest -n 2 --everything
+
+# The default tier of tests.
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/check
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m mkdocs build --strict
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf $(VENV) $(OUT) site dist build

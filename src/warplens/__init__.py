@@ -1,0 +1,74 @@
+"""warplens predicts how fast a GPU kernel runs on a GPU you may not have, and explains why.
+
+>>> import warplens
+>>> warplens.predict("mdm-baseline", model="mdm").terms["batches"]
+16.0
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .api import Comparison, compare, predict
+    from .errors import InputError, WarplensError
+    from .machine import Gpu, gpu_names, load_gpu, occupancy
+    from .models import Model, Prediction, get_model, model_names
+    from .workload import Launch, Workload, example_names, load_workload
+
+# Imported on first use, so that `import warplens` and the command line start at once.
+_HOMES = {
+    "Comparison": "api",
+    "Gpu": "machine",
+    "InputError": "errors",
+    "Launch": "workload",
+    "Model": "models",
+    "Prediction": "models",
+    "WarplensError": "errors",
+    "Workload": "workload",
+    "compare": "api",
+    "example_names": "workload",
+    "get_model": "models",
+    "gpu_names": "machine",
+    "load_gpu": "machine",
+    "load_workload": "workload",
+    "model_names": "models",
+    "occupancy": "machine",
+    "predict": "api",
+}
+
+__all__ = [
+    "Comparison",
+    "Gpu",
+    "InputError",
+    "Launch",
+    "Model",
+    "Prediction",
+    "WarplensError",
+    "Workload",
+    "__version__",
+    "compare",
+    "example_names",
+    "get_model",
+    "gpu_names",
+    "load_gpu",
+    "load_workload",
+    "model_names",
+    "occupancy",
+    "predict",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'warplens' has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

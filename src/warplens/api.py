@@ -1,0 +1,128 @@
+"""The public functions behind `import warplens` and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ._version import __version__
+from .errors import InputError, OptionError, UnknownNameError, nearest
+from .machine import Gpu, load_gpu, with_overrides
+from .models import MODELS, Prediction, get_model
+from .workload import Workload, load_workload
+
+#: Version of the JSON documents that commands print.
+JSON_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A model that could not run on an input, and why."""
+
+    kernel: str
+    gpu: str
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Predictions side by side, and the models that could not run."""
+
+    predictions: tuple[Prediction, ...]
+    skipped: tuple[Skipped, ...] = ()
+    version: str = field(default=__version__, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema": JSON_SCHEMA,
+            "version": self.version,
+            "predictions": [prediction.to_dict() for prediction in self.predictions],
+            "skipped": [vars(item) for item in self.skipped],
+        }
+
+
+def place(
+    workload: Workload | str | Path,
+    gpu: Gpu | str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> tuple[Workload, Gpu]:
+    """A workload and the machine it is to run on, with overrides applied to both.
+
+    Without `gpu` the machine that the workload file names is used, with the
+    overrides the file gives for it.
+    """
+    if not isinstance(workload, Workload):
+        workload = load_workload(workload)
+    if gpu is None:
+        if workload.machine is None:
+            raise InputError(f"{workload.path or workload.name}: names no machine; choose one with --gpu NAME")
+        machine = _own_machine(workload)
+    else:
+        machine = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
+    given = dict(overrides or {})
+    launch = {key: given.pop(key) for key in list(given) if key.startswith("launch.")}
+    machine = with_overrides(machine, given)
+    return (workload.with_overrides(launch) if launch else workload), machine
+
+
+def _own_machine(workload: Workload) -> Gpu:
+    assert workload.machine is not None
+    try:
+        return load_gpu(workload.machine, workload.machine_overrides)
+    except InputError as error:
+        raise type(error)(f"{workload.path}: [machine]: {error}") from None
+
+
+def predict(
+    workload: Workload | str | Path,
+    gpu: Gpu | str | Path | None = None,
+    model: str = "mdm",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Prediction:
+    """What one model predicts. Arrays among the overrides give a batch in one vectorised call.
+
+    >>> predict("mdm-baseline", overrides={"l1.mshrs": 256}).cycles  # doctest: +SKIP
+    """
+    placed, machine = place(workload, gpu, overrides)
+    return get_model(model, options).predict(placed, machine)
+
+
+def compare(
+    workload: Workload | str | Path,
+    gpus: Iterable[Gpu | str | Path | None] = (None,),
+    models: Iterable[str] | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Comparison:
+    """Several models on several machines. Without `models`, all that the input allows; the others are listed."""
+    named = list(models or ())
+    options = dict(options or {})
+    for name in (*named, *options):
+        if name not in MODELS:
+            raise UnknownNameError(f"no model is named {name!r}; {nearest(name, MODELS)}")
+    unused = [name for name in options if named and name not in named]
+    if unused:
+        raise OptionError(f"options are given for {', '.join(unused)}, which is not among the models to run")
+    if not isinstance(workload, Workload):
+        workload = load_workload(workload)
+    predictions: list[Prediction] = []
+    skipped: list[Skipped] = []
+    for gpu in gpus:
+        placed, machine = place(workload, gpu, overrides)
+        for name in named or MODELS:
+            model = get_model(name, options.get(name))
+            try:
+                predictions.append(model.predict(placed, machine))
+            except InputError as error:
+                if named:
+                    raise
+                skipped.append(Skipped(placed.name, machine.name, name, str(error)))
+    if not predictions:
+        raise InputError(f"{workload.path or workload.name}: no model can use this input; {skipped[0].reason}")
+    return Comparison(tuple(predictions), tuple(skipped))

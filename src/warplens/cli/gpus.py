@@ -1,0 +1,82 @@
+"""`warplens gpus`"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .common import console, json_option, print_json, table
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a parameter first.")
+@json_option
+def gpus(name: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """The machine descriptions; NAME (or a .toml file) prints one with the source of every number."""
+    from ..machine import gpu_names, load_gpu, split_override
+
+    if name is not None:
+        _show_one(load_gpu(name, dict(split_override(text) for text in overrides)), as_json)
+        return
+    if overrides:
+        raise click.UsageError("--set needs the NAME of a machine")
+    machines = [load_gpu(each) for each in gpu_names()]
+    if as_json:
+        print_json({"schema": 1, "gpus": [_headline(gpu) for gpu in machines]})
+        return
+    numbers = ("SMs", "clock", "warps/SM", "DRAM")
+    overview = table("", ("gpu", *numbers, "description"), right=numbers)
+    for gpu in machines:
+        overview.add_row(gpu.name, *_headline_text(gpu), gpu.description)
+    console().print(overview)
+    console().print("All numbers of a machine and their sources: warplens gpus NAME")
+
+
+def _headline(gpu: Any) -> dict[str, Any]:
+    return {
+        "name": gpu.name,
+        "description": gpu.description,
+        "sms": gpu.sms,
+        "clock_hz": gpu.clock_hz,
+        "max_warps": gpu.max_warps,
+        "dram_bandwidth_bytes_per_s": gpu.dram.bandwidth_bytes_per_s,
+    }
+
+
+def _headline_text(gpu: Any) -> tuple[str, ...]:
+    from ..units import format_number
+
+    return (
+        format_number(gpu.sms, None),
+        format_number(gpu.clock_hz, "hz"),
+        format_number(gpu.max_warps, None),
+        format_number(gpu.dram.bandwidth_bytes_per_s, "bytes_per_s"),
+    )
+
+
+def _show_one(gpu: Any, as_json: bool) -> None:
+    from ..machine import parameters
+    from ..units import format_number
+
+    given = [p for path, p in parameters().items() if gpu.get(path) is not None]
+    if as_json:
+        rows = [
+            {
+                "key": p.key,
+                "path": p.path,
+                "value": gpu.get(p.path),
+                "unit": p.unit,
+                "source": vars(gpu.sources[p.path]),
+                "doc": p.doc,
+            }
+            for p in given
+        ]
+        print_json({"schema": 1, "name": gpu.name, "description": gpu.description, "parameters": rows})
+        return
+    details = table(f"{gpu.name}: {gpu.description}", ("key", "value", "source", "where from"), right=("value",))
+    for p in given:
+        source = gpu.sources[p.path]
+        details.add_row(p.key, format_number(gpu.get(p.path), p.unit), source.kind, source.text)
+    console().print(details)

@@ -1,0 +1,46 @@
+"""`warplens`: the group of all commands, and how errors leave it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from .._version import __version__
+from ..errors import InputError, WarplensError
+from .gpus import gpus
+from .models import models
+from .predict import predict
+from .reproduce import reproduce
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="warplens")
+def cli() -> None:
+    """Predicts how fast a GPU kernel runs on a GPU you may not have, and explains why.
+
+    Start with `warplens predict mdm-baseline`: every model on one bundled kernel.
+    """
+
+
+for command in (models, gpus, predict, reproduce):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run a command: exit 0 on success, 2 on bad usage or input, 1 on failure."""
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except WarplensError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+    except BrokenPipeError:  # the reader (head, less) closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

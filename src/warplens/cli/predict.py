@@ -1,0 +1,150 @@
+"""`warplens predict`"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import console, json_option, print_json, show_number, show_seconds, table, warn
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine; repeat to compare several.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Model; repeat, or 'all' (default).")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
+@click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
+@click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the comparison (.png, .svg)."
+)
+@json_option
+def predict(
+    inputs: tuple[str, ...],
+    gpus: tuple[str, ...],
+    models: tuple[str, ...],
+    overrides: tuple[str, ...],
+    options: tuple[str, ...],
+    kernel: str | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Predict kernels on GPUs, models side by side.
+
+    INPUT is a workload file (*.toml) or the name of a bundled example. Without
+    --gpu the machine that the file names is used; without --model all models
+    run that the input allows, and the others are listed with the reason.
+    """
+    from ..api import Comparison, compare
+    from ..machine import split_override
+    from ..workload import load_workload
+
+    workloads = [load_workload(each) for each in inputs]
+    if kernel is not None:
+        workloads = [each for each in workloads if _pattern(kernel).search(each.name)]
+        if not workloads:
+            raise click.UsageError(f"--kernel {kernel!r} matches no kernel of the input")
+    parts = [
+        compare(
+            workload,
+            gpus or (None,),
+            None if not models or "all" in models else models,
+            overrides=dict(split_override(text) for text in overrides),
+            options=_split_options(options),
+        )
+        for workload in workloads
+    ]
+    result = Comparison(
+        tuple(p for part in parts for p in part.predictions), tuple(s for part in parts for s in part.skipped)
+    )
+    if plot is not None:
+        from ..report.comparison import draw_comparison
+
+        draw_comparison(result.predictions, plot)
+    if as_json:
+        print_json(result.to_dict())
+        for text in dict.fromkeys(text for p in result.predictions for text in p.warnings):
+            warn(text)
+        return
+    _show(result)
+    if plot is not None:
+        console().print(f"picture: {plot}", markup=False)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"--kernel {text!r} is not a regular expression: {error}") from None
+
+
+def _split_options(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        model, dot, key = target.partition(".")
+        if not (equals and dot and model and key and value):
+            raise click.UsageError(f"--option {text!r}: write MODEL.KEY=VALUE, for example gpumech.clamp=false")
+        found.setdefault(model.strip(), {})[key.strip()] = value.strip()
+    return found
+
+
+def _show(result: Any) -> None:
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for prediction in result.predictions:
+        groups.setdefault((prediction.kernel, prediction.gpu), []).append(prediction)
+    out = console()
+    notes: dict[str, int] = {}
+    for (kernel, gpu), predictions in groups.items():
+        stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
+        numbers = ("cycles", "time", "IPC", "CPI", *stacked)
+        view = table(
+            f"[bold]{kernel}[/] on [bold]{gpu}[/]{_changes(predictions[0])}",
+            ("model", *numbers, ""),
+            right=numbers,
+        )
+        for p in predictions:
+            marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings]
+            shares = [_share(p, name) for name in stacked]
+            view.add_row(
+                p.model,
+                show_number(p.cycles),
+                show_seconds(p.seconds),
+                show_number(p.ipc),
+                show_number(p.cpi),
+                *shares,
+                "".join(marks).replace("[", r"\["),
+            )
+        out.print(view)
+        if stacked:
+            out.print("[dim]BASE … QUEUE: share of the CPI that each cause takes, where the model has a CPI stack[/]")
+    for text, number in notes.items():
+        out.print(f"[{number}] {text}", markup=False)
+    if result.skipped:
+        reasons: dict[str, list[str]] = {}
+        for item in result.skipped:
+            reasons.setdefault(item.reason.removeprefix(f"model {item.model!r} "), []).append(item.model)
+        for reason, names in reasons.items():
+            out.print(f"not run: {', '.join(dict.fromkeys(names))}: {reason}", markup=False)
+
+
+_CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
+
+
+def _changes(prediction: Any) -> str:
+    changed = ", ".join(
+        f"{key} = {show_number(value) if isinstance(value, float) else value}"
+        for key, value in prediction.overrides.items()
+    )
+    return f" with {changed}" if changed else ""
+
+
+def _share(prediction: Any, name: str) -> str:
+    part = (prediction.stack or {}).get(name)
+    if part is None:
+        return ""
+    percent = 100.0 * part / prediction.cpi
+    return "·" if percent < 0.05 else f"{percent:.1f}%"

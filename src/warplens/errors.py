@@ -1,0 +1,61 @@
+"""The errors that warplens raises on purpose.
+
+`InputError` and its children mean that what the user gave cannot be used; the
+command line prints their one-line message and exits with 2. Everything else
+that derives from `WarplensError` exits with 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class WarplensError(Exception):
+    """Base of every deliberate error."""
+
+
+class InputError(WarplensError):
+    """Something the user gave is unusable; the message names the place and the remedy."""
+
+
+class FileError(InputError):
+    """A file is missing, unreadable, or not valid TOML or UTF-8."""
+
+
+class MachineError(InputError):
+    """A machine description is not valid."""
+
+
+class WorkloadError(InputError):
+    """A workload file is not valid."""
+
+
+class OverrideError(InputError):
+    """An override (`--set KEY=VALUE`) names no parameter or has an unusable value."""
+
+
+class UnknownNameError(InputError):
+    """No machine, model, option or figure has the given name."""
+
+
+class OptionError(InputError):
+    """A model option has an unusable value."""
+
+
+class MissingInputError(InputError):
+    """A model needs an input that the workload or the machine does not give."""
+
+
+class MissingPackageError(WarplensError):
+    """An optional package is needed and not installed."""
+
+
+def nearest(name: str, valid: Iterable[str], *, most: int = 3) -> str:
+    """A remedy for a mistyped name: the nearest valid ones, else all of them if they are few."""
+    valid = sorted(valid)
+    few = len(valid) <= 40
+    close = get_close_matches(name, valid, n=most, cutoff=0.5 if few else 0.0)
+    if close:
+        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
+    return "valid: " + ", ".join(valid)

@@ -1,0 +1,122 @@
+"""Interval profile of a warp (Eq. G-2), and the algorithm that makes it (Eq. G-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine import INSTRUCTION_CLASSES
+from .graph import DependenceGraph
+
+#: Causes of stalls, in the order of CPI stacks.
+STALL_CAUSES = ("DEP", "L1", "L2", "DRAM")
+
+#: Columns of the matrix that evaluation kernels read.
+COLUMNS = (
+    "instructions",
+    "stall_cycles",
+    "memory_instructions",
+    "read_misses",
+    "write_requests",
+    "llc_miss_ratio",
+)
+_INDEX = {name: index for index, name in enumerate(COLUMNS)}
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalProfile:
+    """Intervals of the representative warp, one row each.
+
+    `matrix` has the columns of `COLUMNS`: instructions issued, stall cycles
+    after them, memory instructions that miss L1, L1 read misses (requests),
+    write requests, and the part of the requests that miss the LLC. `causes`
+    says which part of each stall has which cause (`STALL_CAUSES`).
+    """
+
+    matrix: NDArray[np.float64]
+    causes: NDArray[np.float64]
+    average_miss_latency_cycles: float | None = None
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        return self.matrix[:, _INDEX[name]]
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def total_instructions(self) -> float:
+        return float(self.column("instructions").sum())
+
+    @property
+    def stall_by_cause(self) -> NDArray[np.float64]:
+        """Stall cycles of the warp per cause."""
+        return self.column("stall_cycles") @ self.causes
+
+    @property
+    def dram_fraction(self) -> float:
+        """Part of the L1-missing memory instructions that go to DRAM (for the average miss latency)."""
+        weights = self.column("memory_instructions")
+        total = weights.sum()
+        return float(weights @ self.column("llc_miss_ratio") / total) if total > 0 else 0.0
+
+
+def default_causes(memory_instructions: float, llc_miss_ratio: float) -> list[float]:
+    """A stall behind memory instructions is their L2 and DRAM time; any other is a dependence."""
+    if memory_instructions > 0:
+        return [0.0, 0.0, 1.0 - llc_miss_ratio, llc_miss_ratio]
+    return [1.0, 0.0, 0.0, 0.0]
+
+
+def intervals_of_graph(
+    graph: DependenceGraph,
+    latency: Callable[[str], float],
+    *,
+    issue_rate: float = 1.0,
+    min_gap: float = 1.0,
+) -> IntervalProfile:
+    """The intervals of one warp that executes `graph` alone, in order.
+
+    A warp issues at most one instruction a cycle. An interval closes where the
+    next instruction waits `min_gap` cycles or more; shorter waits stay inside
+    it. Every memory instruction is taken to miss all caches, as nothing is
+    known of its address. The warp leaves when its last result is there, so the
+    last interval's stall is that drain.
+    """
+    step = max(1.0, 1.0 / issue_rate)
+    done: list[float] = []
+    rows: list[list[float]] = []
+    causes: list[list[float]] = []
+    instructions = memory = 0
+    waits = [0.0] * len(STALL_CAUSES)
+    issue = -step
+
+    def wait(cycles: float, producer: int) -> None:
+        from_memory = INSTRUCTION_CLASSES[graph.instructions[producer].instruction_class].kind == "memory"
+        waits[STALL_CAUSES.index("DRAM" if from_memory else "DEP")] += cycles
+
+    def close_interval() -> None:
+        nonlocal instructions, memory, waits
+        stall = sum(waits)
+        rows.append([instructions, stall, memory, memory, 0.0, float(memory > 0)])
+        causes.append([cycles / stall for cycles in waits] if stall else default_causes(memory, float(memory > 0)))
+        instructions = memory = 0
+        waits = [0.0] * len(STALL_CAUSES)
+
+    for item in graph.instructions:
+        producer = max(item.depends, key=lambda position: done[position], default=-1)
+        next_slot = issue + step
+        issue = max(next_slot, done[producer] + step) if producer >= 0 else next_slot  # Eq. (G-4)
+        if issue > next_slot:
+            wait(issue - next_slot, producer)
+            if issue - next_slot >= min_gap:
+                close_interval()
+        done.append(issue + latency(item.instruction_class))
+        instructions += 1
+        memory += INSTRUCTION_CLASSES[item.instruction_class].kind == "memory"
+    last = max(range(len(done)), key=lambda position: done[position])
+    wait(done[last] - issue, last)
+    close_interval()
+    return IntervalProfile(np.array(rows, dtype=np.float64), np.array(causes, dtype=np.float64))

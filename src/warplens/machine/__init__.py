@@ -1,0 +1,25 @@
+"""GPU descriptions: schema, loading, overrides and occupancy."""
+
+from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
+from .load import find_parameter, gpu_names, load_gpu, split_override, with_overrides
+from .occupancy import Occupancy, occupancy
+from .schema import Gpu, InstructionTiming, Parameter, Quantity, Source, parameters
+
+__all__ = [
+    "INSTRUCTION_CLASSES",
+    "Gpu",
+    "InstructionClass",
+    "InstructionTiming",
+    "Occupancy",
+    "Parameter",
+    "Quantity",
+    "Source",
+    "find_parameter",
+    "gpu_names",
+    "lineage",
+    "load_gpu",
+    "occupancy",
+    "parameters",
+    "split_override",
+    "with_overrides",
+]

@@ -1,0 +1,67 @@
+"""Instruction classes: the vocabulary that machines, workloads and traces share.
+
+Classes form a tree. A machine that gives no timing for a class is asked for the
+class's parent, so a description with only `comp` and `mem` serves every kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class InstructionClass:
+    """`kind` is compute, memory (global and local space), shared or barrier."""
+
+    name: str
+    kind: str
+    parent: str | None
+    doc: str
+
+
+def _tree(*rows: tuple[str, str, str | None, str]) -> dict[str, InstructionClass]:
+    return {name: InstructionClass(name, kind, parent, doc) for name, kind, parent, doc in rows}
+
+
+INSTRUCTION_CLASSES = _tree(
+    ("comp", "compute", None, "any instruction that is not a memory access"),
+    ("int32", "compute", "comp", "32-bit integer arithmetic and logic (multiplication where it differs)"),
+    ("int32_div", "compute", "int32", "32-bit integer division sequence"),
+    ("fp32", "compute", "comp", "single-precision add, multiply, multiply-add"),
+    ("fp32_div", "compute", "fp32", "single-precision division sequence"),
+    ("fp64", "compute", "comp", "double-precision add, multiply, multiply-add"),
+    ("fp64_div", "compute", "fp64", "double-precision division sequence"),
+    ("fp16", "compute", "comp", "half-precision arithmetic"),
+    ("sfu", "compute", "comp", "special functions: reciprocal, square root, sine, exponential"),
+    ("tensor", "compute", "comp", "matrix multiply-accumulate"),
+    ("conversion", "compute", "comp", "conversion between types"),
+    ("move", "compute", "comp", "register moves, selects and special-register reads"),
+    ("control", "compute", "comp", "branches, calls, exit"),
+    ("other", "compute", "comp", "opcodes that no class covers"),
+    ("barrier", "barrier", "comp", "thread-block barrier"),
+    ("shared", "shared", "comp", "any access to shared memory"),
+    ("load_shared", "shared", "shared", "load from shared memory"),
+    ("store_shared", "shared", "shared", "store to shared memory"),
+    ("atomic_shared", "shared", "shared", "atomic on shared memory"),
+    ("mem", "memory", None, "any access to global or local memory"),
+    ("load_global", "memory", "mem", "load from global memory"),
+    ("store_global", "memory", "mem", "store to global memory"),
+    ("atomic_global", "memory", "mem", "atomic or reduction on global memory"),
+    ("load_local", "memory", "mem", "load from local memory (spills)"),
+    ("store_local", "memory", "mem", "store to local memory (spills)"),
+    ("async_copy", "memory", "mem", "asynchronous copy from global to shared memory"),
+    ("load_constant", "shared", "comp", "load through the constant cache"),
+)
+
+#: Pipeline that a class uses where a machine does not say.
+DEFAULT_SUBSYSTEM = {"compute": "compute", "barrier": "compute", "shared": "shared", "memory": "memory"}
+
+
+def lineage(name: str) -> list[str]:
+    """The class and its ancestors, nearest first."""
+    chain: list[str] = []
+    current: str | None = name
+    while current is not None:
+        chain.append(current)
+        current = INSTRUCTION_CLASSES[current].parent
+    return chain

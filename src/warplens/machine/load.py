@@ -1,0 +1,249 @@
+"""Machine descriptions: TOML files to `Gpu`, with variants (`base = …`) and overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..errors import MachineError, OverrideError, UnknownNameError, nearest
+from ..tomlfile import TomlFile, read_toml
+from ..units import parse_number
+from .classes import INSTRUCTION_CLASSES
+from .schema import (
+    REQUIRED,
+    SECTIONS,
+    SOURCE_KINDS,
+    UNIT_SUFFIXES,
+    Gpu,
+    InstructionTiming,
+    Parameter,
+    Source,
+    check_consistency,
+    check_value,
+    parameters,
+    parameters_by_key,
+)
+
+_DATA = Path(__file__).parent / "data"
+_UNSTATED = Source("unstated", "the description gives no source")
+_OVERRIDE = Source("override", "set by the user")
+
+
+def gpu_names() -> list[str]:
+    """Names of the machines that ship with warplens."""
+    return sorted(path.stem for path in _DATA.glob("*.toml"))
+
+
+def load_gpu(name: str | Path, overrides: Mapping[str, Any] | None = None) -> Gpu:
+    """A machine by its name, or from a TOML file; `overrides` as in `--set` (`{"l1.mshrs": 64}`)."""
+    gpu = _load(_resolve(str(name)), ())
+    return with_overrides(gpu, overrides) if overrides else gpu
+
+
+def _resolve(name: str, relative_to: Path | None = None) -> Path:
+    bundled = _DATA / f"{name}.toml"
+    if "/" not in name and "\\" not in name and bundled.is_file():
+        return bundled
+    path = Path(name) if relative_to is None else relative_to / name
+    if name and (path.suffix == ".toml" or path.exists()):
+        return path
+    raise UnknownNameError(f"no machine is named {name!r}; {nearest(name, gpu_names())} (or give a .toml file)")
+
+
+def _load(path: Path, chain: tuple[Path, ...]) -> Gpu:
+    file = read_toml(path)
+    resolved = path.resolve()
+    if resolved in chain:
+        raise MachineError(f"{file.where('base')}: machines are based on each other in a circle")
+    data = dict(file.data)
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    if "base" in data:
+        base_name = data.pop("base")
+        if not isinstance(base_name, str):
+            raise MachineError(f"{file.where('base')}: base: must be the name or path of a machine")
+        try:
+            base_path = _resolve(base_name, path.parent)
+        except UnknownNameError as error:
+            raise UnknownNameError(f"{file.where('base')}: base: {error}") from None
+        base = _load(base_path, (*chain, resolved))
+        values |= {p: base.get(p) for p in parameters() if base.get(p) is not None}
+        sources |= base.sources
+    name = _text(file, data, "name", path.stem)
+    description = _text(file, data, "description", "")
+    declared = _declared_sources(file, data.pop("sources", {}))
+    for dotted, raw in _flatten(file, data):
+        param = parameters()[dotted]
+        try:
+            values[dotted], sources[dotted] = _read(param, raw, declared)
+        except ValueError as error:
+            raise MachineError(f"{file.where(dotted)}: {dotted}: {error}") from None
+    missing = [key for key in REQUIRED if key not in values]
+    if missing:
+        raise MachineError(f"{file.path}: machine {name!r} lacks {', '.join(missing)}; add them or name a base")
+    gpu = _build(name, description, values, sources, nominal_clock_hz=values["clock_hz"], overrides={})
+    check_consistency(gpu, where=file.where)
+    return gpu
+
+
+def _text(file: TomlFile, data: dict[str, Any], key: str, default: str) -> str:
+    value = data.pop(key, default)
+    if not isinstance(value, str):
+        raise MachineError(f"{file.where(key)}: {key}: must be text")
+    return value
+
+
+def _declared_sources(file: TomlFile, table: Any) -> dict[str, Source]:
+    found = {}
+    if not isinstance(table, dict):
+        raise MachineError(f"{file.where('sources')}: sources: must be a table")
+    for name, entry in table.items():
+        where = file.where(f"sources.{name}")
+        if not isinstance(entry, dict) or set(entry) != {"kind", "text"}:
+            raise MachineError(f"{where}: sources.{name}: needs exactly kind and text")
+        if entry["kind"] not in SOURCE_KINDS:
+            raise MachineError(f"{where}: sources.{name}: kind must be one of {', '.join(SOURCE_KINDS)}")
+        found[name] = Source(entry["kind"], str(entry["text"]))
+    return found
+
+
+def _flatten(file: TomlFile, data: dict[str, Any]) -> list[tuple[str, Any]]:
+    """(path, raw value) for every parameter given; unknown keys are errors."""
+    rows: list[tuple[str, Any]] = []
+
+    def walk(table: dict[str, Any], prefix: str) -> None:
+        for key, raw in table.items():
+            dotted = prefix + key
+            is_table = dotted in SECTIONS or dotted == "instructions" or prefix == "instructions."
+            if dotted in parameters():
+                rows.append((dotted, raw))
+            elif is_table and not isinstance(raw, dict):
+                raise MachineError(f"{file.where(dotted)}: {dotted}: must be a table")
+            elif is_table and (prefix != "instructions." or key in INSTRUCTION_CLASSES):
+                walk(raw, dotted + ".")
+            else:
+                raise MachineError(f"{file.where(dotted)}: unknown key {dotted!r}; {_remedy(dotted, prefix)}")
+
+    walk(data, "")
+    return rows
+
+
+def _remedy(dotted: str, prefix: str) -> str:
+    if prefix == "instructions.":
+        return "instruction classes: " + ", ".join(INSTRUCTION_CLASSES)
+    siblings = [p for p in parameters() if p.startswith(prefix) and "." not in p[len(prefix) :]]
+    return nearest(dotted, siblings + ([] if prefix else [*SECTIONS, "instructions", "sources", "base"]))
+
+
+def _read(param: Parameter, raw: Any, declared: Mapping[str, Source]) -> tuple[Any, Source]:
+    source = _UNSTATED
+    if isinstance(raw, dict):
+        if "value" not in raw or set(raw) - {"value", "source"}:
+            raise ValueError("must be a value, or a table of value and source")
+        if "source" in raw:
+            if not isinstance(raw["source"], str) or raw["source"] not in declared:
+                raise ValueError(f"source {raw['source']!r} is not declared under [sources]")
+            source = declared[raw["source"]]
+        raw = raw["value"]
+    return _coerce(param, raw), source
+
+
+def _coerce(param: Parameter, raw: Any) -> Any:
+    """A raw value (a number, or text with a unit) checked against the schema."""
+    if isinstance(raw, str) and param.kind in (int, float):
+        return check_value(param, parse_number(raw, param.unit))
+    if isinstance(raw, str) and param.kind is bool:
+        words = {"true": True, "false": False}
+        if raw.lower() not in words:
+            raise ValueError(f"{raw!r} is not true or false")
+        return words[raw.lower()]
+    return check_value(param, raw)
+
+
+def _build(
+    name: str,
+    description: str,
+    values: Mapping[str, Any],
+    sources: Mapping[str, Source],
+    *,
+    nominal_clock_hz: float,
+    overrides: Mapping[str, Any],
+) -> Gpu:
+    tables: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    instructions: dict[str, dict[str, Any]] = {}
+    top: dict[str, Any] = {}
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        if head == "instructions":
+            class_name, _, leaf = rest.partition(".")
+            instructions.setdefault(class_name, {})[leaf] = value
+        elif rest:
+            tables[head][rest] = value
+        else:
+            top[head] = value
+    return Gpu(
+        name=name,
+        description=description,
+        **top,
+        **{section: owner(**tables[section]) for section, owner in SECTIONS.items()},
+        instructions=MappingProxyType({n: InstructionTiming(**t) for n, t in instructions.items()}),
+        sources=MappingProxyType(dict(sources)),
+        nominal_clock_hz=nominal_clock_hz,
+        overrides=MappingProxyType(dict(overrides)),
+    )
+
+
+# -- overrides -----------------------------------------------------------------------
+
+
+def split_override(text: str) -> tuple[str, str]:
+    """`KEY=VALUE` to its two parts."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        raise OverrideError(f"--set {text!r}: write KEY=VALUE, for example l1.mshrs=64")
+    return key.strip(), value.strip()
+
+
+def find_parameter(key: str) -> Parameter:
+    """The machine parameter that a `--set` key names."""
+    by_key = parameters_by_key()
+    if key not in by_key:
+        valid = {p.key for p in by_key.values()} | {"launch.warps_per_sm", "launch.blocks_per_sm"}
+        if key in valid:
+            raise OverrideError(f"{key} belongs to the launch of a workload, not to a machine")
+        raise OverrideError(f"unknown parameter {key!r}; {nearest(key, valid)}")
+    return by_key[key]
+
+
+def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
+    """A copy of `gpu` with other values; arrays make it a batch of machines."""
+    if not overrides:
+        return gpu
+    values = {path: gpu.get(path) for path in parameters() if gpu.get(path) is not None}
+    sources = dict(gpu.sources)
+    applied = dict(gpu.overrides)
+    for key, raw in overrides.items():
+        param = find_parameter(key)
+        try:
+            values[param.path] = _coerce(param, raw)
+        except ValueError as error:
+            unit = f" (in {param.path.rpartition('.')[2]})" if param.unit in UNIT_SUFFIXES else ""
+            raise OverrideError(f"{param.key}: {error}{unit}") from None
+        sources[param.path] = _OVERRIDE
+        applied[param.key] = values[param.path]
+    if len({value.size for value in values.values() if isinstance(value, np.ndarray)}) > 1:
+        raise OverrideError("the arrays of a batch of machines must have the same length")
+    changed = _build(
+        gpu.name,
+        gpu.description,
+        values,
+        sources,
+        nominal_clock_hz=gpu.nominal_clock_hz,
+        overrides=applied,
+    )
+    check_consistency(changed)
+    return changed

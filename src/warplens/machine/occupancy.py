@@ -1,0 +1,97 @@
+"""How many thread blocks fit on an SM: the CUDA occupancy rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import WorkloadError
+from .schema import Gpu, Quantity
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Resident blocks and warps of one SM, and what keeps them from being more."""
+
+    blocks_per_sm: Quantity
+    warps_per_sm: Quantity
+    warps_per_block: int
+    limits: dict[str, Quantity]
+
+    @property
+    def limiter(self) -> str:
+        """Names of the resources that bind (of a single machine)."""
+        return ", ".join(name for name, blocks in self.limits.items() if blocks == self.blocks_per_sm)
+
+
+def _round_up(value: Any, unit: Any) -> Any:
+    return np.ceil(np.divide(value, unit)) * unit
+
+
+def occupancy(
+    gpu: Gpu,
+    threads_per_block: int,
+    registers_per_thread: int = 0,
+    shared_memory_per_block_bytes: int = 0,
+) -> Occupancy:
+    """Resident blocks per SM by warps, blocks, registers and shared memory.
+
+    The arithmetic follows NVIDIA's published calculator: registers are handed
+    out per warp and partition since compute capability 2.0 and per block
+    before; shared memory per block in units, plus what the system reserves.
+    """
+    if threads_per_block < 1 or registers_per_thread < 0 or shared_memory_per_block_bytes < 0:
+        raise WorkloadError("a block needs at least one thread, and no negative registers or shared memory")
+    rules = gpu.occupancy
+    if rules.max_threads_per_block is not None and np.any(np.less(rules.max_threads_per_block, threads_per_block)):
+        raise WorkloadError(
+            f"a block of {threads_per_block} threads exceeds the {np.min(rules.max_threads_per_block):g} "
+            f"that {gpu.name!r} allows"
+        )
+    warps_per_block = -(-threads_per_block // int(np.max(gpu.warp_size)))
+    limits: dict[str, Quantity] = {"warps": np.floor_divide(gpu.max_warps, warps_per_block)}
+    if gpu.max_blocks is not None:
+        limits["blocks"] = gpu.max_blocks
+    if registers_per_thread and gpu.registers is not None:
+        limits["registers"] = _blocks_by_registers(gpu, warps_per_block, registers_per_thread)
+    reserved = rules.shared_memory_reserved_bytes or 0
+    if gpu.shared_memory_bytes is not None and np.any(np.add(shared_memory_per_block_bytes, reserved) > 0):
+        allocated = _round_up(shared_memory_per_block_bytes + reserved, rules.shared_memory_unit_bytes or 1)
+        fits = np.floor_divide(gpu.shared_memory_bytes, allocated)
+        most = rules.shared_memory_per_block_bytes
+        limits["shared memory"] = fits if most is None else np.where(shared_memory_per_block_bytes > most, 0, fits)
+    blocks = np.minimum.reduce(np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in limits.values())))
+    if np.any(blocks < 1):
+        tight = ", ".join(name for name, value in limits.items() if np.any(np.asarray(value) < 1))
+        raise WorkloadError(f"no block of this kernel fits on an SM of {gpu.name!r}: too little room for {tight}")
+    scalar = blocks.ndim == 0
+    return Occupancy(
+        blocks_per_sm=int(blocks) if scalar else blocks,
+        warps_per_sm=int(blocks) * warps_per_block if scalar else blocks * warps_per_block,
+        warps_per_block=warps_per_block,
+        limits={name: (int(value) if np.ndim(value) == 0 else value) for name, value in limits.items()},
+    )
+
+
+def _blocks_by_registers(gpu: Gpu, warps_per_block: int, registers_per_thread: int) -> Quantity:
+    rules = gpu.occupancy
+    if rules.max_registers_per_thread is not None and np.any(
+        np.less(rules.max_registers_per_thread, registers_per_thread)
+    ):
+        raise WorkloadError(
+            f"{registers_per_thread} registers a thread exceed the {np.min(rules.max_registers_per_thread):g} "
+            f"that {gpu.name!r} allows"
+        )
+    granularity = rules.warp_granularity or 1
+    unit = rules.register_unit or 1
+    warps_allocated = _round_up(warps_per_block, granularity)
+    if rules.register_allocation == "block":
+        per_block = _round_up(warps_allocated * gpu.warp_size * registers_per_thread, unit)
+        return np.floor_divide(gpu.registers, per_block)
+    per_warp = _round_up(np.multiply(registers_per_thread, gpu.warp_size), unit)
+    warps_per_partition = np.floor_divide(np.floor_divide(gpu.registers, granularity), per_warp)
+    fits = np.floor_divide(warps_per_partition * granularity, warps_per_block)
+    most = rules.registers_per_block  # the launch check counts whole partitions, the allocation does not
+    return fits if most is None else np.where(per_warp * warps_allocated > most, 0, fits)

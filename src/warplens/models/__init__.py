@@ -1,0 +1,19 @@
+"""The papers' models, one file each, and the registry that names them."""
+
+from .base import Aspect, Model, options_of
+from .papers import PAPERS, Paper
+from .prediction import Condition, Prediction
+from .registry import MODELS, get_model, model_names
+
+__all__ = [
+    "MODELS",
+    "PAPERS",
+    "Aspect",
+    "Condition",
+    "Model",
+    "Paper",
+    "Prediction",
+    "get_model",
+    "model_names",
+    "options_of",
+]

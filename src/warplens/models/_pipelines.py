@@ -1,0 +1,65 @@
+"""Sums over the instruction mix that the global-view models share (Lemeire's notation).
+
+α = instruction count of one warp, λ = interval_cycles, Λ = latency_cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..intervals import InstructionMix
+from ..machine import INSTRUCTION_CLASSES
+from .base import Array, Case
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one warp asks of the machine."""
+
+    busy: dict[str, Array]
+    """Σ α·λ per subsystem: cycles it is occupied by one warp."""
+    latency_sum: dict[str, Array]
+    """Σ α·Λ per kind of instruction (compute, memory), as without any overlap."""
+    interval_sum: dict[str, Array]
+    """Σ α·λ per kind of instruction."""
+    chain: dict[str, Array]
+    """Σ over dependent instructions of Λ and independent ones of λ, per kind of instruction."""
+    mix: InstructionMix
+
+    @property
+    def app_latency(self) -> Array:
+        """Λ_app: cycles of one warp alone. Eq. (L-2)"""
+        return self.chain["compute"] + self.chain["memory"]
+
+
+def demand(case: Case) -> Demand:
+    """The mix of the case's workload, timed on its machines. Kinds: memory, and compute for all else."""
+    mix = case.workload.instruction_mix(case.gpu, case.model_name)
+    zero = np.zeros(case.size)
+    busy: dict[str, Array] = {}
+    latency_sum = {"compute": zero, "memory": zero}
+    interval_sum = {"compute": zero, "memory": zero}
+    chain = {"compute": zero, "memory": zero}
+    for name, entry in mix.entries.items():
+        timing = case.gpu.timing(name, case.model_name)
+        latency, interval = case.array(timing.latency_cycles), case.array(timing.interval_cycles)
+        kind = "memory" if INSTRUCTION_CLASSES[name].kind == "memory" else "compute"
+        busy[timing.subsystem] = busy.get(timing.subsystem, zero) + entry.count * interval
+        latency_sum[kind] = latency_sum[kind] + entry.count * latency
+        interval_sum[kind] = interval_sum[kind] + entry.count * interval
+        dependent = entry.count - entry.independent
+        chain[kind] = chain[kind] + (dependent * latency + entry.independent * interval)  # Eq. (L-2)
+    return Demand(busy, latency_sum, interval_sum, chain, mix)
+
+
+def roof_warps_per_cycle(case: Case, needs: Demand) -> tuple[Array, Array]:
+    """(warps per cycle that the busiest subsystem or the issue limit lets through, its index).
+
+    Eq. (L-1) in warps: one bound per subsystem, and IL/α_total for the issue limit.
+    """
+    bounds = [1.0 / busy for busy in needs.busy.values()]
+    bounds.append(case.issue_rate / needs.mix.total)
+    stacked = np.stack(bounds)
+    return stacked.min(axis=0), stacked.argmin(axis=0).astype(np.float64)

@@ -1,0 +1,279 @@
+"""What every model has in common: its description, its options, and how a prediction is made of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, OptionError, UnknownNameError, nearest
+from ..machine import Gpu
+from ..workload import Residency, Workload, resident
+from .papers import Paper
+from .prediction import Condition, Prediction
+
+Array = NDArray[np.float64]
+
+
+class Aspect(StrEnum):
+    """What a model can take into account: the rows of Lemeire's Table 7."""
+
+    ILP = "ILP"
+    COMPUTE_LATENCY = "Λ_comp"
+    MEMORY_LATENCY = "Λ_mem"
+    BARRIERS = "barriers"
+    SUBSYSTEMS = "more than 2 subsystems"
+    WORK_GROUPS = "workgroups"
+    DIVERGENT_WARPS = "divergent warps"
+    ISSUE_LIMIT = "issue limit"
+    SCHEDULER = "scheduler"
+
+
+def option(default: Any, doc: str, choices: tuple[Any, ...] = ()) -> Any:
+    """A model option: a dataclass field with its explanation and, where closed, its values."""
+    return field(default=default, metadata={"doc": doc, "choices": choices})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload on one machine, or on a batch of machines, with every quantity as an array of `size`."""
+
+    workload: Workload
+    gpu: Gpu
+    model_name: str
+
+    @cached_property
+    def residency(self) -> Residency:
+        return resident(self.workload.launch, self.gpu)
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        r = self.residency
+        values = [r.warps_per_sm, r.blocks_per_sm, r.active_sms, r.total_warps, *_numbers(self.gpu)]
+        try:
+            return np.broadcast_shapes(*(np.shape(value) for value in values))
+        except ValueError:
+            lengths = sorted({np.size(value) for value in values if np.ndim(value)})
+            raise InputError(f"arrays of different lengths cannot form one batch: {lengths}") from None
+
+    @property
+    def scalar(self) -> bool:
+        return self._shape == ()
+
+    @property
+    def size(self) -> int:
+        return self._shape[0] if self._shape else 1
+
+    def array(self, value: Any) -> Array:
+        """`value` as one number per machine."""
+        return np.broadcast_to(np.asarray(value, dtype=np.float64), self.size)
+
+    def require(self, path: str) -> Array:
+        """A machine parameter, or an error that names the model."""
+        return self.array(self.gpu.require(path, self.model_name))
+
+    @cached_property
+    def W(self) -> Array:  # noqa: N802 (the papers' symbol)
+        """Resident warps per SM (ω, N)."""
+        return self.array(self.residency.warps_per_sm)
+
+    @cached_property
+    def active_sms(self) -> Array:
+        return self.array(self.residency.active_sms)
+
+    @cached_property
+    def issue_rate(self) -> Array:
+        return self.array(self.gpu.issue_rate)
+
+
+def _numbers(gpu: Gpu) -> list[Any]:
+    """All numeric values of a machine (to find the batch's shape)."""
+    parts: list[Any] = [gpu, gpu.l1, gpu.llc, gpu.noc, gpu.dram, gpu.occupancy, *gpu.instructions.values()]
+    return [
+        value
+        for part in parts
+        for item in dataclasses.fields(part)
+        if isinstance(value := getattr(part, item.name), np.ndarray)
+    ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model's equations give, per machine of the batch.
+
+    Either `ipc_sm` (warp instructions per cycle of one SM in the steady state)
+    or `cycles` (of the whole launch) is set. `stack` holds cycles per warp
+    instruction of one SM, per category.
+    """
+
+    instructions_per_warp: float
+    ipc_sm: Array | None = None
+    cycles: Array | None = None
+    stack: Mapping[str, Array] | None = None
+    terms: Mapping[str, Array] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Model(ABC):
+    """A published model: options as fields, equations in `evaluate`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[Paper]
+    equations: ClassVar[str]
+    needs: ClassVar[str]
+    machine_needs: ClassVar[tuple[str, ...]] = ()
+    aspects: ClassVar[frozenset[Aspect]] = frozenset()
+    categories: ClassVar[tuple[str, ...] | None] = None
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            _check_option(self.name, item, getattr(self, item.name))
+
+    @abstractmethod
+    def evaluate(self, case: Case) -> Outcome:
+        """The model's equations over all machines of the case."""
+
+    def missing(self, workload: Workload, gpu: Gpu) -> str:
+        """Why the model cannot run on this input, or an empty string."""
+        try:
+            self.check(workload, gpu)
+        except InputError as error:
+            return str(error)
+        return ""
+
+    def check(self, workload: Workload, gpu: Gpu) -> None:
+        """Raise `MissingInputError` unless workload and machine give all that the model needs."""
+        workload.require(self.needs, f"model {self.name!r}")
+        for path in self.machine_needs:
+            gpu.require(path, f"model {self.name!r}")
+
+    def predict(self, workload: Workload, gpu: Gpu) -> Prediction:
+        """The prediction for one machine, or for all machines of a batch at once."""
+        self.check(workload, gpu)
+        case = Case(workload, gpu, f"model {self.name!r}")
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            outcome = self.evaluate(case)
+        return assemble(self, case, outcome)
+
+
+def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
+    """cycles, seconds, ipc, cpi and a stack that sums to cpi, from what the equations gave."""
+    residency, gpu = case.residency, case.gpu
+    instructions = outcome.instructions_per_warp * case.array(residency.total_warps)
+    if outcome.cycles is not None:
+        cycles = outcome.cycles
+    else:
+        assert outcome.ipc_sm is not None
+        cycles = instructions / (outcome.ipc_sm * case.active_sms)
+    if not np.all(np.isfinite(cycles)) or np.any(cycles <= 0):
+        raise InputError(
+            f"model {model.name!r} finds nothing that takes time in workload {case.workload.name!r} "
+            f"on machine {gpu.name!r}; check latencies and intervals of its instruction classes"
+        )
+    ipc = instructions / cycles
+    cpi = case.array(gpu.sms) / ipc
+    stack = None
+    if outcome.stack is not None:
+        idle_share = case.array(gpu.sms) / case.active_sms
+        stack = _close({name: case.array(part) * idle_share for name, part in outcome.stack.items()}, cpi)
+    notes = tuple(Condition(note) for note in residency.notes)
+    prediction = Prediction(
+        kernel=case.workload.name,
+        launch=case.workload.launch_index,
+        gpu=gpu.name,
+        overrides=dict(gpu.overrides) | dict(case.workload.launch_overrides),
+        model=model.name,
+        cycles=cycles,
+        seconds=cycles / case.array(gpu.clock_hz),
+        ipc=ipc,
+        cpi=cpi,
+        stack=stack,
+        terms={"W": case.W, **{name: case.array(term) for name, term in outcome.terms.items()}},
+        conditions=(*outcome.conditions, *notes),
+    )
+    return prediction.row(0) if case.scalar else prediction
+
+
+def _close(stack: dict[str, Array], cpi: Array) -> dict[str, Array]:
+    """The stack with its largest part moved by rounding errors, so that the parts add up to `cpi` exactly."""
+    names = list(stack)
+    parts = np.stack([stack[name] for name in names])
+    rows = np.arange(parts.shape[1])
+    largest = np.argmax(parts, axis=0)
+    for _ in range(4):
+        total = np.zeros_like(cpi)
+        for part in parts:  # the order in which a reader adds them up
+            total = total + part
+        parts[largest, rows] += cpi - total
+    return dict(zip(names, parts, strict=True))
+
+
+# -- options ---------------------------------------------------------------------------
+
+
+def _check_option(model: str, item: dataclasses.Field[Any], value: Any) -> None:
+    choices = item.metadata.get("choices", ())
+    where = f"option {model}.{item.name}"
+    if choices:
+        if value not in choices:
+            raise OptionError(f"{where}: {value!r} is not one of {', '.join(map(_show, choices))}")
+    elif isinstance(item.default, bool):
+        if not isinstance(value, bool):
+            raise OptionError(f"{where}: {value!r} is not true or false")
+    elif isinstance(item.default, float) and (
+        isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e18
+    ):
+        raise OptionError(f"{where}: {value!r} is not a number of at least 0")
+
+
+def _show(value: Any) -> str:
+    return {None: "auto", True: "true", False: "false"}.get(value, str(value))
+
+
+def options_of(model: type[Model]) -> dict[str, dict[str, Any]]:
+    """Options of a model: default, values and explanation."""
+    return {
+        item.name: {
+            "default": _show(item.default)
+            if item.default is None or isinstance(item.default, bool)
+            else item.default,
+            "choices": [_show(choice) for choice in item.metadata.get("choices", ())],
+            "doc": item.metadata.get("doc", ""),
+        }
+        for item in dataclasses.fields(model)
+    }
+
+
+def parse_options(model: type[Model], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Option values as typed (`clamp=false`, `min_gap=10`) to what the model's fields hold."""
+    fields = {item.name: item for item in dataclasses.fields(model)}
+    parsed = {}
+    for name, raw in given.items():
+        if name not in fields:
+            known = nearest(name, fields) if fields else "it has no options"
+            raise UnknownNameError(f"model {model.name!r} has no option {name!r}; {known}")
+        parsed[name] = _parse_option(fields[name], raw) if isinstance(raw, str) else raw
+    return parsed
+
+
+def _parse_option(item: dataclasses.Field[Any], raw: str) -> Any:
+    for choice in item.metadata.get("choices", ()):
+        if raw == _show(choice):
+            return choice
+    if isinstance(item.default, bool) and raw.lower() in ("true", "false"):
+        return raw.lower() == "true"
+    if isinstance(item.default, float):
+        try:
+            return float(raw)
+        except ValueError:
+            return raw
+    return raw

@@ -1,0 +1,57 @@
+"""The papers behind the models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Paper:
+    """`prefix` is the letter of its equations: Eq. (G-7) is number 7 of GPUMech."""
+
+    key: str
+    prefix: str
+    authors: str
+    title: str
+    venue: str
+
+    def __str__(self) -> str:
+        return f"{self.authors}, “{self.title}”, {self.venue}"
+
+
+HONG_KIM = Paper(
+    "mwp-cwp-isca2009",
+    "H",
+    "Hong & Kim",
+    "An analytical model for a GPU architecture with memory-level and thread-level parallelism awareness",
+    "ISCA 2009",
+)
+GPUMECH = Paper(
+    "gpumech-micro2014",
+    "G",
+    "Huang, Lee, Kim & Lee",
+    "GPUMech: GPU performance modeling technique based on interval analysis",
+    "MICRO 2014",
+)
+MDM_CAL = Paper(
+    "mdm-cal2019",
+    "C",
+    "Wang, Jahre, Adileh, Wang & Eeckhout",
+    "Modeling emerging memory-divergent GPU applications",
+    "CAL 2019",
+)
+MDM = Paper(
+    "mdm-micro2020",
+    "M",
+    "Wang, Jahre, Adileh & Eeckhout",
+    "MDM: the GPU memory divergence model",
+    "MICRO 2020",
+)
+LEMEIRE = Paper(
+    "pipeline-model-lemeire",
+    "L",
+    "Lemeire, Cornelis & Konstantinidis",
+    "Analysis of the analytical performance models for GPUs and extracting the underlying Pipeline model",
+    "JPDC (preprint)",
+)
+PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE)}

@@ -1,0 +1,61 @@
+"""All models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UnknownNameError, nearest
+from .base import Model, parse_options
+from .gpumech import (
+    CorrectedRoundRobin,
+    GpuMech,
+    MarkovChain,
+    MultiThreading,
+    MultiThreadingMshr,
+    NaiveInterval,
+)
+from .mdm import GpuMechPlus, MdmMshr, MdmQueue, MemoryDivergence, MemoryDivergence2019
+from .mwp_cwp import CorrectedMwpCwp, MwpCwp
+from .roofline import Roofline
+from .transit import Transit
+from .volkov import Volkov
+from .wfg import CorrectedWorkFlow, WorkFlow
+
+#: In the order in which tables show them.
+MODELS: dict[str, type[Model]] = {
+    model.name: model
+    for model in (
+        Roofline,
+        Volkov,
+        Transit,
+        MwpCwp,
+        CorrectedMwpCwp,
+        WorkFlow,
+        CorrectedWorkFlow,
+        NaiveInterval,
+        MarkovChain,
+        MultiThreading,
+        MultiThreadingMshr,
+        GpuMech,
+        CorrectedRoundRobin,
+        GpuMechPlus,
+        MdmQueue,
+        MdmMshr,
+        MemoryDivergence2019,
+        MemoryDivergence,
+    )
+}
+
+
+def model_names() -> list[str]:
+    """Names of the registered models, in the order in which tables show them."""
+    return list(MODELS)
+
+
+def get_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
+    """A model by name, with options as typed (`{"clamp": "false"}`) or as values."""
+    if name not in MODELS:
+        raise UnknownNameError(f"no model is named {name!r}; {nearest(name, MODELS)}")
+    model = MODELS[name]
+    return model(**parse_options(model, options or {}))

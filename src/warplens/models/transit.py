@@ -1,0 +1,82 @@
+"""Transit (Li et al. 2015), restated by Lemeire et al., Eqs. (L-4 … L-14).
+
+A warp is either computing or waiting for memory. The steady state is where the
+supply of the memory roofline at k warps meets the demand of the compute
+roofline at ω - k warps (L-8). Misprints mended: L-9 has its denominators
+swapped and L-10 prints α_comp for Λ_comp. Instructions of one warp never
+overlap (no ILP); all non-memory subsystems together form the compute side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._pipelines import demand
+from .base import Array, Aspect, Case, Model, Outcome
+from .papers import LEMEIRE
+from .prediction import Condition
+
+
+@dataclass(frozen=True)
+class Transit(Model):
+    """Balance of the compute and the memory occupancy rooflines."""
+
+    name = "transit"
+    title = "Transit"
+    paper = LEMEIRE
+    equations = "L-4 … L-14"
+    needs = "instruction_mix"
+    aspects = frozenset({Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY})
+
+    def evaluate(self, case: Case) -> Outcome:
+        needs = demand(case)
+        mix = needs.mix
+        sides = [name for name in needs.busy if name != "memory"]
+        compute_roof = np.min([1.0 / needs.busy[name] for name in sides], axis=0) if sides else np.inf
+        memory_roof = 1.0 / needs.interval_sum["memory"]
+        waiting, throughput = steady_state(
+            case.W,
+            compute_latency=needs.latency_sum["compute"],
+            memory_latency=needs.latency_sum["memory"],
+            compute_roof=case.array(compute_roof),
+            memory_roof=memory_roof,
+        )
+        several = len(sides) > 1
+        return Outcome(
+            instructions_per_warp=mix.total,
+            ipc_sm=throughput * mix.total,
+            terms={"k": waiting, "x": case.W - waiting, "WPC": throughput},
+            conditions=(
+                (Condition("Transit has one compute side; the slowest of several pipelines bounds it"),)
+                if several
+                else ()
+            ),
+        )
+
+
+def steady_state(
+    warps: Array, *, compute_latency: Array, memory_latency: Array, compute_roof: Array, memory_roof: Array
+) -> tuple[Array, Array]:
+    """(k warps waiting for memory, warps per cycle) where f(k) = g(ω - k).
+
+    Latencies are α·Λ of a side, roofs 1/(α·λ). Both curves are min(roof,
+    warps/latency); the crossing lies on both slopes (L-11), on the memory roof,
+    or on the compute roof. Where the roofs coincide any k between them fits;
+    the largest is given.
+    """
+    both = warps * memory_latency / (memory_latency + compute_latency)  # Eq. (L-11)
+    on_memory_roof = warps - compute_latency * memory_roof
+    on_compute_roof = memory_latency * compute_roof
+    slopes = warps / (memory_latency + compute_latency)  # Eqs. (L-12 … L-14)
+    k = np.where(
+        slopes <= np.minimum(memory_roof, compute_roof),
+        both,
+        np.where(memory_roof <= compute_roof, on_memory_roof, on_compute_roof),
+    )
+    supply = np.minimum(memory_roof, np.where(memory_latency > 0, k / memory_latency, np.inf))  # Eqs. (L-5, L-7)
+    demand_side = np.minimum(
+        compute_roof, np.where(compute_latency > 0, (warps - k) / compute_latency, np.inf)
+    )  # Eqs. (L-4, L-6)
+    return k, np.minimum(supply, demand_side)  # Eq. (L-8): equal but for rounding

@@ -1,0 +1,67 @@
+"""One look for all pictures: colours of CPI categories, figure sizes, and saving."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, MissingPackageError
+
+#: Colours of CPI-stack categories: readable in print, distinct for most colour-blind readers.
+CATEGORY_COLOURS = {
+    "BASE": "#4c9f70",
+    "DEP": "#a6d96a",
+    "L1": "#c6dbef",
+    "L2": "#6baed6",
+    "DRAM": "#2171b5",
+    "MSHR": "#d7301f",
+    "NOC": "#fdae61",
+    "QUEUE": "#7b3294",
+    "SYNC": "#969696",
+    "IDLE": "#d9d9d9",
+}
+PLAIN_COLOUR = "#8c8c8c"
+#: Colours of lines, one per model or machine.
+LINE_COLOURS = ("#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93", "#00798c", "#8d5524", "#5c5c5c")
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, drawing to files only; a clear error where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingPackageError(
+            "pictures need matplotlib; install it with: python -m pip install 'warplens[plots]'"
+        ) from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "grid.color": "#e5e5e5",
+            "legend.frameon": False,
+            "figure.constrained_layout.use": True,
+            "savefig.dpi": 160,
+            "svg.hashsalt": "warplens",
+        }
+    )
+    return plt
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write the figure and close it."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: pictures end in {', '.join(FORMATS)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+        figure.savefig(path, metadata=metadata)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error})") from None
+    pyplot().close(figure)

@@ -1,0 +1,96 @@
+"""TOML files read so that every complaint can name the file and the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import FileError
+
+#: Descriptions are small; anything larger was given by mistake.
+LARGEST_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class TomlFile:
+    """The data of a TOML file, and where in the text each key stands."""
+
+    path: str
+    text: str
+    data: dict[str, Any]
+
+    def where(self, key: str = "") -> str:
+        """`file:line` of a dotted key, or of its nearest parent that stands in the text."""
+        parts = key.split(".") if key else []
+        while parts:
+            line = _line_of(self.text, parts)
+            if line:
+                return f"{self.path}:{line}"
+            parts.pop()
+        return self.path
+
+
+def read_toml(path: str | Path) -> TomlFile:
+    """Read a TOML file; any failure is a `FileError` that says what to do."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise FileError(f"{path}: is a folder; give the TOML file inside it")
+        if path.stat().st_size > LARGEST_BYTES:
+            raise FileError(f"{path}: larger than {LARGEST_BYTES >> 20} MiB, so not a description in TOML")
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be read ({error})") from None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise FileError(f"{path}:{line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+        place = f"{path}:{found[1]}:{found[2]}" if found else str(path)
+        reason = re.sub(r"\s*\(at [^)]*\)", "", str(error))
+        raise FileError(f"{place}: not valid TOML: {reason}") from None
+    except (RecursionError, ValueError) as error:  # deep nesting, integers of thousands of digits
+        raise FileError(f"{path}: not usable TOML: {error}") from None
+    return TomlFile(str(path), text, data)
+
+
+_HEADER = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_\-.\"' ]+?)\s*=")
+
+
+def _split(dotted: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
+
+
+def _line_of(text: str, parts: list[str]) -> int:
+    """Line number of the key `parts`, or 0. Array indices ("nodes[2]") select the n-th table header."""
+    names, wanted = [], {}
+    for part in parts:
+        match = re.fullmatch(r"(.*)\[(\d+)\]", part)
+        names.append(match[1] if match else part)
+        if match:
+            wanted[tuple(names)] = int(match[2])
+    table: list[str] = []
+    seen: dict[tuple[str, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = _split(header[1])
+            if line.lstrip().startswith("[["):
+                seen[tuple(table)] = seen.get(tuple(table), -1) + 1
+            full = table
+        elif assignment := _ASSIGNMENT.match(line):
+            full = table + _split(assignment[1])
+        else:
+            continue
+        if full == names and all(seen.get(key, index) == index for key, index in wanted.items()):
+            return number
+    return 0

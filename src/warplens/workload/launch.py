@@ -1,0 +1,119 @@
+"""A kernel launch, and how it sits on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import OverrideError, WorkloadError, nearest
+from ..machine import Gpu, Quantity, occupancy
+from ..units import LARGEST, parse_number
+
+#: Launch parameters that `--set` and `--vary` can change.
+LAUNCH_KEYS = ("launch.warps_per_sm", "launch.blocks_per_sm")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the programmer chose; whatever is absent is worked out or taken as full.
+
+    `blocks_per_sm` and `warps_per_sm` are the residents of one SM where they
+    are known (arrays for an occupancy sweep); otherwise they follow from the
+    occupancy rules of the GPU.
+    """
+
+    blocks: float | None = None
+    threads_per_block: int | None = None
+    registers_per_thread: int | None = None
+    shared_memory_per_block_bytes: int | None = None
+    blocks_per_sm: Quantity = None
+    warps_per_sm: Quantity = None
+
+
+@dataclass(frozen=True)
+class Residency:
+    """A launch on a machine: W and what goes with it. Values are arrays for a batch."""
+
+    warps_per_sm: Quantity
+    blocks_per_sm: Quantity
+    warps_per_block: Quantity
+    active_sms: Quantity
+    total_warps: Quantity
+    runs: Quantity
+    """#Rep of Eq. (H-21): how often an SM is filled with residents."""
+    notes: tuple[str, ...] = ()
+
+
+def resident(launch: Launch, gpu: Gpu) -> Residency:
+    """Resident warps and blocks per SM, active SMs and the warps of the whole launch."""
+    notes: list[str] = []
+    threads = launch.threads_per_block
+    warps_per_block = None if threads is None else -(-threads // int(np.max(gpu.warp_size)))
+    blocks_per_sm, warps_per_sm = launch.blocks_per_sm, launch.warps_per_sm
+    given = blocks_per_sm is not None or warps_per_sm is not None
+    if blocks_per_sm is None and warps_per_sm is None and threads is not None:
+        fitted = occupancy(gpu, threads, launch.registers_per_thread or 0, launch.shared_memory_per_block_bytes or 0)
+        blocks_per_sm = fitted.blocks_per_sm
+    if blocks_per_sm is not None and warps_per_sm is None:
+        warps_per_sm = np.multiply(blocks_per_sm, 1 if warps_per_block is None else warps_per_block)
+    if warps_per_sm is None:
+        warps_per_sm = gpu.max_warps
+        notes.append("the workload gives no launch: full occupancy assumed")
+    if blocks_per_sm is None:
+        blocks_per_sm = np.divide(warps_per_sm, warps_per_sm if warps_per_block is None else warps_per_block)
+    if np.any(np.greater(warps_per_sm, gpu.max_warps)):
+        raise WorkloadError(
+            f"{np.max(warps_per_sm):g} resident warps exceed the {np.min(gpu.max_warps):g} of {gpu.name!r}; "
+            "lower launch.warps_per_sm or --set max_warps=…"
+        )
+    per_block = np.divide(warps_per_sm, blocks_per_sm)
+    if launch.blocks is None:
+        return Residency(
+            warps_per_sm,
+            blocks_per_sm,
+            per_block,
+            gpu.sms,
+            np.multiply(warps_per_sm, gpu.sms),
+            1.0,
+            tuple(notes),
+        )
+    active_sms = np.minimum(gpu.sms, launch.blocks)
+    if not given:
+        # A small launch does not fill the residents that would fit.
+        blocks_per_sm = np.minimum(blocks_per_sm, np.ceil(np.divide(launch.blocks, active_sms)))
+        warps_per_sm = blocks_per_sm * per_block
+    runs = np.divide(launch.blocks, np.multiply(blocks_per_sm, active_sms))  # Eq. (H-21)
+    return Residency(
+        warps_per_sm, blocks_per_sm, per_block, active_sms, launch.blocks * per_block, runs, tuple(notes)
+    )
+
+
+def launch_with_overrides(launch: Launch, overrides: Mapping[str, Any]) -> Launch:
+    """A copy with `launch.warps_per_sm` or `launch.blocks_per_sm` set; the other one then follows."""
+    changes: dict[str, Any] = {}
+    for key, raw in overrides.items():
+        if key not in LAUNCH_KEYS:
+            raise OverrideError(f"unknown parameter {key!r}; {nearest(key, LAUNCH_KEYS)}")
+        try:
+            value = parse_number(raw, None) if isinstance(raw, str) else raw
+            changes[key.removeprefix("launch.")] = _positive(value)
+        except (ValueError, TypeError) as error:
+            raise OverrideError(f"{key}: {error}") from None
+    if not changes:
+        return launch
+    return dataclasses.replace(launch, **({"warps_per_sm": None, "blocks_per_sm": None} | changes))
+
+
+def _positive(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number")
+    numbers = np.asarray(value, dtype=np.float64)
+    if numbers.ndim > 1:
+        raise ValueError("an array must be one-dimensional")
+    if not np.all(np.isfinite(numbers)) or np.any(numbers <= 0) or np.any(numbers > LARGEST):
+        raise ValueError(f"{value!r} must be a finite number above 0")
+    return float(numbers) if numbers.ndim == 0 else numbers

@@ -1,0 +1,113 @@
+"""A kernel as the models see it: a launch and views of one representative warp."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import MissingInputError
+from ..intervals import (
+    DependenceGraph,
+    InstructionMix,
+    IntervalProfile,
+    WorkFlowGraph,
+    intervals_of_graph,
+)
+from ..machine import INSTRUCTION_CLASSES, Gpu
+from .launch import Launch, launch_with_overrides
+
+#: What a workload can offer, and what each can be worked out from besides being given.
+VIEWS = {
+    "instruction_mix": "an instruction mix, or a dependence graph",
+    "work_flow_graph": "a work flow graph, or a dependence graph",
+    "interval_profile": "an interval profile, or a dependence graph",
+    "dependence_graph": "a dependence graph",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """One kernel launch. Views that were not given are derived when asked for."""
+
+    name: str
+    launch: Launch = Launch()
+    description: str = ""
+    mix: InstructionMix | None = None
+    graph: DependenceGraph | None = None
+    flow: WorkFlowGraph | None = None
+    profile: IntervalProfile | None = None
+    launch_index: int = 0
+    machine: str | None = None
+    machine_overrides: Mapping[str, Any] = field(default_factory=dict)
+    path: str = ""
+    launch_overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def offers(self, view: str) -> bool:
+        """Whether a view was given or can be derived."""
+        given = {
+            "instruction_mix": self.mix,
+            "work_flow_graph": self.flow,
+            "interval_profile": self.profile,
+            "dependence_graph": self.graph,
+        }[view]
+        return given is not None or self.graph is not None
+
+    def require(self, view: str, needed_by: str) -> None:
+        """Raise `MissingInputError` unless the view is there."""
+        if not self.offers(view):
+            raise MissingInputError(
+                f"{needed_by} needs {VIEWS[view]}, which workload {self.name!r} does not give; add a [{view}] table"
+            )
+
+    def instruction_mix(self, gpu: Gpu, needed_by: str) -> InstructionMix:
+        self.require("instruction_mix", needed_by)
+        if self.mix is not None:
+            return self.mix
+        assert self.graph is not None
+        return self.graph.instruction_mix(lambda name: gpu.timing(name, needed_by).latency_cycles)
+
+    def work_flow_graph(self, needed_by: str) -> WorkFlowGraph:
+        self.require("work_flow_graph", needed_by)
+        if self.flow is not None:
+            return self.flow
+        assert self.graph is not None
+        return self.graph.work_flow_graph
+
+    def interval_profiles(
+        self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
+    ) -> Iterator[tuple[Any, IntervalProfile]]:
+        """(rows of the batch, their profile): one pair where the profile was given.
+
+        A profile derived from the dependence graph depends on latencies and the
+        issue rate, so machines that differ in those get a profile of their own.
+        """
+        self.require("interval_profile", needed_by)
+        if self.profile is not None:
+            yield slice(None), self.profile
+            return
+        assert self.graph is not None
+        names = sorted({item.instruction_class for item in self.graph.instructions})
+        columns = [gpu.timing(name, needed_by).latency_cycles for name in names] + [gpu.issue_rate]
+        for index, name in enumerate(names):
+            if not compute_latency and INSTRUCTION_CLASSES[name].kind != "memory":
+                columns[index] = 0.0
+        table = np.stack([np.broadcast_to(np.asarray(c, dtype=np.float64), size) for c in columns], axis=1)
+        distinct, inverse = np.unique(table, axis=0, return_inverse=True)
+        for index, row in enumerate(distinct):
+            latencies = dict(zip(names, row, strict=False))
+            profile = intervals_of_graph(self.graph, latencies.__getitem__, issue_rate=row[-1], min_gap=min_gap)
+            yield np.flatnonzero(inverse.ravel() == index), profile
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Workload:
+        """A copy with other residents (`launch.warps_per_sm`, `launch.blocks_per_sm`)."""
+        launch = launch_with_overrides(self.launch, overrides)
+        applied = {key: getattr(launch, key.removeprefix("launch.")) for key in overrides}
+        return dataclasses.replace(self, launch=launch, launch_overrides={**self.launch_overrides, **applied})
+
+    def __repr__(self) -> str:
+        views = ", ".join(view for view in VIEWS if self.offers(view))
+        return f"<Workload {self.name}: {views or 'no views'}>"
