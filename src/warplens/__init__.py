@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import Comparison, compare, predict
+    from .api import Comparison, compare, load_workload, load_workloads, predict
     from .errors import InputError, WarplensError
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
-    from .workload import Launch, Workload, example_names, load_workload
+    from .workload import Launch, Workload, example_names
 
 # Imported on first use, so that `import warplens` and the command line start at once.
 _HOMES = {
@@ -34,7 +34,8 @@ _HOMES = {
     "get_model": "models",
     "gpu_names": "machine",
     "load_gpu": "machine",
-    "load_workload": "workload",
+    "load_workload": "api",
+    "load_workloads": "api",
     "model_names": "models",
     "occupancy": "machine",
     "predict": "api",
@@ -56,6 +57,7 @@ __all__ = [
     "gpu_names",
     "load_gpu",
     "load_workload",
+    "load_workloads",
     "model_names",
     "occupancy",
     "predict",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,14 @@ from ._version import __version__
 from .errors import InputError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Prediction, get_model
-from .workload import Workload, load_workload
+from .models.prediction import combine
+from .workload import Workload
+from .workload import load_workload as load_workload_file
 
 #: Version of the JSON documents that commands print.
 JSON_SCHEMA = 1
+
+Input = Workload | str | Path
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,42 @@ class Comparison:
         }
 
 
+# -- inputs ------------------------------------------------------------------------------
+
+
+def load_workloads(path: str | Path, *, order: str | None = None, selection: str = "clustering") -> list[Workload]:
+    """The kernel launches of an input: a workload file, a `.wlt` trace, or an Accel-Sim list or trace.
+
+    For traces, `order` is how warps interleave in the caches (round-robin,
+    oldest-N, progress) and `selection` how the representative warp is chosen
+    (clustering, max, min).
+    """
+    name = Path(path).name
+    if name.endswith(".wlt"):
+        from .trace import read_trace
+
+        traces: Sequence[Any] = read_trace(path)
+    elif name.endswith((".g", ".traceg", ".traceg.xz", ".traceg.gz")):
+        from .frontends.accelsim import load_accelsim
+
+        traces = load_accelsim(path)
+    else:
+        return [load_workload_file(path)]
+    from .workload.traced import workload_of_trace
+
+    return [workload_of_trace(each, order=order, selection=selection) for each in traces]
+
+
+def load_workload(path: str | Path) -> Workload:
+    """The one kernel launch of an input; several are an error that names `load_workloads`."""
+    found = load_workloads(path)
+    if len(found) != 1:
+        raise InputError(f"{path}: holds {len(found)} launches; use load_workloads, or name one with --launch")
+    return found[0]
+
+
 def place(
-    workload: Workload | str | Path,
-    gpu: Gpu | str | Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    workload: Input, gpu: Gpu | str | Path | None = None, overrides: Mapping[str, Any] | None = None
 ) -> tuple[Workload, Gpu]:
     """A workload and the machine it is to run on, with overrides applied to both.
 
@@ -58,7 +94,8 @@ def place(
         workload = load_workload(workload)
     if gpu is None:
         if workload.machine is None:
-            raise InputError(f"{workload.path or workload.name}: names no machine; choose one with --gpu NAME")
+            place_name = workload.path or workload.name
+            raise InputError(f"{place_name}: names no machine; choose one with --gpu NAME")
         machine = _own_machine(workload)
     else:
         machine = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
@@ -76,8 +113,11 @@ def _own_machine(workload: Workload) -> Gpu:
         raise type(error)(f"{workload.path}: [machine]: {error}") from None
 
 
+# -- predictions ---------------------------------------------------------------------------
+
+
 def predict(
-    workload: Workload | str | Path,
+    workload: Input,
     gpu: Gpu | str | Path | None = None,
     model: str = "mdm",
     *,
@@ -86,14 +126,15 @@ def predict(
 ) -> Prediction:
     """What one model predicts. Arrays among the overrides give a batch in one vectorised call.
 
-    >>> predict("mdm-baseline", overrides={"l1.mshrs": 256}).cycles  # doctest: +SKIP
+    >>> predict("mdm-baseline", overrides={"l1.mshrs": 256}).terms["batches"]
+    8.0
     """
     placed, machine = place(workload, gpu, overrides)
     return get_model(model, options).predict(placed, machine)
 
 
 def compare(
-    workload: Workload | str | Path,
+    workload: Input,
     gpus: Iterable[Gpu | str | Path | None] = (None,),
     models: Iterable[str] | None = None,
     *,
@@ -124,5 +165,19 @@ def compare(
                     raise
                 skipped.append(Skipped(placed.name, machine.name, name, str(error)))
     if not predictions:
-        raise InputError(f"{workload.path or workload.name}: no model can use this input; {skipped[0].reason}")
+        place_name = workload.path or workload.name
+        raise InputError(f"{place_name}: no model can use this input; {skipped[0].reason}")
+    return Comparison(tuple(predictions), tuple(skipped))
+
+
+def join(parts: Sequence[Comparison]) -> Comparison:
+    """Launches of one application together: all predictions, and per machine and model those of the whole."""
+    predictions = [prediction for part in parts for prediction in part.predictions]
+    skipped = [item for part in parts for item in part.skipped]
+    groups: dict[tuple[str, str], list[Prediction]] = {}
+    for prediction in predictions:
+        groups.setdefault((prediction.gpu, prediction.model), []).append(prediction)
+    if len(parts) > 1:
+        # A model that failed on one of the launches has nothing to say about the whole.
+        predictions += [combine(group) for group in groups.values() if len(group) == len(parts)]
     return Comparison(tuple(predictions), tuple(skipped))

@@ -31,6 +31,10 @@ class WorkloadError(InputError):
     """A workload file is not valid."""
 
 
+class TraceError(InputError):
+    """A trace cannot be read: damaged, truncated, of another version, or not a trace at all."""
+
+
 class OverrideError(InputError):
     """An override (`--set KEY=VALUE`) names no parameter or has an unusable value."""
 

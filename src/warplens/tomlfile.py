@@ -33,6 +33,14 @@ class TomlFile:
         return self.path
 
 
+def exists(path: Path) -> bool:
+    """Whether something is there; names that the system refuses (too long, say) are not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def read_toml(path: str | Path) -> TomlFile:
     """Read a TOML file; any failure is a `FileError` that says what to do."""
     path = Path(path)

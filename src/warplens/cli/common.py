@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+T = TypeVar("T")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
 
@@ -57,6 +60,43 @@ def show_seconds(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.4g} {unit}"
     return f"{value / 1e-9:.4g} ns"
+
+
+def parse_ranges(text: str, option: str) -> set[int]:
+    """`0,3,5-8` as a set of numbers."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            low, high = int(first), int(last) if dash else int(first)
+        except ValueError:
+            raise click.UsageError(f"{option} {text!r}: write numbers and ranges, for example 0,3,5-8") from None
+        if low < 0 or high < low or high - low > 1_000_000:
+            raise click.UsageError(f"{option} {text!r}: {part.strip()!r} is not a range of launches")
+        found.update(range(low, high + 1))
+    return found
+
+
+def progress(items: Sequence[T], title: str, label: Callable[[T], str]) -> Iterator[T]:
+    """The items, with a bar on stderr once two seconds have passed (on a terminal)."""
+    import time
+
+    started = time.monotonic()
+    bar = None
+    try:
+        for index, item in enumerate(items):
+            if bar is None and time.monotonic() - started > 2.0 and sys.stderr.isatty():
+                from rich.progress import Progress
+
+                bar = Progress(console=console(stderr=True), transient=True)
+                bar.start()
+                task = bar.add_task(title, total=len(items))
+            if bar is not None:
+                bar.update(task, completed=index, description=f"{title} {label(item)}")
+            yield item
+    finally:
+        if bar is not None:
+            bar.stop()
 
 
 def warn(text: str) -> None:

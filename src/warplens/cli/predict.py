@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, show_seconds, table, warn
+from .common import (
+    console,
+    json_option,
+    parse_ranges,
+    print_json,
+    progress,
+    show_number,
+    show_seconds,
+    table,
+    warn,
+)
 
 
 @click.command()
@@ -18,6 +28,14 @@ from .common import console, json_option, print_json, show_number, show_seconds,
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
 @click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
 @click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace.")
+@click.option("--order", metavar="ORDER", help="How warps interleave in caches: progress, round-robin, oldest-N.")
+@click.option(
+    "--representative",
+    type=click.Choice(("clustering", "max", "min")),
+    default="clustering",
+    help="How the representative warp of a trace is chosen.",
+)
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the comparison (.png, .svg)."
 )
@@ -29,36 +47,43 @@ def predict(
     overrides: tuple[str, ...],
     options: tuple[str, ...],
     kernel: str | None,
+    launches: str | None,
+    order: str | None,
+    representative: str,
     plot: Path | None,
     as_json: bool,
 ) -> None:
     """Predict kernels on GPUs, models side by side.
 
-    INPUT is a workload file (*.toml) or the name of a bundled example. Without
-    --gpu the machine that the file names is used; without --model all models
+    INPUT is a workload file (*.toml), the name of a bundled example, a trace
+    (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without --gpu
+    the machine that a workload file names is used; without --model all models
     run that the input allows, and the others are listed with the reason.
     """
-    from ..api import Comparison, compare
+    from ..api import Comparison, compare, join, load_workloads
     from ..machine import split_override
-    from ..workload import load_workload
 
-    workloads = [load_workload(each) for each in inputs]
-    if kernel is not None:
-        workloads = [each for each in workloads if _pattern(kernel).search(each.name)]
-        if not workloads:
-            raise click.UsageError(f"--kernel {kernel!r} matches no kernel of the input")
-    parts = [
-        compare(
-            workload,
-            gpus or (None,),
-            None if not models or "all" in models else models,
-            overrides=dict(split_override(text) for text in overrides),
-            options=_split_options(options),
-        )
-        for workload in workloads
-    ]
+    results = []
+    for each in inputs:
+        workloads = load_workloads(each, order=order, selection=representative)
+        chosen = _choose(workloads, kernel, launches)
+        if not chosen:
+            continue
+        parts = [
+            compare(
+                workload,
+                gpus or (None,),
+                None if not models or "all" in models else models,
+                overrides=dict(split_override(text) for text in overrides),
+                options=_split_options(options),
+            )
+            for workload in progress(chosen, "predicting", lambda workload: workload.name)
+        ]
+        results.append(join(parts))
+    if not results:
+        raise click.UsageError("--kernel and --launch match no kernel of the input")
     result = Comparison(
-        tuple(p for part in parts for p in part.predictions), tuple(s for part in parts for s in part.skipped)
+        tuple(p for part in results for p in part.predictions), tuple(s for part in results for s in part.skipped)
     )
     if plot is not None:
         from ..report.comparison import draw_comparison
@@ -72,6 +97,17 @@ def predict(
     _show(result)
     if plot is not None:
         console().print(f"picture: {plot}", markup=False)
+
+
+def _choose(workloads: list[Any], kernel: str | None, launches: str | None) -> list[Any]:
+    """The workloads that --kernel and --launch leave."""
+    wanted = None if launches is None else parse_ranges(launches, "--launch")
+    pattern = None if kernel is None else _pattern(kernel)
+    return [
+        each
+        for each in workloads
+        if (wanted is None or each.launch_index in wanted) and (pattern is None or pattern.search(each.name))
+    ]
 
 
 def _pattern(text: str) -> re.Pattern[str]:

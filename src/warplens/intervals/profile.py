@@ -39,6 +39,7 @@ class IntervalProfile:
     matrix: NDArray[np.float64]
     causes: NDArray[np.float64]
     average_miss_latency_cycles: float | None = None
+    dram_instruction_fraction: float | None = None
 
     def column(self, name: str) -> NDArray[np.float64]:
         return self.matrix[:, _INDEX[name]]
@@ -58,6 +59,8 @@ class IntervalProfile:
     @property
     def dram_fraction(self) -> float:
         """Part of the L1-missing memory instructions that go to DRAM (for the average miss latency)."""
+        if self.dram_instruction_fraction is not None:
+            return self.dram_instruction_fraction
         weights = self.column("memory_instructions")
         total = weights.sum()
         return float(weights @ self.column("llc_miss_ratio") / total) if total > 0 else 0.0

@@ -1,7 +1,7 @@
 """GPU descriptions: schema, loading, overrides and occupancy."""
 
 from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
-from .load import find_parameter, gpu_names, load_gpu, split_override, with_overrides
+from .load import find_parameter, gpu_names, load_gpu, machine_of_batch, split_override, with_overrides
 from .occupancy import Occupancy, occupancy
 from .schema import Gpu, InstructionTiming, Parameter, Quantity, Source, parameters
 
@@ -18,6 +18,7 @@ __all__ = [
     "gpu_names",
     "lineage",
     "load_gpu",
+    "machine_of_batch",
     "occupancy",
     "parameters",
     "split_override",

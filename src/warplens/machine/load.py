@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MachineError, OverrideError, UnknownNameError, nearest
-from ..tomlfile import TomlFile, read_toml
+from ..tomlfile import TomlFile, exists, read_toml
 from ..units import parse_number
 from .classes import INSTRUCTION_CLASSES
 from .schema import (
@@ -46,10 +46,10 @@ def load_gpu(name: str | Path, overrides: Mapping[str, Any] | None = None) -> Gp
 
 def _resolve(name: str, relative_to: Path | None = None) -> Path:
     bundled = _DATA / f"{name}.toml"
-    if "/" not in name and "\\" not in name and bundled.is_file():
+    if "/" not in name and "\\" not in name and exists(bundled):
         return bundled
     path = Path(name) if relative_to is None else relative_to / name
-    if name and (path.suffix == ".toml" or path.exists()):
+    if name and (path.suffix == ".toml" or exists(path)):
         return path
     raise UnknownNameError(f"no machine is named {name!r}; {nearest(name, gpu_names())} (or give a .toml file)")
 
@@ -172,6 +172,7 @@ def _build(
     *,
     nominal_clock_hz: float,
     overrides: Mapping[str, Any],
+    original: Gpu | None = None,
 ) -> Gpu:
     tables: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     instructions: dict[str, dict[str, Any]] = {}
@@ -194,6 +195,7 @@ def _build(
         sources=MappingProxyType(dict(sources)),
         nominal_clock_hz=nominal_clock_hz,
         overrides=MappingProxyType(dict(overrides)),
+        original=original,
     )
 
 
@@ -244,6 +246,17 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
         sources,
         nominal_clock_hz=gpu.nominal_clock_hz,
         overrides=applied,
+        original=gpu.original or gpu,
     )
     check_consistency(changed)
     return changed
+
+
+def machine_of_batch(gpu: Gpu, index: int) -> Gpu:
+    """One machine of a batch (arrays come in through overrides alone)."""
+    if gpu.original is None:
+        return gpu
+    chosen = {
+        key: value[index] if isinstance(value, np.ndarray) else value for key, value in gpu.overrides.items()
+    }
+    return with_overrides(gpu.original, chosen)

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,7 @@ class L1Cache:
     sector_bytes: Quantity = _count("bytes fetched on a miss, where less than a line")
     mshrs: Quantity = _count("miss status holding registers of one L1")
     mshr_merges: Quantity = _count("misses to one line that one MSHR can hold")
+    queue_entries: Quantity = _count("memory instructions of one SM that wait in order for its L1")
     latency_cycles: Quantity = _number("load-to-use latency of a hit", minimum=0.0)
     streaming: Quantity = _flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight")
     write_policy: Quantity = _choice("write policy", WRITE_POLICIES)
@@ -198,6 +200,12 @@ class Gpu:
     sources: Mapping[str, Source] = field(default_factory=dict)
     nominal_clock_hz: float = 0.0
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    #: The machine as named, where this one has overrides.
+    original: Gpu | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling (workers of a sweep): read-only views of dictionaries cannot be pickled."""
+        return {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in vars(self).items()}
 
     # -- access ---------------------------------------------------------------
 

@@ -178,39 +178,32 @@ def all_suspended(warps, stall_probability, wake_probability):
 
     State k = suspended threads. In each slot one ready thread issues and is
     suspended with `stall_probability`; each of the k suspended ones wakes with
-    `wake_probability`. k grows by one at most, so the chain can be censored
-    from the top state down (Grassmann-Taksar-Heyman: no subtractions).
+    `wake_probability`. k grows by one at most, so the only way up past a cut is
+    the step k-1 → k, and what goes up comes down: the weights follow one by one
+    from the top state down, without subtractions.
     """
-    n = warps + 1
-    move = np.zeros((n, n))
-    wakes = np.zeros(n)
-    for k in range(n):
-        # Binomial distribution of the number that wakes, by convolution: exact at 0 and 1.
-        wakes[:] = 0.0
-        wakes[0] = 1.0
-        for thread in range(k):
-            for j in range(thread + 1, 0, -1):
-                wakes[j] = wakes[j] * (1.0 - wake_probability) + wakes[j - 1] * wake_probability
+    # at_least[k, j]: probability that j or more of k suspended threads wake (binomial, by convolution).
+    at_least = np.zeros((warps + 1, warps + 3))
+    wakes = np.zeros(warps + 1)
+    wakes[0] = 1.0
+    for k in range(warps + 1):
+        for j in range(k, 0, -1):
+            wakes[j] = wakes[j] * (1.0 - wake_probability) + wakes[j - 1] * wake_probability
+        if k > 0:
             wakes[0] *= 1.0 - wake_probability
-        for j in range(k + 1):
-            if k < warps:
-                move[k, k - j + 1] += wakes[j] * stall_probability
-                move[k, k - j] += wakes[j] * (1.0 - stall_probability)
-            else:
-                move[k, k - j] += wakes[j]
-    for k in range(n - 1, 0, -1):
-        leaving = 0.0
-        for j in range(k):
-            leaving += move[k, j]
-        if leaving <= 0.0:
-            return 1.0  # never wakes
-        entering = move[k - 1, k] / leaving
-        for j in range(k):
-            move[k - 1, j] += entering * move[k, j]
-        move[k - 1, k] = entering
-    weight = 1.0
-    total = 1.0
-    for k in range(1, n):
-        weight *= move[k - 1, k]
-        total += weight
-    return weight / total
+        for j in range(k, -1, -1):
+            at_least[k, j] = at_least[k, j + 1] + wakes[j]
+    weight = np.zeros(warps + 1)
+    weight[warps] = 1.0
+    for k in range(warps, 0, -1):
+        up = stall_probability * (1.0 - wake_probability) ** (k - 1)
+        down = weight[warps] * at_least[warps, warps - k + 1]
+        for i in range(k, warps):
+            stalls = stall_probability * at_least[i, i - k + 2]
+            down += weight[i] * (stalls + (1.0 - stall_probability) * at_least[i, i - k + 1])
+        if up <= 0.0 or down / up > 1e300:
+            return 0.0  # the state is not reached, or next to never
+        weight[k - 1] = down / up
+        if weight[k - 1] > 1e100:
+            weight /= weight[k - 1]
+    return weight[warps] / weight.sum()

@@ -43,7 +43,7 @@ def demand(case: Case) -> Demand:
     interval_sum = {"compute": zero, "memory": zero}
     chain = {"compute": zero, "memory": zero}
     for name, entry in mix.entries.items():
-        timing = case.gpu.timing(name, case.model_name)
+        timing = case.timing(name)
         latency, interval = case.array(timing.latency_cycles), case.array(timing.interval_cycles)
         kind = "memory" if INSTRUCTION_CLASSES[name].kind == "memory" else "compute"
         busy[timing.subsystem] = busy.get(timing.subsystem, zero) + entry.count * interval

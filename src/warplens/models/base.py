@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, OptionError, UnknownNameError, nearest
-from ..machine import Gpu
+from ..machine import Gpu, InstructionTiming
 from ..workload import Residency, Workload, resident
 from .papers import Paper
 from .prediction import Condition, Prediction
@@ -78,6 +78,10 @@ class Case:
     def require(self, path: str) -> Array:
         """A machine parameter, or an error that names the model."""
         return self.array(self.gpu.require(path, self.model_name))
+
+    def timing(self, instruction_class: str) -> InstructionTiming:
+        """λ and Λ of an instruction class for this kernel on these machines."""
+        return self.workload.timing(self.gpu, instruction_class, self.model_name)
 
     @cached_property
     def W(self) -> Array:  # noqa: N802 (the papers' symbol)
@@ -169,6 +173,8 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
     """cycles, seconds, ipc, cpi and a stack that sums to cpi, from what the equations gave."""
     residency, gpu = case.residency, case.gpu
     instructions = outcome.instructions_per_warp * case.array(residency.total_warps)
+    if case.workload.total_instructions is not None:
+        instructions = case.array(case.workload.total_instructions)
     if outcome.cycles is not None:
         cycles = outcome.cycles
     else:
@@ -176,7 +182,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
         cycles = instructions / (outcome.ipc_sm * case.active_sms)
     if not np.all(np.isfinite(cycles)) or np.any(cycles <= 0):
         raise InputError(
-            f"model {model.name!r} finds nothing that takes time in workload {case.workload.name!r} "
+            f"model {model.name!r} gives no finite time above 0 for workload {case.workload.name!r} "
             f"on machine {gpu.name!r}; check latencies and intervals of its instruction classes"
         )
     ipc = instructions / cycles
@@ -185,7 +191,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
     if outcome.stack is not None:
         idle_share = case.array(gpu.sms) / case.active_sms
         stack = _close({name: case.array(part) * idle_share for name, part in outcome.stack.items()}, cpi)
-    notes = tuple(Condition(note) for note in residency.notes)
+    notes = tuple(Condition(note) for note in (*residency.notes, *case.workload.notes(gpu)))
     prediction = Prediction(
         kernel=case.workload.name,
         launch=case.workload.launch_index,

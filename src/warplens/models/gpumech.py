@@ -15,10 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InputError
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import WARP_CATEGORIES, IntervalModel
 from .papers import GPUMECH, LEMEIRE
 from .prediction import Condition
+
+#: The Markov chain has a state per warp, and its table grows with their square.
+_MOST_WARPS = 4096
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,11 @@ class MarkovChain(Model):
             p[rows] = min(started / instructions, 1.0)
             slots[rows] = np.maximum(1.0, (stall.sum() / started if started else 0.0) * case.issue_rate[rows])
         whole = np.maximum(np.floor(case.W), 1.0)
+        if np.max(whole) > _MOST_WARPS:
+            raise InputError(
+                f"{case.model_name} follows at most {_MOST_WARPS} resident warps of an SM, not {np.max(whole):g}; "
+                "lower launch.warps_per_sm"
+            )
         keys, inverse = _distinct_rows(np.stack([whole, p, slots], axis=1))
         idle = np.array([all_suspended(int(w), probability, 1.0 / m) for w, probability, m in keys])[inverse]
         return Outcome(
@@ -174,6 +183,7 @@ class CorrectedRoundRobin(GpuMech):
     title = "GPUMech, RR corrected"
     paper = LEMEIRE
     equations = "L §2.5.1 in place of G-10, G-11; G-17 … G-23"
+    aspects = GpuMech.aspects - {Aspect.SCHEDULER}
     fixed_policy = "rr-corrected"
 
     policy: str | None = option("rr", "the correction is one of round robin", ("rr",))

@@ -24,7 +24,17 @@ class IntervalModel(Model):
     """IPC = W·Σinstructions / (Σ C_i + S_i^MSHR + S_i^NoC + S_i^DRAM), Eq. (M-1) and, with its terms, Eq. (G-3)."""
 
     needs = "interval_profile"
-    aspects = frozenset({Aspect.MEMORY_LATENCY, Aspect.COMPUTE_LATENCY, Aspect.SCHEDULER, Aspect.DIVERGENT_WARPS})
+    # G-4 sees which instructions wait for which, so independent ones shorten the stalls.
+    aspects = frozenset(
+        {
+            Aspect.ILP,
+            Aspect.COMPUTE_LATENCY,
+            Aspect.MEMORY_LATENCY,
+            Aspect.DIVERGENT_WARPS,
+            Aspect.ISSUE_LIMIT,
+            Aspect.SCHEDULER,
+        }
+    )
     categories: ClassVar[tuple[str, ...] | None] = WARP_CATEGORIES
 
     mshr_term: ClassVar[str] = "none"
@@ -44,8 +54,8 @@ class IntervalModel(Model):
 
     def check(self, workload: Workload, gpu: Gpu) -> None:
         super().check(workload, gpu)
-        if workload.profile is not None and not np.any(workload.profile.matrix[:, 3:5]):
-            return  # no requests: nothing of the memory system is needed
+        if not workload.sends_requests:
+            return  # nothing of the memory system is needed
         for path in self.memory_needs(gpu):
             gpu.require(path, f"model {self.name!r}")
 
@@ -133,7 +143,8 @@ class IntervalModel(Model):
         table[:, kernels.M_ISSUE_RATE] = case.issue_rate
         limit = gpu.get(self.outstanding_limit(gpu))
         table[:, kernels.M_MSHRS] = 1.0 if limit is None else limit
-        table[:, kernels.M_LLC_LATENCY] = gpu.llc.latency_cycles or 0.0
+        if gpu.llc.latency_cycles is not None:
+            table[:, kernels.M_LLC_LATENCY] = gpu.llc.latency_cycles
         if gpu.dram.latency_cycles is not None:
             table[:, kernels.M_DRAM_LATENCY] = gpu.dram_latency_cycles_now(case.model_name)
         if gpu.l1.line_bytes is not None:

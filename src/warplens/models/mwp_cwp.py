@@ -51,8 +51,11 @@ def memory_warps(case: Case, mix: InstructionMix) -> MemoryWarps:
     weight_uncoal = mix.uncoalesced_count / mix.memory_count  # Eq. (H-13)
     weight_coal = 1.0 - weight_uncoal  # Eq. (H-14)
     if "mem" in gpu.instructions or any(name in gpu.instructions for name in names):
-        timing = gpu.timing(names[0], needed_by)
-        latency, interval = case.array(timing.latency_cycles), case.array(timing.interval_cycles)
+        latency = interval = np.zeros(case.size)
+        for name, entry in mix.of_kind("memory"):
+            timing, weight = case.timing(name), entry.count / mix.memory_count
+            latency = latency + weight * case.array(timing.latency_cycles)
+            interval = interval + weight * case.array(timing.interval_cycles)
         return MemoryWarps(latency, latency, latency, interval, case.array(np.inf), False)
     derived = gpu.dram.departure_coalesced_cycles is None
     if derived:
@@ -61,12 +64,12 @@ def memory_warps(case: Case, mix: InstructionMix) -> MemoryWarps:
     else:
         coalesced = case.require("dram.departure_coalesced_cycles") * scale
         uncoalesced = case.require("dram.departure_uncoalesced_cycles") * scale
-    transactions = case.array(
-        mix.uncoalesced_transactions
-        or gpu.dram.uncoalesced_transactions
-        or (gpu.require("dram.uncoalesced_transactions", needed_by) if mix.uncoalesced_count else 1.0)
-    )
-    unloaded = case.array(gpu.memory_latency_cycles_now(needed_by))
+    transactions = case.array(1.0)
+    if mix.uncoalesced_transactions is not None:
+        transactions = case.array(mix.uncoalesced_transactions)
+    elif mix.uncoalesced_count:
+        transactions = case.require("dram.uncoalesced_transactions")
+    unloaded = case.array(case.workload.memory_latency_cycles(gpu, needed_by))
     latency_uncoal = unloaded + (transactions - 1.0) * uncoalesced  # Eq. (H-10)
     latency_coal = unloaded  # Eq. (H-11)
     latency = latency_uncoal * weight_uncoal + latency_coal * weight_coal  # Eq. (H-12)
@@ -102,7 +105,10 @@ class MwpCwp(Model):
         return outcome(case, mix, memory, conditions)
 
     def without_memory(self, case: Case, mix: InstructionMix) -> Outcome:
-        compute = demand(case).interval_sum["compute"]
+        if self.form == "lemeire":
+            compute = demand(case).interval_sum["compute"]  # Eq. (L-24)
+        else:
+            compute = _compute_interval(case, mix) * mix.total  # Eq. (H-19)
         return Outcome(
             instructions_per_warp=mix.total,
             cycles=compute * case.W * case.array(case.residency.runs),
@@ -154,8 +160,8 @@ class MwpCwp(Model):
             conditions=(
                 *conditions,
                 Condition(
-                    "fewer cycles than issuing the instructions takes: the printed case order chose Eq. (H-23) "
-                    "although computation dominates",
+                    "fewer cycles than issuing the instructions takes: Eq. (H-23) was chosen, as printed, although "
+                    "computation dominates",
                     cycles_app < compute * N * runs * (1 - 1e-12),
                 ),
             ),
@@ -170,7 +176,8 @@ class MwpCwp(Model):
         compute = needs.interval_sum["compute"]  # α_comp·λ_comp, Eq. (L-24)
         period = compute / mix.memory_count  # CI·λ_comp, Eq. (L-22)
         cwp = np.where(period > 0, memory.latency / period + 1.0, np.inf)  # Eq. (L-16)
-        memory_bound = mix.memory_count * W * interval + period * mwp  # Eq. (L-26)
+        # The case has MWP < ω; where the largest case is taken, no more than ω warps can fill the pipeline (H-5).
+        memory_bound = mix.memory_count * W * interval + period * np.minimum(mwp, W)  # Eq. (L-26)
         compute_bound = compute * W + memory.latency  # Eq. (L-27)
         few_warps = self.single_warp(needs, memory, interval) + period * (W - 1.0)  # Eq. (L-28)
         is_few = np.minimum(mwp, cwp) >= W
@@ -214,7 +221,7 @@ class CorrectedMwpCwp(MwpCwp):
     title = "MWP-CWP, corrected"
     paper = LEMEIRE
     equations = "L-15, L-16, L-26 … L-28 with Λ_app of L-2"
-    aspects = frozenset({Aspect.ILP, Aspect.COMPUTE_LATENCY, *MwpCwp.aspects})
+    aspects = frozenset({Aspect.ILP, Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY, Aspect.BARRIERS})
 
     form: str = option("lemeire", "the corrections are defined on Lemeire's restatement", ("lemeire",))
 

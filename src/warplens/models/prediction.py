@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ class Prediction:
     """
 
     kernel: str
-    launch: int
+    launch: int | None
     gpu: str
     overrides: Mapping[str, Any]
     model: str
@@ -95,6 +95,31 @@ class Prediction:
             "terms": {name: _plain(term) for name, term in self.terms.items()},
             "warnings": self.warnings,
         }
+
+
+def combine(predictions: Sequence[Prediction], kernel: str = "all launches") -> Prediction:
+    """Launches run one after the other: sum of instructions over sum of cycles (MDM §III-C)."""
+    first = predictions[0]
+    cycles = sum(p.cycles for p in predictions)
+    instructions = [p.cycles * p.ipc for p in predictions]
+    total = sum(instructions)
+    stack = None
+    if all(p.stack is not None for p in predictions):
+        names = dict.fromkeys(name for p in predictions for name in p.stack or {})
+        weighted = [(p.stack or {}, n / total) for p, n in zip(predictions, instructions, strict=True)]
+        stack = {name: sum(parts.get(name, 0.0) * share for parts, share in weighted) for name in names}
+    return replace(
+        first,
+        kernel=kernel,
+        launch=None,
+        cycles=cycles,
+        seconds=sum(p.seconds for p in predictions),
+        ipc=total / cycles,
+        cpi=sum(p.cpi * n for p, n in zip(predictions, instructions, strict=True)) / total,
+        stack=stack,
+        terms={"launches": float(len(predictions))},
+        conditions=tuple(dict.fromkeys(c for p in predictions for c in p.conditions if c.where is None)),
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,8 @@ A warp is either computing or waiting for memory. The steady state is where the
 supply of the memory roofline at k warps meets the demand of the compute
 roofline at ω - k warps (L-8). Misprints mended: L-9 has its denominators
 swapped and L-10 prints α_comp for Λ_comp. Instructions of one warp never
-overlap (no ILP); all non-memory subsystems together form the compute side.
+overlap (no ILP); all non-memory subsystems together form the compute side, and
+the slowest of them is its roof.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Transit(Model):
     paper = LEMEIRE
     equations = "L-4 … L-14"
     needs = "instruction_mix"
-    aspects = frozenset({Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY})
+    aspects = frozenset({Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY, Aspect.SUBSYSTEMS})
 
     def evaluate(self, case: Case) -> Outcome:
         needs = demand(case)

@@ -33,9 +33,9 @@ class WorkFlow(Model):
     corrected: ClassVar[bool] = False
 
     def evaluate(self, case: Case) -> Outcome:
-        graph = case.workload.work_flow_graph(case.model_name)
+        graph = case.workload.work_flow_graph(case.gpu, case.model_name)
         W, zero = case.W, np.zeros(case.size)
-        timings = [case.gpu.timing(node.instruction_class, case.model_name) for node in graph.nodes]
+        timings = [case.timing(node.instruction_class) for node in graph.nodes]
         intervals = [case.array(timing.interval_cycles) for timing in timings]
         latencies = [case.array(timing.latency_cycles) for timing in timings]
         memory_count = sum(node.count for node in graph.of_kind("memory"))

@@ -112,8 +112,8 @@ def _positive(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError(f"{value!r} is not a number")
     numbers = np.asarray(value, dtype=np.float64)
-    if numbers.ndim > 1:
-        raise ValueError("an array must be one-dimensional")
+    if numbers.ndim > 1 or numbers.size == 0:
+        raise ValueError(f"an array of shape {numbers.shape} is not one-dimensional or is empty")
     if not np.all(np.isfinite(numbers)) or np.any(numbers <= 0) or np.any(numbers > LARGEST):
         raise ValueError(f"{value!r} must be a finite number above 0")
     return float(numbers) if numbers.ndim == 0 else numbers

@@ -22,7 +22,7 @@ from ..intervals import (
     default_causes,
 )
 from ..machine import INSTRUCTION_CLASSES
-from ..tomlfile import TomlFile, read_toml
+from ..tomlfile import TomlFile, exists, read_toml
 from ..units import LARGEST
 from .launch import Launch
 from .workload import Workload
@@ -45,9 +45,9 @@ def example_names() -> list[str]:
 def load_workload(path: str | Path) -> Workload:
     """A workload from a TOML file, or a bundled example by its name (`mdm-baseline`)."""
     path = Path(path)
-    if not path.exists():
+    if not exists(path):
         bundled = example_folder() / f"{path.name.removesuffix('.toml')}.toml"
-        if str(path.parent) in (".", str(Path("examples") / "papers")) and bundled.is_file():
+        if str(path.parent) in (".", str(Path("examples") / "papers")) and exists(bundled):
             path = bundled
         elif path.suffix != ".toml":
             raise FileError(f"{path}: no such file, and no bundled example; {nearest(path.name, example_names())}")

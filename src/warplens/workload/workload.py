@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..intervals import (
     WorkFlowGraph,
     intervals_of_graph,
 )
-from ..machine import INSTRUCTION_CLASSES, Gpu
+from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity
 from .launch import Launch, launch_with_overrides
 
 #: What a workload can offer, and what each can be worked out from besides being given.
@@ -46,6 +47,10 @@ class Workload:
     path: str = ""
     launch_overrides: Mapping[str, Any] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling (workers of a sweep): read-only views of dictionaries cannot be pickled."""
+        return {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in vars(self).items()}
+
     def offers(self, view: str) -> bool:
         """Whether a view was given or can be derived."""
         given = {
@@ -63,14 +68,39 @@ class Workload:
                 f"{needed_by} needs {VIEWS[view]}, which workload {self.name!r} does not give; add a [{view}] table"
             )
 
+    @property
+    def sends_requests(self) -> bool:
+        """Whether the intervals, given or to be derived, send requests to the memory system."""
+        if self.profile is not None:
+            return bool(np.any(self.profile.column("read_misses")) or np.any(self.profile.column("write_requests")))
+        assert self.graph is not None
+        return any(INSTRUCTION_CLASSES[i.instruction_class].kind == "memory" for i in self.graph.instructions)
+
+    @property
+    def total_instructions(self) -> float | None:
+        """Warp instructions of the whole launch, where more is known than one warp's."""
+        return None
+
+    def notes(self, gpu: Gpu) -> tuple[str, ...]:
+        """What a reader of a prediction should know of this input."""
+        return ()
+
+    def timing(self, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
+        """λ and Λ of a class for this kernel: the machine's, as nothing is known of its addresses."""
+        return gpu.timing(instruction_class, needed_by)
+
+    def memory_latency_cycles(self, gpu: Gpu, needed_by: str) -> Quantity:
+        """Unloaded latency of one memory transaction of this kernel."""
+        return gpu.memory_latency_cycles_now(needed_by)
+
     def instruction_mix(self, gpu: Gpu, needed_by: str) -> InstructionMix:
         self.require("instruction_mix", needed_by)
         if self.mix is not None:
             return self.mix
         assert self.graph is not None
-        return self.graph.instruction_mix(lambda name: gpu.timing(name, needed_by).latency_cycles)
+        return self.graph.instruction_mix(lambda name: self.timing(gpu, name, needed_by).latency_cycles)
 
-    def work_flow_graph(self, needed_by: str) -> WorkFlowGraph:
+    def work_flow_graph(self, gpu: Gpu, needed_by: str) -> WorkFlowGraph:
         self.require("work_flow_graph", needed_by)
         if self.flow is not None:
             return self.flow
@@ -91,7 +121,7 @@ class Workload:
             return
         assert self.graph is not None
         names = sorted({item.instruction_class for item in self.graph.instructions})
-        columns = [gpu.timing(name, needed_by).latency_cycles for name in names] + [gpu.issue_rate]
+        columns = [self.timing(gpu, name, needed_by).latency_cycles for name in names] + [gpu.issue_rate]
         for index, name in enumerate(names):
             if not compute_latency and INSTRUCTION_CLASSES[name].kind != "memory":
                 columns[index] = 0.0

@@ -1,0 +1,100 @@
+"""`warplens reproduce`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import console, json_option, print_json, show_number, table
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "only_list", is_flag=True, help="List the figures and tables, and what is compared.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/reproduce"),
+    show_default=True,
+    metavar="DIR",
+    help="Where NAME.csv and NAME.png go.",
+)
+@json_option
+def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bool) -> None:
+    """Recompute figures and tables of the papers, with the paper's numbers beside ours.
+
+    Without NAME, all of them. For each, the numbers go to DIR/NAME.csv and a
+    picture to DIR/NAME.png.
+    """
+    from ..api import JSON_SCHEMA
+    from ..errors import MissingPackageError
+    from ..reproduce import draw, find_recipes, write_csv
+
+    chosen = find_recipes(names)
+    if only_list:
+        _list([recipe.to_dict() for recipe in chosen], as_json, JSON_SCHEMA)
+        return
+    documents: list[dict[str, Any]] = []
+    missing: MissingPackageError | None = None
+    for recipe in chosen:
+        made = recipe()
+        data = write_csv(made, folder)
+        picture: Path | None = None
+        try:
+            picture = draw(made, folder)
+        except MissingPackageError as error:
+            missing = error  # the numbers of all items come first
+        if as_json:
+            files = {"csv": str(data), "png": None if picture is None else str(picture)}
+            documents.append({**made.to_dict(), **files})
+        else:
+            _show(made)
+        where = " ".join(str(path) for path in (data, picture) if path is not None)
+        click.secho(f"{made.name}: {where}", bold=not as_json, err=as_json)
+    if as_json:
+        print_json({"schema": JSON_SCHEMA, "reproductions": documents})
+    if missing is not None:
+        raise missing
+
+
+def _list(rows: list[dict[str, str]], as_json: bool, schema: int) -> None:
+    if as_json:
+        print_json({"schema": schema, "reproductions": rows})
+        return
+    view = table("", ("name", "paper", "title", "what is compared"))
+    for row in rows:
+        view.add_row(row["name"], row["paper"], row["title"], row["compares"])
+    console().print(view)
+
+
+def _show(made: Any) -> None:
+    """The short table of an item, the text's claims, and what was assumed."""
+    from rich.text import Text
+
+    out = console()
+    summary = made.summary
+    numbers = summary.columns[1:]
+    out.print(f"\n[bold]{made.title}[/] ({made.paper.authors}, {made.paper.venue})")
+    view = table("", summary.columns, right=numbers)
+    for row in summary.rows:
+        view.add_row(*(Text(_cell(cell)) for cell in row))
+    out.print(view)
+    if made.claims:
+        claims = table("", ("statement", "holds", "what we find"))
+        for claim in made.claims:
+            style = "green" if claim.holds else "red"
+            claims.add_row(Text(claim.text), Text(claim.verdict, style=style), Text(claim.found))
+        out.print(claims)
+    for label, texts in (("assumed", made.assumptions), ("note", made.remarks)):
+        for text in texts:
+            out.print(f"{label}: {text}", markup=False)
+
+
+def _cell(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    return cell if isinstance(cell, str) else show_number(cell)

@@ -1,0 +1,166 @@
+"""Accel-Sim's traces: import and export of its text format, as a stream."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import TraceError
+from ...trace import LaunchHeader, LaunchTrace, MemoryTrace, TraceWriter, WarpGroup, read_trace
+from .lists import is_kernel_trace, read_list
+from .reader import KernelReader, Progress
+from .writer import LIST_NAME, export_launches
+
+__all__ = [
+    "ImportedLaunch",
+    "KernelReader",
+    "coverage_warning",
+    "export_accelsim",
+    "import_accelsim",
+    "is_accelsim",
+    "load_accelsim",
+]
+
+#: Text of the traces that are held in memory together; what comes after goes through temporary files.
+_TEXT_IN_MEMORY = 256 << 20
+
+
+@dataclass(frozen=True)
+class ImportedLaunch:
+    """What was imported of a launch."""
+
+    header: LaunchHeader
+    warps: int
+    instructions: int
+
+
+def is_accelsim(path: str | Path) -> bool:
+    """Whether a name is one that `load_accelsim` takes: a list, a kernel trace, or a folder with a list."""
+    path = Path(path)
+    return path.name == LIST_NAME or is_kernel_trace(path) or (path / LIST_NAME).is_file()
+
+
+def load_accelsim(
+    path: str | Path, *, progress: Progress | None = None, text_in_memory: int = _TEXT_IN_MEMORY
+) -> list[LaunchTrace]:
+    """The launches of a `kernelslist.g` or of one kernel trace.
+
+    Small traces are held in memory; what goes beyond `text_in_memory` bytes of
+    text lies in temporary files that go away with the launches.
+    """
+    launches: list[LaunchTrace] = []
+    held = 0
+    for index, (reader, extra) in enumerate(_readers(path, progress)):
+        groups: list[WarpGroup] = []
+        stream = reader.groups()
+        for group in stream:
+            groups.append(group)
+            if held + reader.text_bytes > text_in_memory:
+                launches.append(_through_file(groups, stream, reader, index, extra))
+                break
+        else:
+            launches.append(MemoryTrace(reader.launch_header(index, extra), reader.static_table(), tuple(groups)))
+            held += reader.text_bytes
+    return launches
+
+
+def import_accelsim(path: str | Path, out: str | Path, *, progress: Progress | None = None) -> list[ImportedLaunch]:
+    """Convert a `kernelslist.g` or one kernel trace to a `.wlt` file, as a stream."""
+    imported = []
+    with TraceWriter(out) as writer:
+        for index, (reader, extra) in enumerate(_readers(path, progress)):
+            warps = instructions = 0
+            for group in reader.groups():
+                writer.write(group)
+                warps += len(group)
+                instructions += group.instructions
+            header = reader.launch_header(index, extra)
+            writer.end_launch(header, reader.static_table())
+            imported.append(ImportedLaunch(header, warps, instructions))
+    return imported
+
+
+def export_accelsim(
+    launches: Iterable[LaunchTrace], folder: str | Path, *, version: int = 4, compression: str | None = "xz"
+) -> list[Path]:
+    """Write launches to a folder: `kernelslist.g` and a kernel trace each. Returns the kernel traces.
+
+    Opcodes that are not SASS are replaced by one of the same class and access
+    size. A launch of which only some blocks are recorded says so in its last
+    line, which this package reads and Accel-Sim takes for a comment.
+    """
+    return export_launches(launches, folder, version=version, compression=compression)
+
+
+def coverage_warning(header: LaunchHeader) -> str | None:
+    """A warning if some of the launch's instructions have opcodes that are not known."""
+    share = header.extra.get("opcode_coverage")
+    if not isinstance(share, float | int) or share >= 1:
+        return None
+    unknown = header.extra.get("unknown_opcodes") or {}
+    names = ", ".join(f"{opcode} ×{count}" for opcode, count in list(unknown.items())[:5])
+    return (
+        f"kernel {header.kernel!r}: {100 * (1 - share):.3g} % of its instructions have opcodes that are not known "
+        f"({names}); they count as class 'other'"
+    )
+
+
+def _readers(path: str | Path, progress: Progress | None) -> Iterator[tuple[KernelReader, dict[str, Any]]]:
+    """Readers of the kernels in order, each open until the next is asked for, and what the list says of each."""
+    path = Path(path)
+    if is_kernel_trace(path) and not path.is_dir():
+        yield from _opened([(path, {})], progress)
+        return
+    listed = read_list(path / LIST_NAME if path.is_dir() else path)
+    files: list[tuple[Path, dict[str, Any]]] = []
+    for kernel in listed.kernels:
+        copies = {"memcpys": [list(copy) for copy in kernel.copies]} if kernel.copies else {}
+        files.append((kernel.path, copies))
+    if listed.copies_after:
+        files[-1][1]["memcpys_after"] = [list(copy) for copy in listed.copies_after]
+    yield from _opened(files, progress)
+
+
+def _opened(
+    files: list[tuple[Path, dict[str, Any]]], progress: Progress | None
+) -> Iterator[tuple[KernelReader, dict[str, Any]]]:
+    try:
+        sizes = [file.stat().st_size for file, _ in files]
+    except OSError as error:
+        raise TraceError(f"{error.filename}: no such file; the list of kernels names it") from None
+    total = sum(sizes)
+    before = 0
+    for (file, extra), size in zip(files, sizes, strict=True):
+        report = None if progress is None else _shifted(progress, before, total)
+        with KernelReader(file, progress=report) as reader:
+            yield reader, extra
+        before += size
+
+
+def _shifted(progress: Progress, before: int, total: int) -> Progress:
+    return lambda done, _: progress(before + done, total)
+
+
+def _through_file(
+    groups: list[WarpGroup], rest: Iterator[WarpGroup], reader: KernelReader, index: int, extra: dict[str, Any]
+) -> LaunchTrace:
+    """A launch in a temporary file, removed when the launch is no longer used."""
+    place = Path(tempfile.mkdtemp(prefix="warplens-"))
+    try:
+        with TraceWriter(place / "launch.wlt") as writer:
+            while groups:
+                writer.write(groups.pop(0))
+            for group in rest:
+                writer.write(group)
+            writer.end_launch(reader.launch_header(index, extra), reader.static_table())
+        launch = read_trace(place / "launch.wlt")[0]
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    weakref.finalize(launch, shutil.rmtree, place, ignore_errors=True)
+    return launch

@@ -1,0 +1,297 @@
+"""Kernel traces of Accel-Sim, read as a stream: groups of thread blocks, with memory bounded by a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ...errors import TraceError
+from ...trace import LaunchHeader, StaticTable, WarpGroup
+from ..sass_opcodes import decode_opcode
+from . import _kernels as k
+from ._blocks import BlockSet
+from ._files import TextSource
+from ._messages import explain
+from ._statics import Statics
+from .header import HeaderParser, KernelHeader
+
+#: Called with the bytes of the file that are read and that it has.
+Progress = Callable[[int, int], None]
+
+#: A group ends with the block in which it reaches either.
+GROUP_INSTRUCTIONS = 1 << 19
+GROUP_LANES = 1 << 22
+_LINE_LIMIT = 1 << 16
+_HEADER_LIMIT = 1 << 20
+_UNKNOWN_SHOWN = 20
+#: The last line of a trace that has only some of its blocks, as the writer puts it.
+PARTIAL_NOTE = "#warplens: {blocks} of the blocks are recorded"
+_PARTIAL = re.compile(PARTIAL_NOTE.format(blocks=r"(\d{1,18})").encode())
+
+
+class KernelReader:
+    """One kernel trace. `groups` may be gone through once; what it found is complete after that."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        progress: Progress | None = None,
+        group_instructions: int = GROUP_INSTRUCTIONS,
+        group_lanes: int = GROUP_LANES,
+    ) -> None:
+        self.path = Path(path)
+        self._progress = progress
+        self._source = TextSource(self.path)
+        try:
+            self.header, self._rest, line = self._read_header()
+        except BaseException:
+            self._source.close()
+            raise
+        self._state = np.zeros(k.STATE_SLOTS, dtype=np.int64)
+        self._state[k.LINE] = line
+        threads = self.header.block[0] * self.header.block[1] * self.header.block[2]
+        self._params = np.array(
+            [
+                self.header.tracer_version,
+                self.header.lineinfo,
+                *self.header.grid,
+                threads,
+                group_instructions,
+                group_lanes,
+            ],
+            dtype=np.int64,
+        )
+        self._statics = Statics(self.path, self.header.tracer_version, self.header.lineinfo)
+        self._columns = _warp_columns(1 << 8)
+        self._dynamic = _dynamic_columns(1 << 12, 1 << 10, 1 << 10)
+        self._seen = BlockSet()
+        self._blocks_before = 0
+        self._promised_blocks = self.header.grid[0] * self.header.grid[1] * self.header.grid[2]
+        self._noted_blocks: int | None = None
+        self._counts = np.zeros(0, dtype=np.int64)
+        #: Bytes of text so far.
+        self.text_bytes = 0
+
+    def __enter__(self) -> KernelReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._source.close()
+
+    # -- header --------------------------------------------------------------------
+
+    def _read_header(self) -> tuple[KernelHeader, bytes, int]:
+        """The header, the text after it, and the number of the last line that belongs to it."""
+        parser = HeaderParser(self.path)
+        text, at, number = b"", 0, 0
+        while True:
+            end = text.find(b"\n", at)
+            if end < 0:
+                if len(text) > _HEADER_LIMIT:
+                    raise TraceError(f"{self.path}:{number + 1}: no header ends here; is this a kernel trace?")
+                more = self._source.read()
+                if not more:
+                    raise TraceError(
+                        f"{self.path}:{number + 1}: the file ends inside the header; trace or copy the kernel again"
+                    )
+                text, at = text[at:] + more, 0
+                continue
+            line = text[at:end].strip()
+            number += 1
+            if line.startswith(b"#"):
+                if line.split()[0] == b"#BEGIN_TB":
+                    return parser.finish(number), text[at:], number - 1
+                return parser.finish(number), text[end + 1 :], number
+            if line:
+                parser.add(line, number)
+            at = end + 1
+
+    # -- body ----------------------------------------------------------------------
+
+    def groups(self) -> Iterator[WarpGroup]:
+        """Groups of whole thread blocks, in the order of the file."""
+        carry, self._rest = self._rest, b""
+        final = False
+        while not final:
+            piece = self._source.read()
+            if self._progress is not None:
+                self._progress(self._source.done, self._source.size)
+            final = not piece
+            if final and carry and not carry.endswith(b"\n"):
+                if self._state[k.PLACE] != k.OUTSIDE and carry.strip() != b"#END_TB":
+                    raise self._error("the file ends inside a line; trace or copy the kernel again", 1)
+                piece = b"\n"
+            text = carry + piece
+            stop = text.rfind(b"\n") + 1
+            yield from self._parse(text, stop)
+            self.text_bytes += stop
+            carry = text[stop:]
+            if len(carry) > _LINE_LIMIT:
+                raise self._error(f"a line of more than {_LINE_LIMIT} characters; the trace is damaged", 1)
+        self._check_complete()
+        if self._state[k.WARPS]:
+            yield self._take_group()
+
+    def _parse(self, text: bytes, stop: int) -> Iterator[WarpGroup]:
+        buffer = np.frombuffer(text, dtype=np.uint8)
+        at = 0
+        state = self._state
+        while at < stop:
+            status, at = k.parse(
+                buffer,
+                at,
+                stop,
+                state,
+                self._params,
+                self._columns,
+                self._dynamic,
+                self._statics.scratch,
+                self._statics.tables,
+            )
+            self._statics.decode(int(state[k.KEYS]))
+            if status == k.FAILED:
+                line = text[at : text.find(b"\n", at)]
+                raise self._error(explain(state, self.header.tracer_version, line))
+            if status == k.GROUP_END:
+                yield self._take_group()
+            elif status == k.NEEDS_ROOM:
+                self._columns = tuple(_larger(each, int(state[k.WARPS])) for each in self._columns)
+                used = (k.INSTRUCTIONS, k.INSTRUCTIONS, k.ACCESSES, k.ACCESSES, k.LANES)
+                self._dynamic = tuple(
+                    _larger(each, int(state[slot])) for each, slot in zip(self._dynamic, used, strict=True)
+                )
+            elif status == k.NEEDS_STATIC_ROOM:
+                self._statics.grow(int(state[k.KEYS]), int(state[k.KEY_BYTES]))
+            elif status == k.NOTE:
+                start = int(state[k.DETAIL])
+                found = _PARTIAL.fullmatch(text[start : text.find(b"\n", start)].strip())
+                self._noted_blocks = int(found[1]) if found else self._noted_blocks
+
+    def _take_group(self) -> WarpGroup:
+        state = self._state
+        warps, instructions = int(state[k.WARPS]), int(state[k.INSTRUCTIONS])
+        accesses, lanes = int(state[k.ACCESSES]), int(state[k.LANES])
+        block, warp, start, access_start, lane_start, line = self._columns
+        static, mask, base, stride, lane = self._dynamic
+        self._check_blocks(block[:warps], warp[:warps], line[:warps])
+        rows = self._statics.rows_of(static[:instructions])
+        counts = np.bincount(rows, minlength=len(self._statics.rows))
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
+        group = WarpGroup(
+            block=block[:warps].copy(),
+            warp=warp[:warps].astype(np.int32),
+            start=np.append(start[:warps], instructions),
+            static=rows,
+            mask=mask[:instructions].astype(np.uint32),
+            access_start=np.append(access_start[:warps], accesses),
+            base=base[:accesses].copy().view(np.uint64),
+            stride=stride[:accesses].copy(),
+            lane_start=np.append(lane_start[:warps], lanes),
+            lanes=lane[:lanes].copy().view(np.uint64),
+        )
+        for slot in (k.WARPS, k.INSTRUCTIONS, k.ACCESSES, k.LANES):
+            state[slot] = 0
+        return group
+
+    # -- checks --------------------------------------------------------------------
+
+    def _error(self, text: str, lines_on: int = 0) -> TraceError:
+        return TraceError(f"{self.path}:{int(self._state[k.LINE]) + lines_on}: {text}")
+
+    def _check_blocks(self, block: Any, warp: Any, line: Any) -> None:
+        """No block and no warp of a block may come twice."""
+        begins = np.append(True, block[1:] != block[:-1])
+        first = np.flatnonzero(begins)
+        for row in first.tolist():
+            if not self._seen.add(int(block[row])):
+                raise TraceError(
+                    f"{self.path}:{line[row]}: thread block {self._name(int(block[row]))} comes twice; "
+                    "trace or copy the kernel again"
+                )
+        ended = int(self._state[k.BLOCKS])
+        if len(first) != ended - self._blocks_before:
+            raise self._error("a thread block comes twice, just after itself; trace or copy the kernel again")
+        self._blocks_before = ended
+        order = np.lexsort((warp, np.cumsum(begins)))
+        again = (warp[order][1:] == warp[order][:-1]) & (block[order][1:] == block[order][:-1])
+        if again.any():
+            row = int(order[1:][again][0])
+            raise TraceError(
+                f"{self.path}:{line[row]}: warp {warp[row]} of thread block {self._name(int(block[row]))} "
+                "comes twice; trace or copy the kernel again"
+            )
+
+    def _check_complete(self) -> None:
+        if self._state[k.PLACE] != k.OUTSIDE:
+            raise self._error("the file ends inside a thread block; trace or copy the kernel again")
+        ended = int(self._state[k.BLOCKS])
+        wanted = self._promised_blocks if self._noted_blocks is None else self._noted_blocks
+        if ended != wanted:
+            raise self._error(
+                f"the file has {ended} thread blocks and should have {wanted}; trace or copy the kernel again"
+            )
+
+    def _name(self, block: int) -> str:
+        x, y = self.header.grid[0], self.header.grid[1]
+        return f"{block % x},{block // x % y},{block // (x * y)}"
+
+    # -- after the last group ------------------------------------------------------
+
+    def static_table(self) -> StaticTable:
+        return self._statics.table()
+
+    def launch_header(self, launch_index: int = 0, extra: Mapping[str, Any] | None = None) -> LaunchHeader:
+        """The launch's header with the share of instructions whose opcode is known."""
+        found: dict[str, Any] = dict(extra or {})
+        unknown: dict[str, int] = {}
+        for row, count in zip(self._statics.rows, self._counts.tolist(), strict=False):
+            if not decode_opcode(row.opcode).known:
+                unknown[row.opcode] = unknown.get(row.opcode, 0) + count
+        total = int(self._counts.sum())
+        found["opcode_coverage"] = 1.0 - sum(unknown.values()) / total if total else 1.0
+        if unknown:
+            most = sorted(unknown.items(), key=lambda item: (-item[1], item[0]))[:_UNKNOWN_SHOWN]
+            found["unknown_opcodes"] = dict(most)
+        widths = {
+            str(index): width
+            for index, (row, width) in enumerate(zip(self._statics.rows, self._statics.widths, strict=True))
+            if width != row.access_bytes
+        }
+        if widths:
+            found["memory_widths"] = widths
+        if self._noted_blocks is not None:
+            found["recorded_blocks"] = self._noted_blocks
+        return self.header.launch_header(launch_index, found)
+
+
+def _warp_columns(rows: int) -> tuple[Any, ...]:
+    return tuple(np.zeros(rows, dtype=np.int64) for _ in range(6))
+
+
+def _dynamic_columns(instructions: int, accesses: int, lanes: int) -> tuple[Any, ...]:
+    """static, mask, base, stride, lanes"""
+    return (
+        np.zeros(instructions, dtype=np.int64),
+        np.zeros(instructions, dtype=np.int64),
+        np.zeros(accesses, dtype=np.int64),
+        np.zeros(accesses, dtype=np.int64),
+        np.zeros(lanes, dtype=np.int64),
+    )
+
+
+def _larger(column: Any, used: int) -> Any:
+    """The column, twice as long when it is nearly full."""
+    if len(column) - used > 32:
+        return column
+    grown = np.zeros(2 * len(column), dtype=column.dtype)
+    grown[:used] = column[:used]
+    return grown

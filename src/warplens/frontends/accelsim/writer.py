@@ -1,0 +1,198 @@
+"""Traces of any front end as Accel-Sim's text: a folder with a list and a file per launch."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ...errors import TraceError
+from ...trace import CLASS_NAMES, SPACES, LaunchTrace, StaticTable, WarpGroup
+from ..sass_opcodes import access_width, decode_opcode, representative
+from . import _format_kernels as k
+from ._blocks import BlockSet
+from .header import VERSIONS, header_of, write_header
+from .lists import write_list
+from .reader import PARTIAL_NOTE
+
+_BUFFER = 4 << 20
+_OPCODE = re.compile(r"[A-Za-z_][!-~]*", re.ASCII)
+_SUFFIX = {"xz": ".xz", "gz": ".gz", None: ""}
+LIST_NAME = "kernelslist.g"
+
+
+def export_launches(
+    launches: Iterable[LaunchTrace], folder: str | Path, *, version: int = 4, compression: str | None = "xz"
+) -> list[Path]:
+    """Write launches and their list; returns the kernel files. The list appears last, when all went well."""
+    folder = Path(folder)
+    if version not in VERSIONS:
+        raise TraceError(f"tracer version {version} cannot be written; choose {VERSIONS[0]} to {VERSIONS[-1]}")
+    if compression not in _SUFFIX:
+        raise TraceError(f"compression {compression!r} cannot be written; choose 'xz', 'gz' or None")
+    entries: list[str | tuple[int, int]] = []
+    names: list[str] = []
+    try:
+        with _appear_together(folder) as place:
+            for number, launch in enumerate(launches, 1):
+                names.append(f"kernel-{number}.traceg{_SUFFIX[compression]}")
+                with _open(place / names[-1], compression) as file:
+                    _LaunchWriter(launch, version, number).write(file)
+                entries += [*_copies(launch, "memcpys"), names[-1], *_copies(launch, "memcpys_after")]
+            if not names:
+                raise TraceError(f"{folder}: there is no launch to write")
+            write_list(place / LIST_NAME, entries)
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot be written ({error.strerror or error})") from None
+    return [folder / name for name in names]
+
+
+def _copies(launch: LaunchTrace, key: str) -> list[tuple[int, int]]:
+    return [(int(address), int(size)) for address, size in launch.header.extra.get(key) or ()]
+
+
+@contextmanager
+def _appear_together(folder: Path) -> Iterator[Path]:
+    """A place to write files to, which move to `folder` when nothing failed."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as place:
+            yield Path(place)
+            for path in sorted(Path(place).iterdir(), key=lambda each: each.name == LIST_NAME):
+                path.replace(folder / path.name)
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _open(path: Path, compression: str | None) -> Iterator[IO[bytes]]:
+    """A file for many small writes."""
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(path.open("wb"))
+        if compression == "xz":
+            file = stack.enter_context(lzma.LZMAFile(file, "wb", preset=1))
+        elif compression == "gz":
+            # No name and no time inside: the same trace gives the same bytes.
+            file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
+        yield stack.enter_context(io.BufferedWriter(file, 1 << 20))
+
+
+class _LaunchWriter:
+    """One launch as text."""
+
+    def __init__(self, launch: LaunchTrace, version: int, number: int) -> None:
+        self._launch, self._version = launch, version
+        lineinfo = bool(len(launch.static) and launch.static.line.any())
+        self._header = header_of(launch.header, version=version, lineinfo=lineinfo, number=number)
+        self._static = _StaticText(launch.static, launch.header.extra, version, self._header.lineinfo)
+        self._out = np.zeros(_BUFFER + self._static.longest + k.LINE_ROOM, dtype=np.uint8)
+        self._seen = BlockSet()
+        self._block = -1
+
+    def write(self, file: IO[bytes]) -> None:
+        file.write(write_header(self._header).encode())
+        for group in self._launch.groups():
+            self._write_group(group, file)
+        if self._block >= 0:
+            file.write(b"\n#END_TB\n")
+        if len(self._seen) != self._launch.header.blocks:
+            file.write(f"\n{PARTIAL_NOTE.format(blocks=len(self._seen))}\n".encode())
+
+    def _write_group(self, group: WarpGroup, file: IO[bytes]) -> None:
+        gx, gy, _ = self._launch.header.grid
+        state = np.zeros(3, dtype=np.int64)
+        columns = (
+            group.static,
+            group.mask,
+            self._launch.static.access_bytes,
+            np.ascontiguousarray(group.base).view(np.int64),
+            group.stride,
+            np.ascontiguousarray(group.lanes).view(np.int64),
+        )
+        rows = zip(
+            group.block.tolist(),
+            group.warp.tolist(),
+            group.start[:-1].tolist(),
+            group.start[1:].tolist(),
+            group.access_start[:-1].tolist(),
+            group.lane_start[:-1].tolist(),
+            strict=True,
+        )
+        for block, warp, start, stop, access, lane in rows:
+            x, y, z = block % gx, block // gx % gy, block // (gx * gy)
+            if block != self._block:
+                if not self._seen.add(block):
+                    raise TraceError(f"{self._header.kernel}: the warps of thread block {x},{y},{z} are not together")
+                end = "\n#END_TB\n\n" if self._block >= 0 else ""
+                file.write(f"{end}#BEGIN_TB\n\nthread block = {x},{y},{z}\n".encode())
+                self._block = block
+            file.write(f"\nwarp = {warp}\ninsts = {stop - start}\n".encode())
+            prefix = f"{x} {y} {z} {warp} ".encode() if self._version < 3 else b""
+            state[:] = start, access, lane
+            while state[k.INSTRUCTION] < stop:
+                size = k.format_lines(
+                    stop,
+                    np.frombuffer(prefix, dtype=np.uint8),
+                    len(prefix),
+                    state,
+                    columns,
+                    *self._static.parts,
+                    self._out,
+                )
+                file.write(self._out[:size].data)
+
+
+class _StaticText:
+    """What the lines of each static instruction have in common: before the mask, after it, and at the end."""
+
+    def __init__(self, static: StaticTable, extra: Any, version: int, lineinfo: bool) -> None:
+        widths = dict(extra.get("memory_widths") or {})
+        before, after, end = [], [], []
+        for index in range(len(static)):
+            line = f"{static.line[index]} " if lineinfo else ""
+            before.append(f"{line}{int(static.pc[index]):04x} ")
+            access_bytes = int(static.access_bytes[index])
+            width = int(widths.get(str(index), access_bytes)) if access_bytes else 0
+            after.append(
+                f" {_registers(static.destinations_of(index))} {_opcode(static, index)}"
+                f" {_registers(static.sources_of(index))} {width or access_bytes}"
+            )
+            end.append(f" {static.immediate[index]}\n" if version >= 4 else "\n")
+        self.parts = (*_packed(before), *_packed(after), *_packed(end))
+        self.longest = sum(max((len(each) for each in part), default=0) for part in (before, after, end)) + 100
+
+
+def _packed(texts: list[str]) -> tuple[Any, Any]:
+    raw = [text.encode("ascii") for text in texts]
+    starts = np.zeros(len(raw) + 1, dtype=np.int64)
+    np.cumsum([len(each) for each in raw], out=starts[1:])
+    return np.frombuffer(b"".join(raw) or b"\0", dtype=np.uint8), starts
+
+
+def _registers(numbers: list[int]) -> str:
+    return " ".join((str(len(numbers)), *(f"R{number}" for number in numbers)))
+
+
+def _opcode(static: StaticTable, index: int) -> str:
+    """The instruction's own opcode if it is SASS, else one of the same class and access size."""
+    opcode = static.opcode[index]
+    name, space = CLASS_NAMES[static.class_id[index]], SPACES[static.space[index]]
+    access_bytes = int(static.access_bytes[index])
+    same = decode_opcode(opcode).instruction_class == name and (
+        not access_bytes or access_width(opcode) == access_bytes
+    )
+    if same and _OPCODE.fullmatch(opcode):
+        return opcode
+    return representative(name, space, access_bytes)

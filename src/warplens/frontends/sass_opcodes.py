@@ -1,0 +1,169 @@
+"""SASS opcodes, Maxwell to Hopper: which instruction class, address space and access size each has.
+
+An opcode is a base mnemonic and modifiers (`LDG.E.128.CONSTANT`). The mnemonic
+decides class and space, the modifiers the bytes that a lane accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True)
+class SassOpcode:
+    """What an opcode says of its instruction; `access_bytes` is per lane, 0 for what is no memory access."""
+
+    instruction_class: str
+    space: str
+    access_bytes: int
+    known: bool = True
+
+
+# (class, address space, base mnemonics)
+_TABLE = (
+    (
+        "int32",
+        "none",
+        """
+        IADD IADD32I IADD3 IMAD IMAD32I IMADSP IMUL IMUL32I XMAD ISCADD ISCADD32I ISAD SAD IABS INEG IMNMX
+        ISET ISETP ICMP LEA LOP LOP32I LOP3 SHL SHR SHF BFE BFI BMSK SGXT FLO POPC BREV PRMT IDP IDP4A
+        PSET PSETP PLOP3 CSET CSETP VABSDIFF VABSDIFF4 VADD VADD2 VADD4 VMAD VMNMX VSET VSETP VSHL VSHR VSEL
+        VIADD VIADDMNMX VIMNMX VIMNMX3 VHMNMX REDUX CREDUX
+        UIABS UIADD3 UIMAD UIMNMX UISETP ULEA ULOP ULOP3 ULOP32I USHF USHL USHR UBREV UBMSK UFLO UPOPC UPRMT USGXT
+        UPLOP3 UPSETP UVIADD UVIMNMX
+        """,
+    ),
+    (
+        "fp32",
+        "none",
+        """
+        FADD FADD32I FMUL FMUL32I FFMA FFMA32I FMNMX FMNMX3 FSET FSETP FCMP FCHK FSWZ FSWZADD
+        UFADD UFFMA UFMUL UFMNMX UFSET UFSETP
+        """,
+    ),
+    ("fp64", "none", "DADD DMUL DFMA DMNMX DSET DSETP"),
+    (
+        "fp16",
+        "none",
+        "HADD2 HADD2_32I HMUL2 HMUL2_32I HFMA2 HFMA2_32I HMNMX2 HSET2 HSETP2",
+    ),
+    ("sfu", "none", "MUFU RRO IPA"),
+    (
+        "conversion",
+        "none",
+        "F2F F2FP F2I F2IP FRND I2F I2FP I2I I2IP UF2F UF2FP UF2I UF2IP UFRND UI2F UI2FP UI2I UI2IP",
+    ),
+    (
+        "tensor",
+        "none",
+        "HMMA IMMA BMMA DMMA QMMA OMMA HGMMA IGMMA BGMMA QGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA",
+    ),
+    (
+        "move",
+        "none",
+        """
+        MOV MOV32I MOVM SEL FSEL S2R S2UR CS2R CS2UR B2R R2B P2R R2P R2UR UMOV USEL UFSEL UP2UR UR2UP SHFL
+        VOTE VOTEU MATCH QSPC LEPC ULEPC PMTRIG AL2P OUT GETLMEMBASE SETLMEMBASE SETCTAID GETCRSPTR SETCRSPTR
+        """,
+    ),
+    (
+        "control",
+        "none",
+        """
+        BRA BRX BRXU JMP JMX JMXU CAL JCAL CALL RET RTT EXIT PEXIT KILL BRK PBK CONT PCNT SSY SYNC PRET PLONGJMP
+        LONGJMP BSSY BSYNC BREAK BMOV WARPSYNC YIELD NANOSLEEP NOP BPT RPCMOV IDE RAM SAM ELECT WARPGROUP WARPGROUPSET
+        USETMAXREG ENDCOLLECTIVE PREEXIT ACQBULK ACQSHMINIT DEPBAR LDGDEPBAR LDSDEPBAR ARRIVES UCGABAR_ARV
+        MEMBAR ERRBAR FENCE CCTL CCTLL CCTLT TEXDEPBAR CGAERRBAR UTMACCTL UTMACMDFLUSH UVIRTCOUNT
+        """,
+    ),
+    ("barrier", "none", "BAR UCGABAR_WAIT"),
+    ("load_global", "generic", "LD"),
+    ("store_global", "generic", "ST"),
+    (
+        "load_global",
+        "global",
+        "LDG LDGMC TEX TEXS TLD TLDS TLD4 TLD4S TXD TXQ TMML SULD SUQ",
+    ),
+    ("store_global", "global", "STG SUST USTGR"),
+    ("atomic_global", "global", "ATOM ATOMG RED REDG UREDGR SUATOM SURED"),
+    ("async_copy", "global", "LDGSTS UBLKCP UBLKPF UBLKRED UTMALDG UTMASTG UTMAREDG UTMAPF"),
+    ("load_local", "local", "LDL"),
+    ("store_local", "local", "STL"),
+    ("load_shared", "shared", "LDS LDSM LDSLK ULDS"),
+    ("store_shared", "shared", "STS STSM STSUL STSCUL STAS UMEMSETS"),
+    ("atomic_shared", "shared", "ATOMS REDAS SYNCS"),
+    ("load_constant", "constant", "LDC LDCU ULDC"),
+)
+
+_MNEMONICS = {
+    mnemonic: (instruction_class, space) for instruction_class, space, text in _TABLE for mnemonic in text.split()
+}
+_UNKNOWN = SassOpcode("other", "none", 0, known=False)
+_WIDTHS = {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
+
+
+def access_width(opcode: str) -> int:
+    """Bytes that a lane accesses, from the modifiers; 4 where they do not say."""
+    for modifier in opcode.split(".")[1:]:
+        if modifier in _WIDTHS:
+            return _WIDTHS[modifier]
+    return 4
+
+
+@lru_cache(maxsize=1 << 14)
+def decode_opcode(opcode: str) -> SassOpcode:
+    """Class, space and access size of an opcode; one that no table has becomes class "other"."""
+    found = _MNEMONICS.get(opcode.partition(".")[0])
+    if found is None:
+        return _UNKNOWN
+    instruction_class, space = found
+    return SassOpcode(instruction_class, space, 0 if space == "none" else access_width(opcode))
+
+
+def coverage(counts: Mapping[str, int] | Iterable[tuple[str, int]]) -> float:
+    """Share of the executed instructions whose opcode is known, from executions per opcode; 1 when none ran."""
+    pairs = list(counts.items() if isinstance(counts, Mapping) else counts)
+    total = sum(count for _, count in pairs)
+    known = sum(count for opcode, count in pairs if decode_opcode(opcode).known)
+    return known / total if total else 1.0
+
+
+# A SASS opcode per class, for traces whose own opcodes are of another language.
+_REPRESENTATIVES = {
+    "comp": "IADD3",
+    "int32": "IADD3",
+    "int32_div": "IADD3",
+    "fp32": "FFMA",
+    "fp32_div": "FFMA",
+    "fp64": "DFMA",
+    "fp64_div": "DFMA",
+    "fp16": "HFMA2",
+    "sfu": "MUFU",
+    "tensor": "HMMA",
+    "conversion": "F2F",
+    "move": "MOV",
+    "control": "BRA",
+    "barrier": "BAR.SYNC",
+    "shared": "LDS",
+    "load_shared": "LDS",
+    "store_shared": "STS",
+    "atomic_shared": "ATOMS",
+    "mem": "LDG.E",
+    "load_global": "LDG.E",
+    "store_global": "STG.E",
+    "atomic_global": "ATOMG.E",
+    "load_local": "LDL",
+    "store_local": "STL",
+    "async_copy": "LDGSTS.E",
+    "load_constant": "LDC",
+}
+_GENERIC = {"load_global": "LD.E", "store_global": "ST.E"}
+_SUFFIXES = {1: ".U8", 2: ".U16", 8: ".64", 16: ".128"}
+
+
+def representative(instruction_class: str, space: str, access_bytes: int) -> str:
+    """An opcode that `decode_opcode` takes for this class, with this access size where one exists."""
+    base = _GENERIC[instruction_class] if space == "generic" and instruction_class in _GENERIC else None
+    return (base or _REPRESENTATIVES.get(instruction_class, "OTHER")) + _SUFFIXES.get(access_bytes, "")

@@ -1,0 +1,775 @@
+"""Compiled loops of the memory analysis: coalescing, and caches over interleaved warps."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# What an instruction does to memory (global and local space), or that it is a barrier.
+NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
+
+IRREGULAR = np.iinfo(np.int64).min
+
+# Columns of the per-instruction counters.
+(
+    C_EXECUTED,
+    C_REQUESTS,
+    C_LINES,
+    C_DIVERGENT,
+    C_L1_HITS,
+    C_LLC_HITS,
+    C_LLC_MISSES,
+    C_WORST_L1,
+    C_WORST_LLC,
+    C_WORST_DRAM,
+) = range(10)
+COUNTERS = 10
+
+# Columns of the totals.
+(
+    T_L1_ACCESSES,
+    T_L1_MISSES,
+    T_LLC_ACCESSES,
+    T_LLC_MISSES,
+    T_DRAM_READS,
+    T_DRAM_WRITES,
+    T_DIRTY_LEFT,
+) = range(7)
+TOTALS = 7
+
+# State of a cached line: granules written in the upper half, valid sectors in the lower.
+VALID_BITS = 0xFFFFFFFF
+
+# Parameters of a cache hierarchy (int64).
+(
+    P_SMS,
+    P_BLOCKS_PER_SM,
+    P_L1_SETS,
+    P_L1_WAYS,
+    P_LLC_BANKS,
+    P_LLC_SETS,
+    P_LLC_WAYS,
+    P_SECTORS,
+    P_L1_WRITE_BACK,
+    P_LLC_WRITE_BACK,
+    P_WINDOW,
+    P_GREEDY,
+    P_QUEUE,
+) = range(13)
+PARAMETERS = 13
+
+# Parameters of the progress estimate (float64).
+(
+    Q_ISSUE_INTERVAL,
+    Q_L1_LATENCY,
+    Q_LLC_LATENCY,
+    Q_DRAM_LATENCY,
+    Q_NOC_SERVICE,
+    Q_SM_SERVICE,
+    Q_DRAM_SERVICE,
+    Q_OUTSTANDING,
+) = range(8)
+TIMINGS = 8
+
+
+@njit(cache=True, nogil=True)
+def count_events(start, static, kind, access_bytes, mask, access_start, stride):
+    """(events, most lines) of a group: how much `collect` has to hold."""
+    events = 0
+    lines = 0
+    for w in range(len(start) - 1):
+        access = access_start[w]
+        for i in range(start[w], start[w + 1]):
+            s = static[i]
+            if kind[s] != NOTHING:
+                events += 1
+                if kind[s] != BARRIER:
+                    lanes = 0
+                    bits = mask[i]
+                    while bits:
+                        bits &= bits - np.uint32(1)
+                        lanes += 1
+                    lines += 2 * lanes  # an access may straddle a line
+            if access_bytes[s]:
+                access += 1
+    return events, lines
+
+
+@njit(cache=True, nogil=True)
+def collect(
+    start,
+    static,
+    mask,
+    access_start,
+    base,
+    stride,
+    lane_start,
+    lanes,
+    kind,
+    access_bytes,
+    latency,
+    destinations,
+    destination_offsets,
+    sources,
+    source_offsets,
+    line_bytes,
+    event_start,
+    event_static,
+    event_instructions,
+    event_gap,
+    event_dependence,
+    event_tail,
+    line_start,
+    line_id,
+    line_words,
+):
+    """Memory accesses and barriers of every warp, with their cache lines and what they wait for.
+
+    Per event: `gap` is its distance in cycles from the previous one as if memory
+    took no time, `dependence` the last event of the warp whose data was needed
+    before it (or -1), `tail` the cycles between that need and the event.
+    Returns the number of lines.
+    """
+    granule = max(line_bytes // 32, 1)
+    events = 0
+    used = 0
+    writer = np.empty(256, dtype=np.int64)  # event that loads a register
+    ready = np.empty(256, dtype=np.float64)  # time at which a register is computed
+    for w in range(len(start) - 1):
+        event_start[w] = events
+        first = events
+        access = access_start[w]
+        lane = lane_start[w]
+        writer[:] = -1
+        ready[:] = 0.0
+        time = 0.0
+        previous_time = 0.0
+        instructions = 0
+        dependence = np.int64(-1)
+        dependence_time = 0.0
+        for i in range(start[w], start[w + 1]):
+            s = static[i]
+            issue = time
+            for r in range(source_offsets[s], source_offsets[s + 1]):
+                register = sources[r]
+                if register >= 255:
+                    continue
+                issue = max(issue, ready[register])
+            for r in range(source_offsets[s], source_offsets[s + 1]):
+                register = sources[r]
+                if register < 255 and writer[register] > dependence:
+                    dependence = writer[register]
+                    dependence_time = issue
+            time = issue + 1.0
+            instructions += 1
+            active = mask[i]
+            n = 0
+            bits = active
+            while bits:
+                bits &= bits - np.uint32(1)
+                n += 1
+            what = kind[s]
+            if what != NOTHING:
+                event_static[events] = s
+                event_instructions[events] = instructions
+                event_gap[events] = issue - previous_time
+                event_dependence[events] = dependence
+                event_tail[events] = issue - dependence_time
+                line_start[events] = used
+                previous_time = issue
+                instructions = 0
+                if what != BARRIER:
+                    width = access_bytes[s]
+                    begin = used
+                    for k in range(n):
+                        if stride[access] == IRREGULAR:
+                            address = lanes[lane + k]
+                        else:
+                            address = base[access] + np.uint64(k) * np.uint64(stride[access])
+                        if address == 0:
+                            continue
+                        byte = np.int64(address)
+                        last = byte + width - 1
+                        while byte <= last:
+                            number = byte // line_bytes
+                            low = (byte - number * line_bytes) // granule
+                            end = min(last, number * line_bytes + line_bytes - 1)
+                            high = (end - number * line_bytes) // granule
+                            words = np.uint32(0)
+                            for g in range(low, high + 1):
+                                words |= np.uint32(1) << np.uint32(g)
+                            found = used
+                            for j in range(used - 1, begin - 1, -1):
+                                if line_id[j] == number:
+                                    found = j
+                                    break
+                            if found == used:
+                                line_id[used] = number
+                                line_words[used] = words
+                                used += 1
+                            else:
+                                line_words[found] |= words
+                            byte = end + 1
+                events += 1
+            for r in range(destination_offsets[s], destination_offsets[s + 1]):
+                register = destinations[r]
+                if register < 255:
+                    if what in (LOAD, ATOMIC):
+                        writer[register] = events - 1 - first
+                        ready[register] = 0.0
+                    else:
+                        writer[register] = -1
+                        ready[register] = issue + latency[s]
+            if access_bytes[s]:
+                if stride[access] == IRREGULAR:
+                    lane += n
+                access += 1
+    event_start[len(start) - 1] = events
+    line_start[events] = used
+    return used
+
+
+@njit(cache=True, nogil=True)
+def sectors_of(words, sectors):
+    """Which of a line's sectors its 32 granules touch, as bits."""
+    if sectors == 1:
+        return 1
+    per = 32 // sectors
+    group = (1 << per) - 1
+    touched = 0
+    for k in range(sectors):
+        if words & (group << (k * per)):
+            touched |= 1 << k
+    return touched
+
+
+@njit(cache=True, nogil=True)
+def whole_sectors(touched, sectors):
+    """The granules of the given sectors: what a fetch brings."""
+    if sectors == 1:
+        return 0xFFFFFFFF
+    per = 32 // sectors
+    group = (1 << per) - 1
+    words = 0
+    for k in range(sectors):
+        if touched & (1 << k):
+            words |= group << (k * per)
+    return words
+
+
+@njit(cache=True, nogil=True)
+def bit_count(bits):
+    n = 0
+    while bits:
+        bits &= bits - 1
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def touch(tags, states, row, ways, tag):
+    """Bring a line to the front of its set, which is kept most recent first; (hit, state that was evicted).
+
+    On a miss the line stands at the front with state 0.
+    """
+    tag_before = tags[row]
+    if tag_before == tag:
+        return True, 0
+    state_before = states[row]
+    for slot in range(row + 1, row + ways):
+        tag_here = tags[slot]
+        state_here = states[slot]
+        tags[slot] = tag_before
+        states[slot] = state_before
+        if tag_here == tag:
+            tags[row] = tag
+            states[row] = state_here
+            return True, 0
+        tag_before = tag_here
+        state_before = state_here
+    tags[row] = tag
+    states[row] = 0
+    return False, state_before
+
+
+@njit(cache=True, nogil=True, inline="always")
+def present(tags, row, ways, tag):
+    """Slot of a line in its set, or -1."""
+    for slot in range(row, row + ways):
+        if tags[slot] == tag:
+            return slot
+    return -1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def access_lines(
+    sm,
+    first,
+    last,
+    s,
+    what,
+    line_id,
+    line_words,
+    place,
+    l1_tags,
+    l1_states,
+    llc_tags,
+    llc_states,
+    parameters,
+    totals,
+    counters,
+):
+    """All lines of one memory instruction through L1 and LLC; (requests that left the SM, that missed the LLC).
+
+    `place` has the L1 set of a line in its upper half and the first slot of its
+    LLC set in its lower half. L1 is written through and allocates on loads
+    alone. The LLC allocates on stores without fetching; atomics fetch and write
+    there, and leave no copy in L1.
+    """
+    ways = parameters[P_L1_WAYS]
+    sets = parameters[P_L1_SETS]
+    sectors = parameters[P_SECTORS]
+    llc_ways = parameters[P_LLC_WAYS]
+    write_back = parameters[P_LLC_WRITE_BACK]
+    requests = 0
+    l1_misses = 0
+    leaving = 0
+    llc_misses = 0
+    dram_reads = 0
+    dram_writes = 0
+    for j in range(first, last):
+        line = line_id[j]
+        words = np.int64(line_words[j])
+        touched = 1 if sectors == 1 else sectors_of(words, sectors)
+        missing = touched
+        if sets > 0:
+            row = (sm * sets + (place[j] >> 32)) * ways
+            if what == LOAD:
+                touch(l1_tags, l1_states, row, ways, line)
+                missing = touched & ~l1_states[row]
+                l1_states[row] |= touched
+            else:
+                slot = present(l1_tags, row, ways, line)
+                if slot >= 0 and what == STORE:
+                    touch(l1_tags, l1_states, row, ways, line)
+                    missing = touched & ~l1_states[row]
+                elif slot >= 0:
+                    l1_tags[slot] = -1
+                    l1_states[slot] = 0
+        wanted = 1
+        misses = missing
+        if sectors > 1:
+            wanted = bit_count(touched)
+            misses = bit_count(missing)
+        requests += wanted
+        l1_misses += misses
+        if what == LOAD and misses == 0:
+            continue
+        # Stores are written through, so all of a store goes on; a load asks for what is missing.
+        going = misses if what == LOAD else wanted
+        leaving += going
+        row = place[j] & 0xFFFFFFFF
+        hit, evicted = touch(llc_tags, llc_states, row, llc_ways, line)
+        if evicted >> 32:
+            dram_writes += 1
+        state = llc_states[row]
+        if what != STORE:
+            asked = missing if what == LOAD else touched
+            if (state & asked) != asked:
+                needed = words
+                if what == LOAD:
+                    needed = VALID_BITS if sectors == 1 else whole_sectors(missing, sectors)
+                hit = hit and ((state >> 32) & needed) == needed
+                if not hit:
+                    dram_reads += 1 if sectors == 1 else bit_count(asked & ~state)
+                    state |= asked
+        if what != LOAD:
+            if write_back:
+                state |= words << 32
+            else:
+                dram_writes += 1
+        llc_states[row] = state
+        if not hit:
+            llc_misses += going
+    totals[T_L1_ACCESSES] += requests
+    totals[T_L1_MISSES] += l1_misses
+    totals[T_LLC_ACCESSES] += leaving
+    totals[T_LLC_MISSES] += llc_misses
+    totals[T_DRAM_READS] += dram_reads
+    totals[T_DRAM_WRITES] += dram_writes
+    counters[s, C_EXECUTED] += 1
+    counters[s, C_REQUESTS] += requests
+    counters[s, C_LINES] += last - first
+    counters[s, C_DIVERGENT] += last - first > 1
+    counters[s, C_L1_HITS] += requests - l1_misses
+    counters[s, C_LLC_HITS] += leaving - llc_misses
+    counters[s, C_LLC_MISSES] += llc_misses
+    if llc_misses > 0:
+        counters[s, C_WORST_DRAM] += 1
+    elif leaving > 0:
+        counters[s, C_WORST_LLC] += 1
+    else:
+        counters[s, C_WORST_L1] += 1
+    return leaving, llc_misses
+
+
+@njit(cache=True, nogil=True)
+def simulate_rounds(
+    block_start,
+    event_start,
+    event_static,
+    line_start,
+    line_id,
+    line_words,
+    place,
+    kind,
+    l1_tags,
+    l1_states,
+    llc_tags,
+    llc_states,
+    parameters,
+    totals,
+    counters,
+):
+    """Warps of an SM take turns, one memory instruction each; SMs take turns too.
+
+    Only the `P_WINDOW` oldest resident warps of an SM that are not finished take
+    part (0: all of them). Thread blocks go to SMs round robin, and a new one
+    enters where one has left.
+    """
+    blocks = len(block_start) - 1
+    sms = parameters[P_SMS]
+    most = 0
+    for b in range(blocks):
+        most = max(most, block_start[b + 1] - block_start[b])
+    capacity = parameters[P_BLOCKS_PER_SM] * most
+    resident = np.empty((sms, capacity), dtype=np.int64)  # warps, oldest first
+    count = np.zeros(sms, dtype=np.int64)
+    turn = np.zeros(sms, dtype=np.int64)
+    block_of = np.empty(block_start[blocks], dtype=np.int64)
+    left = np.zeros(blocks, dtype=np.int64)
+    position = event_start[:-1].copy()
+    for b in range(blocks):
+        left[b] = block_start[b + 1] - block_start[b]
+        for w in range(block_start[b], block_start[b + 1]):
+            block_of[w] = b
+    next_block = 0
+    for _ in range(parameters[P_BLOCKS_PER_SM]):
+        for sm in range(sms):
+            if next_block < blocks:
+                for w in range(block_start[next_block], block_start[next_block + 1]):
+                    resident[sm, count[sm]] = w
+                    count[sm] += 1
+                next_block += 1
+    window = parameters[P_WINDOW]
+    busy = True
+    while busy:
+        busy = False
+        for sm in range(sms):
+            while count[sm] > 0:
+                here = count[sm] if window == 0 else min(count[sm], window)
+                if turn[sm] >= here:
+                    turn[sm] = 0
+                slot = turn[sm]
+                w = resident[sm, slot]
+                event = position[w]
+                while event < event_start[w + 1] and kind[event_static[event]] == BARRIER:
+                    event += 1
+                if event < event_start[w + 1]:
+                    s = event_static[event]
+                    first, last = line_start[event], line_start[event + 1]
+                    access_lines(
+                        sm,
+                        first,
+                        last,
+                        s,
+                        kind[s],
+                        line_id,
+                        line_words,
+                        place,
+                        l1_tags,
+                        l1_states,
+                        llc_tags,
+                        llc_states,
+                        parameters,
+                        totals,
+                        counters,
+                    )
+                    position[w] = event + 1
+                    turn[sm] = slot + 1
+                    busy = True
+                    break
+                # The warp is done: close the gap, and let a block in when its block is done.
+                for k in range(slot, count[sm] - 1):
+                    resident[sm, k] = resident[sm, k + 1]
+                count[sm] -= 1
+                left[block_of[w]] -= 1
+                if left[block_of[w]] == 0 and next_block < blocks:
+                    for other in range(block_start[next_block], block_start[next_block + 1]):
+                        resident[sm, count[sm]] = other
+                        count[sm] += 1
+                    next_block += 1
+
+
+@njit(cache=True, nogil=True)
+def heap_push(keys, warps, size, key, warp):
+    """Insert into a binary heap ordered by (key, warp); returns the new size."""
+    child = size
+    while child > 0:
+        parent = (child - 1) // 2
+        if keys[parent] < key or (keys[parent] == key and warps[parent] <= warp):
+            break
+        keys[child] = keys[parent]
+        warps[child] = warps[parent]
+        child = parent
+    keys[child] = key
+    warps[child] = warp
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def heap_pop(keys, warps, size):
+    """Remove the least entry; returns the new size. The entry itself is read before the call."""
+    size -= 1
+    key = keys[size]
+    warp = warps[size]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and (
+            keys[child + 1] < keys[child] or (keys[child + 1] == keys[child] and warps[child + 1] < warps[child])
+        ):
+            child += 1
+        if key < keys[child] or (key == keys[child] and warp < warps[child]):
+            break
+        keys[hole] = keys[child]
+        warps[hole] = warps[child]
+        hole = child
+    keys[hole] = key
+    warps[hole] = warp
+    return size
+
+
+@njit(cache=True, nogil=True)
+def pick(queue, count, last, greedy):
+    """Place in an SM's queue of the warp that goes next: the last one again, else the oldest; or in turn."""
+    best = 0
+    for k in range(count):
+        w = queue[k]
+        if greedy:
+            if w == last:
+                return k
+            if w < queue[best]:
+                best = k
+        else:
+            after = w > last
+            best_after = queue[best] > last
+            if (after and not best_after) or (after == best_after and w < queue[best]):
+                best = k
+    return best
+
+
+@njit(cache=True, nogil=True)
+def send_misses(sm, now, issued, misses, llc_misses, store, timing, shared, link_free, flight, flown):
+    """(time the last datum is back, time the L1 accepts the next access) of one instruction's misses.
+
+    `shared` holds the times at which the network and the DRAM are free. They
+    fill from the time of the event, which never runs backwards; a miss that
+    waits for an MSHR starts later than that.
+    """
+    back = issued
+    start = issued
+    for miss in range(misses):
+        place = flown[sm] % flight.shape[1]
+        if not store:
+            start = max(start, flight[sm, place])  # the miss that many before this one must be back
+        at_link = max(start, link_free[sm])
+        link_free[sm] = at_link + timing[Q_SM_SERVICE]
+        arrival = max(at_link, shared[0]) + timing[Q_LLC_LATENCY]
+        shared[0] = max(now, shared[0]) + timing[Q_NOC_SERVICE]
+        if miss < llc_misses:
+            arrival = max(arrival, shared[1] + timing[Q_LLC_LATENCY]) + timing[Q_DRAM_LATENCY]
+            shared[1] = max(now, shared[1]) + timing[Q_DRAM_SERVICE]
+        if not store:
+            flight[sm, place] = arrival
+            flown[sm] += 1
+        back = max(back, arrival)
+    return back, start
+
+
+@njit(cache=True, nogil=True)
+def reach_time(w, event, now, event_start, event_gap, event_dependence, event_tail, done):
+    """When a warp that is free at `now` reaches its next event: after the instructions and data in between."""
+    if event == event_start[w + 1]:
+        return max(now, done[event - 1]) if event > event_start[w] else now
+    reach = now + event_gap[event]
+    needed = event_dependence[event]
+    if needed >= 0:
+        reach = max(reach, done[event_start[w] + needed] + event_tail[event])
+    return reach
+
+
+@njit(cache=True, nogil=True)
+def simulate_progress(
+    block_start,
+    event_start,
+    event_static,
+    event_instructions,
+    event_gap,
+    event_dependence,
+    event_tail,
+    line_start,
+    line_id,
+    line_words,
+    place,
+    kind,
+    l1_tags,
+    l1_states,
+    llc_tags,
+    llc_states,
+    parameters,
+    timing,
+    totals,
+    counters,
+):
+    """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
+
+    Warps that reach an access enter their SM's memory queue while it has room;
+    when it is full the scheduling policy decides who enters next. The queue is
+    served in order: a service takes the issue slots of the instructions since
+    the warp's last access, a cycle of the L1 port per line, and the wait for
+    MSHRs. The heap holds two kinds of entries: warp w reaches its next event,
+    and (number of warps + sm) the SM can serve again.
+    """
+    blocks = len(block_start) - 1
+    warps = block_start[blocks]
+    sms = parameters[P_SMS]
+    keys = np.empty(warps + sms + 1, dtype=np.float64)
+    heap = np.empty(warps + sms + 1, dtype=np.int64)
+    size = 0
+    most = 0
+    block_of = np.empty(warps, dtype=np.int64)
+    sm_of = np.zeros(blocks, dtype=np.int64)
+    alive = np.zeros(blocks, dtype=np.int64)
+    at_barrier = np.zeros(blocks, dtype=np.int64)
+    blocked = np.zeros(warps, dtype=np.bool_)
+    for b in range(blocks):
+        alive[b] = block_start[b + 1] - block_start[b]
+        most = max(most, alive[b])
+        for w in range(block_start[b], block_start[b + 1]):
+            block_of[w] = b
+    queue = np.empty((sms, parameters[P_BLOCKS_PER_SM] * most), dtype=np.int64)
+    queued = np.zeros(sms, dtype=np.int64)
+    depth = parameters[P_QUEUE]
+    line_up = np.empty((sms, depth), dtype=np.int64)  # the memory queue, a ring
+    head = np.zeros(sms, dtype=np.int64)
+    lined_up = np.zeros(sms, dtype=np.int64)
+    last = np.full(sms, -1, dtype=np.int64)
+    free = np.zeros(sms, dtype=np.float64)
+    link_free = np.zeros(sms, dtype=np.float64)
+    flight = np.zeros((sms, max(int(timing[Q_OUTSTANDING]), 1)), dtype=np.float64)
+    flown = np.zeros(sms, dtype=np.int64)
+    shared = np.zeros(2, dtype=np.float64)
+    position = event_start[:-1].copy()
+    done = np.zeros(len(event_static) + 1, dtype=np.float64)
+    next_block = 0
+    for _ in range(parameters[P_BLOCKS_PER_SM]):
+        for sm in range(sms):
+            if next_block < blocks:
+                sm_of[next_block] = sm
+                for w in range(block_start[next_block], block_start[next_block + 1]):
+                    when = reach_time(w, position[w], 0.0, event_start, event_gap, event_dependence, event_tail, done)
+                    size = heap_push(keys, heap, size, when, w)
+                next_block += 1
+    now = 0.0
+    while size > 0:
+        now = keys[0]
+        entry = heap[0]
+        size = heap_pop(keys, heap, size)
+        if entry < warps:
+            w = entry
+            b = block_of[w]
+            sm = sm_of[b]
+            if position[w] < event_start[w + 1]:
+                if lined_up[sm] < depth:
+                    line_up[sm, (head[sm] + lined_up[sm]) % depth] = w
+                    lined_up[sm] += 1
+                    last[sm] = w
+                    if lined_up[sm] == 1:
+                        size = heap_push(keys, heap, size, max(now, free[sm]), warps + sm)
+                else:
+                    queue[sm, queued[sm]] = w
+                    queued[sm] += 1
+                continue
+            alive[b] -= 1
+            if alive[b] == 0 and next_block < blocks:
+                sm_of[next_block] = sm
+                for other in range(block_start[next_block], block_start[next_block + 1]):
+                    when = reach_time(
+                        other, position[other], now, event_start, event_gap, event_dependence, event_tail, done
+                    )
+                    size = heap_push(keys, heap, size, when, other)
+                next_block += 1
+        else:
+            sm = entry - warps
+            w = line_up[sm, head[sm]]
+            head[sm] = (head[sm] + 1) % depth
+            lined_up[sm] -= 1
+            if queued[sm] > 0:
+                k = pick(queue[sm], queued[sm], last[sm], parameters[P_GREEDY] == 1)
+                last[sm] = queue[sm, k]
+                line_up[sm, (head[sm] + lined_up[sm]) % depth] = queue[sm, k]
+                lined_up[sm] += 1
+                queued[sm] -= 1
+                queue[sm, k] = queue[sm, queued[sm]]
+            b = block_of[w]
+            event = position[w]
+            s = event_static[event]
+            position[w] = event + 1
+            busy = event_instructions[event] * timing[Q_ISSUE_INTERVAL]
+            done[event] = now
+            if kind[s] == BARRIER:
+                blocked[w] = True
+                at_barrier[b] += 1
+            else:
+                first = line_start[event]
+                end = line_start[event + 1]
+                misses, llc_misses = access_lines(
+                    sm,
+                    first,
+                    end,
+                    s,
+                    kind[s],
+                    line_id,
+                    line_words,
+                    place,
+                    l1_tags,
+                    l1_states,
+                    llc_tags,
+                    llc_states,
+                    parameters,
+                    totals,
+                    counters,
+                )
+                back, start = send_misses(
+                    sm, now, now, misses, llc_misses, kind[s] == STORE, timing, shared, link_free, flight, flown
+                )
+                done[event] = max(back, now + timing[Q_L1_LATENCY])
+                busy = max(busy, float(end - first), start - now)
+                when = reach_time(w, event + 1, now, event_start, event_gap, event_dependence, event_tail, done)
+                size = heap_push(keys, heap, size, when, w)
+            free[sm] = now + busy
+            if lined_up[sm] > 0:
+                size = heap_push(keys, heap, size, free[sm], warps + sm)
+        if at_barrier[b] > 0 and at_barrier[b] == alive[b]:
+            for other in range(block_start[b], block_start[b + 1]):
+                if blocked[other]:
+                    blocked[other] = False
+                    when = reach_time(
+                        other, position[other], now, event_start, event_gap, event_dependence, event_tail, done
+                    )
+                    size = heap_push(keys, heap, size, when, other)
+            at_barrier[b] = 0
+    return now

@@ -1,0 +1,237 @@
+"""Cache simulation over all warps of a launch, and the miss profile it gives.
+
+Orders in which the warps of an SM reach memory:
+
+- `round-robin`: one memory instruction per warp in turn, without timing (GPUMech §V);
+- `oldest-N`: the same among the N oldest unfinished warps only, as a greedy
+  scheduler lets some run ahead;
+- `progress`: in the order of an estimate of when each warp gets there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OptionError
+from ..machine import Gpu
+from .events import Events
+
+DEFAULT_ORDER = "progress"
+#: Memory instructions that wait in order for an L1, where a machine does not say.
+DEFAULT_QUEUE = 8
+
+
+@dataclass(frozen=True, eq=False)
+class MissProfile:
+    """What became of the memory instructions of a launch, per static instruction and in total."""
+
+    counters: NDArray[np.int64]
+    totals: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    transfer_bytes: int
+    order: str
+    estimated_cycles: float
+
+    def _column(self, name: str) -> NDArray[np.int64]:
+        from . import _kernels
+
+        return self.counters[:, getattr(_kernels, f"C_{name}")]
+
+    def _total(self, name: str) -> int:
+        from . import _kernels
+
+        return int(self.totals[getattr(_kernels, f"T_{name}")])
+
+    @property
+    def executed(self) -> NDArray[np.int64]:
+        """Executions of each static memory instruction."""
+        return self._column("EXECUTED")
+
+    def per_execution(self, name: str) -> NDArray[np.float64]:
+        """A counter (REQUESTS, LINES, L1_HITS, LLC_HITS, LLC_MISSES, WORST_L1, …) per execution, or 0."""
+        return self._column(name) / np.maximum(self.executed, 1)
+
+    @property
+    def levels(self) -> NDArray[np.float64]:
+        """Per static instruction: parts of its executions whose worst request was served by L1, LLC and DRAM."""
+        return np.stack([self.per_execution(f"WORST_{level}") for level in ("L1", "LLC", "DRAM")], axis=1)
+
+    @property
+    def misses_per_execution(self) -> NDArray[np.float64]:
+        """Requests that leave the SM, per execution."""
+        return self.per_execution("LLC_HITS") + self.per_execution("LLC_MISSES")
+
+    @property
+    def divergent_loads(self) -> int:
+        """Loads that touch more than one cache line."""
+        from . import _kernels
+
+        return int(self._column("DIVERGENT")[self.kinds == _kernels.LOAD].sum())
+
+    @property
+    def l1_accesses(self) -> int:
+        return self._total("L1_ACCESSES")
+
+    @property
+    def l1_misses(self) -> int:
+        return self._total("L1_MISSES")
+
+    @property
+    def llc_accesses(self) -> int:
+        return self._total("LLC_ACCESSES")
+
+    @property
+    def llc_misses(self) -> int:
+        return self._total("LLC_MISSES")
+
+    @property
+    def l1_miss_ratio(self) -> float:
+        return self.l1_misses / max(self.l1_accesses, 1)
+
+    @property
+    def llc_miss_ratio(self) -> float:
+        return self.llc_misses / max(self.llc_accesses, 1)
+
+    @property
+    def dram_read_bytes(self) -> int:
+        return self._total("DRAM_READS") * self.transfer_bytes
+
+    @property
+    def dram_write_bytes(self) -> int:
+        """Lines written back when evicted; what is dirty at the end stays in the cache."""
+        return self._total("DRAM_WRITES") * self.transfer_bytes
+
+
+def order_window(order: str) -> int:
+    """Warps of an SM that take turns (0: all); raises `OptionError` for an unknown order."""
+    if order in ("round-robin", "progress"):
+        return 0
+    match = re.fullmatch(r"oldest-([1-9]\d{0,5})", order)
+    if not match:
+        raise OptionError(f"order {order!r} is not one of round-robin, oldest-N (for example oldest-8), progress")
+    return int(match[1])
+
+
+def simulate_caches(
+    chunks: Iterable[Events],
+    kinds: NDArray[np.uint8],
+    gpu: Gpu,
+    blocks_per_sm: int,
+    *,
+    order: str = DEFAULT_ORDER,
+    needed_by: str = "the cache simulation",
+) -> MissProfile:
+    """Run the events of a launch through per-SM L1 caches and the shared LLC of one machine."""
+    from . import _kernels
+
+    window = order_window(order)
+    parameters = _parameters(gpu, blocks_per_sm, window, needed_by)
+    slots = _empty_caches(parameters)
+    totals = np.zeros(_kernels.TOTALS, dtype=np.int64)
+    counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
+    timing = _timing(gpu, needed_by) if order == "progress" else None
+    cycles = 0.0
+    for chunk in chunks:
+        caches = (chunk.line_id, chunk.line_words, _places(chunk, parameters), kinds, *slots, parameters)
+        if timing is None:
+            _kernels.simulate_rounds(
+                chunk.block_start,
+                chunk.event_start,
+                chunk.event_static,
+                chunk.line_start,
+                *caches,
+                totals,
+                counters,
+            )
+        else:
+            cycles += _kernels.simulate_progress(
+                chunk.block_start,
+                chunk.event_start,
+                chunk.event_static,
+                chunk.event_instructions,
+                chunk.event_gap,
+                chunk.event_dependence,
+                chunk.event_tail,
+                chunk.line_start,
+                *caches,
+                timing,
+                totals,
+                counters,
+            )
+    totals[_kernels.T_DIRTY_LEFT] = np.count_nonzero(slots[3] >> 32)
+    return MissProfile(counters, totals, kinds, int(gpu.transfer_bytes), order, cycles)
+
+
+def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> NDArray[np.int64]:
+    from . import _kernels
+
+    line = int(gpu.require("l1.line_bytes", needed_by))
+    l1_size, llc_size = int(gpu.l1.size_bytes or 0), int(gpu.llc.size_bytes or 0)
+    l1_ways, llc_ways = int(gpu.l1.ways or 1), int(gpu.llc.ways or 1)
+    banks = int(gpu.llc.banks or 1)
+    if llc_size // (line * llc_ways) < banks:
+        banks = 1
+    found = np.zeros(_kernels.PARAMETERS, dtype=np.int64)
+    found[_kernels.P_SMS] = gpu.sms
+    found[_kernels.P_BLOCKS_PER_SM] = max(blocks_per_sm, 1)
+    found[_kernels.P_L1_SETS] = l1_size // (line * l1_ways)
+    found[_kernels.P_L1_WAYS] = l1_ways
+    found[_kernels.P_LLC_BANKS] = banks
+    found[_kernels.P_LLC_SETS] = max(llc_size // (line * llc_ways * banks), 1)
+    found[_kernels.P_LLC_WAYS] = llc_ways
+    found[_kernels.P_SECTORS] = line // int(gpu.transfer_bytes)
+    found[_kernels.P_LLC_WRITE_BACK] = gpu.llc.write_policy != "through"
+    found[_kernels.P_WINDOW] = window
+    found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
+    found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
+    return found
+
+
+def _places(chunk: Events, parameters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
+
+    Dividing all of them at once is faster than one at a time.
+    """
+    from . import _kernels
+
+    p = parameters
+    within, bank = np.divmod(chunk.line_id, p[_kernels.P_LLC_BANKS])
+    llc_set = bank * p[_kernels.P_LLC_SETS] + within % p[_kernels.P_LLC_SETS]
+    l1_set = chunk.line_id % max(p[_kernels.P_L1_SETS], 1)
+    return (l1_set << 32) | (llc_set * p[_kernels.P_LLC_WAYS])
+
+
+def _timing(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
+    """Latencies and service times of the progress estimate; what a machine lacks takes no time."""
+    from . import _kernels
+
+    found = np.zeros(_kernels.TIMINGS)
+    found[_kernels.Q_ISSUE_INTERVAL] = 1.0 / gpu.issue_rate
+    found[_kernels.Q_L1_LATENCY] = gpu.l1.latency_cycles or 0.0
+    found[_kernels.Q_LLC_LATENCY] = gpu.llc.latency_cycles or 0.0
+    found[_kernels.Q_DRAM_LATENCY] = gpu.dram_latency_cycles_now(needed_by)
+    if gpu.noc.bandwidth_bytes_per_s is not None:
+        found[_kernels.Q_NOC_SERVICE] = gpu.service_cycles_now("noc", needed_by)
+        found[_kernels.Q_SM_SERVICE] = found[_kernels.Q_NOC_SERVICE] * gpu.sms
+    found[_kernels.Q_DRAM_SERVICE] = gpu.service_cycles_now("dram", needed_by)
+    limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
+    found[_kernels.Q_OUTSTANDING] = 1e6 if limit is None else limit
+    return found
+
+
+def _empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Tags and states of the slots of all L1 caches, then those of the LLC."""
+    from . import _kernels
+
+    p = parameters
+    l1_slots = int(p[_kernels.P_SMS] * p[_kernels.P_L1_SETS] * p[_kernels.P_L1_WAYS])
+    llc_slots = int(p[_kernels.P_LLC_BANKS] * p[_kernels.P_LLC_SETS] * p[_kernels.P_LLC_WAYS])
+    made = []
+    for count in (l1_slots, llc_slots):
+        made += [np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)]
+    return tuple(made)

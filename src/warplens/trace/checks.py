@@ -1,0 +1,51 @@
+"""Whether the columns of a group fit together, so that compiled code may follow their indices unchecked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .schema import IRREGULAR, LaunchHeader, StaticTable, WarpGroup
+
+
+def problem_of(group: WarpGroup, static: StaticTable, header: LaunchHeader) -> str | None:
+    """What is wrong with a group, or None."""
+    warps = len(group.block)
+    ends = (
+        (group.start, len(group.static)),
+        (group.access_start, len(group.base)),
+        (group.lane_start, len(group.lanes)),
+    )
+    if len(group.warp) != warps or any(len(offsets) != warps + 1 for offsets, _ in ends):
+        return "its columns have different numbers of warps"
+    if len(group.mask) != len(group.static) or len(group.stride) != len(group.base):
+        return "its columns have different lengths"
+    for offsets, size in ends:
+        if offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
+            return "the ranges of its warps do not fit its columns"
+    if len(group.static) and group.static.max() >= len(static):
+        return "it has instructions that the static table lacks"
+    if warps and (group.block.min() < 0 or group.block.max() >= header.blocks):
+        return "it has thread blocks outside the grid"
+    if warps and (group.warp.min() < 0 or group.warp.max() >= -(-header.threads_per_block // 32)):
+        return "it has warps outside their thread block"
+    accessing = (static.access_bytes > 0)[group.static]
+    if (_sums(accessing, group.start) != np.diff(group.access_start)).any():
+        return "its accesses do not fit its instructions"
+    irregular = group.stride == IRREGULAR
+    lanes = np.zeros(len(irregular), dtype=np.int64)
+    lanes[irregular] = _ones(group.mask[accessing][irregular])
+    if (_sums(lanes, group.access_start) != np.diff(group.lane_start)).any():
+        return "its addresses do not fit its active lanes"
+    return None
+
+
+def _sums(values: Any, offsets: Any) -> Any:
+    """Sums of `values` between consecutive offsets."""
+    return np.diff(np.append(0, np.cumsum(values, dtype=np.int64))[offsets])
+
+
+def _ones(masks: Any) -> Any:
+    """Bits that are set in each mask."""
+    return np.unpackbits(np.ascontiguousarray(masks).view(np.uint8)).reshape(-1, 32).sum(axis=1)

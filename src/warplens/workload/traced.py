@@ -1,0 +1,305 @@
+"""A workload from a trace: caches simulated, intervals found, a representative warp chosen when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, WorkFlowGraph
+from ..intervals.warps import (
+    Representative,
+    graph_of_warp,
+    latencies,
+    level_latencies,
+    profile_of_warp,
+    representative_warp,
+)
+from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
+from ..machine.schema import parameters
+from ..memory import DEFAULT_ORDER, Events, MissProfile, collect_events, instruction_kinds, simulate_caches
+from ..trace import CLASS_NAMES, LaunchTrace
+from .launch import Launch, resident
+from .workload import Workload
+
+T = TypeVar("T")
+
+#: Mean distance of the warps from their representative beyond which a prediction says so.
+LARGE_DISTANCE = 0.25
+
+#: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
+_CACHE_KEYS = (
+    "sms",
+    "scheduler",
+    "l1.size_bytes",
+    "l1.ways",
+    "l1.line_bytes",
+    "l1.sector_bytes",
+    "l1.streaming",
+    "l1.mshrs",
+    "l1.queue_entries",
+    "l1.write_policy",
+    "llc.size_bytes",
+    "llc.ways",
+    "llc.banks",
+    "llc.write_policy",
+    "noc.queue_entries",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TracedWorkload(Workload):
+    """One traced launch. `order` is how warps interleave in the caches, `selection` how the warp is chosen."""
+
+    trace: LaunchTrace | None = None
+    order: str = DEFAULT_ORDER
+    selection: str = "clustering"
+    _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def _trace(self) -> LaunchTrace:
+        assert self.trace is not None
+        return self.trace
+
+    def offers(self, view: str) -> bool:
+        return True
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> TracedWorkload:
+        changed = super().with_overrides(overrides)
+        assert isinstance(changed, TracedWorkload)
+        return changed
+
+    @property
+    def sends_requests(self) -> bool:
+        kinds = self._kinds
+        return bool(np.any((kinds != 0) & (kinds != 4)))
+
+    @property
+    def total_instructions(self) -> float:
+        return self._once("total", lambda: float(sum(group.instructions for group in self._trace.groups())))
+
+    def notes(self, gpu: Gpu) -> tuple[str, ...]:
+        found = []
+        coverage = self._trace.header.extra.get("opcode_coverage", 1.0)
+        if coverage < 1.0:
+            found.append(
+                f"{100 * coverage:.1f} % of the instructions have a known opcode; the others count as computation"
+            )
+        warp = self.representative(gpu)
+        if warp.mean_distance > LARGE_DISTANCE:
+            found.append(
+                f"warps differ: on average {warp.mean_distance:.2f} from representative warp {warp.index} "
+                f"(features over their means; its cluster has {max(warp.cluster_sizes)} of {warp.warps} warps)"
+            )
+        return tuple(found)
+
+    @property
+    def _kinds(self) -> Any:
+        return self._once("kinds", lambda: instruction_kinds(self._trace.static))
+
+    def _once(self, key: Any, make: Callable[[], T]) -> T:
+        """The result of `make`, kept under `key`."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+    # -- what the machine decides ---------------------------------------------------
+
+    def misses(self, gpu: Gpu, needed_by: str = "the cache simulation") -> MissProfile:
+        """The cache simulation of one machine.
+
+        The order of accesses is estimated with the times of the machine as
+        named, so that changed bandwidths, latencies or clocks do not change what
+        hits: those sweeps share one simulation.
+        """
+        blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
+        key = ("misses", self.order, blocks_per_sm, *(gpu.get(path) for path in _CACHE_KEYS))
+
+        def simulate() -> MissProfile:
+            machine = gpu
+            if gpu.original is not None:
+                keep = {path: gpu.get(path) for path in _CACHE_KEYS if gpu.get(path) is not None}
+                machine = _with_values(gpu.original, keep)
+            events = self._events(machine, needed_by)
+            return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
+
+        return self._once(key, simulate)
+
+    def _events(self, gpu: Gpu, needed_by: str) -> list[Events]:
+        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
+
+        def latency(name: str) -> float:
+            if INSTRUCTION_CLASSES[name].kind == "memory":
+                return 0.0
+            return float(gpu.timing(name, needed_by).latency_cycles)
+
+        return self._once(
+            ("events", line_bytes, gpu.name), lambda: list(collect_events(self._trace, line_bytes, latency))
+        )
+
+    def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
+        """Chosen once per trace, on the machine as named (GPUMech §VI-D)."""
+        named = gpu.original or gpu
+        return self._once(
+            ("representative", named.name, self.selection),
+            lambda: representative_warp(
+                self._trace,
+                latencies(self._trace.static, self.misses(named, needed_by), named, needed_by),
+                float(named.issue_rate),
+                self.selection,
+            ),
+        )
+
+    def profile_on(self, gpu: Gpu, needed_by: str, *, min_gap: float = 1.0) -> IntervalProfile:
+        """Intervals of the representative warp on one machine."""
+        misses = self.misses(gpu, needed_by)
+        static = self._trace.static
+        return profile_of_warp(
+            self.representative(gpu, needed_by),
+            static,
+            latencies(static, misses, gpu, needed_by),
+            misses,
+            float(gpu.issue_rate),
+            min_gap=min_gap,
+        )
+
+    # -- the views that models ask for ---------------------------------------------------
+
+    def interval_profiles(
+        self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
+    ) -> Iterator[tuple[Any, IntervalProfile]]:
+        for rows, machine, workload in self._machines(gpu, size):
+            yield rows, workload.profile_on(machine, needed_by, min_gap=min_gap)
+
+    def timing(self, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
+        """Of memory classes: the average latency of their executions, and the interval of the busiest part.
+
+        Parts are the L1 port (a line a cycle), an SM's share of the NoC and of the DRAM.
+        """
+        if INSTRUCTION_CLASSES[instruction_class].kind != "memory":
+            return gpu.timing(instruction_class, needed_by)
+        latency: list[float] = []
+        interval: list[float] = []
+        size = self._size(gpu)
+        order = np.empty(size, dtype=np.int64)
+        for rows, machine, workload in self._machines(gpu, size):
+            order[rows] = len(latency)
+            one = workload._timing_of_class(machine, instruction_class, needed_by)
+            latency.append(one[0])
+            interval.append(one[1])
+        if size == 1 and not _is_batch(gpu, self.launch):
+            return InstructionTiming(latency[0], interval[0], "memory")
+        return InstructionTiming(np.array(latency)[order], np.array(interval)[order], "memory")
+
+    def _timing_of_class(self, gpu: Gpu, instruction_class: str, needed_by: str) -> tuple[float, float]:
+        misses = self.misses(gpu, needed_by)
+        weights = np.where(self._trace.static.class_id == CLASS_NAMES.index(instruction_class), misses.executed, 0)
+        total = weights.sum()
+        if not total:
+            timing = gpu.timing(instruction_class, needed_by)
+            return float(timing.latency_cycles), float(timing.interval_cycles)
+
+        def mean(values: Any) -> float:
+            return float(weights @ values / total)
+
+        share = float(resident(self.launch, gpu).active_sms)
+        parts = [mean(misses.per_execution("LINES"))]
+        parts.append(mean(misses.per_execution("LLC_MISSES")) * gpu.service_cycles_now("dram", needed_by) * share)
+        if gpu.noc.bandwidth_bytes_per_s is not None:
+            parts.append(mean(misses.misses_per_execution) * gpu.service_cycles_now("noc", needed_by) * share)
+        return mean(misses.levels @ level_latencies(gpu, needed_by)), max(parts)
+
+    def memory_latency_cycles(self, gpu: Gpu, needed_by: str) -> Quantity:
+        names = [name for name, _ in self.instruction_mix(gpu, needed_by).of_kind("memory")]
+        loads = [name for name in names if not name.startswith("store")] or names
+        return np.mean([self.timing(gpu, name, needed_by).latency_cycles for name in loads], axis=0)
+
+    def instruction_mix(self, gpu: Gpu, needed_by: str) -> InstructionMix:
+        """Of the representative warp. An access that touches more than one line is uncoalesced."""
+        base = self._graph(gpu, needed_by).instruction_mix(
+            lambda name: self.timing(gpu, name, needed_by).latency_cycles
+        )
+        named = gpu.original or gpu
+        misses = self.misses(named, needed_by)
+        static = self._trace.static
+        executed = np.bincount(self.representative(gpu, needed_by).instructions, minlength=len(static))
+        divergent = executed * misses.per_execution("DIVERGENT")
+        entries = {}
+        for name, entry in base.entries.items():
+            chosen = static.class_id == CLASS_NAMES.index(name)
+            uncoalesced = float(divergent[chosen].sum()) if INSTRUCTION_CLASSES[name].kind == "memory" else 0.0
+            entries[name] = MixEntry(entry.count, entry.independent, min(uncoalesced, entry.count))
+        lines = divergent @ misses.per_execution("LINES")
+        transactions = float(lines / divergent.sum()) if divergent.sum() > 0 else None
+        return InstructionMix(entries, base.synchronizations, transactions)
+
+    def work_flow_graph(self, gpu: Gpu, needed_by: str) -> WorkFlowGraph:
+        return self._graph(gpu, needed_by).work_flow_graph
+
+    def _graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
+        named = gpu.original or gpu
+        return self._once(
+            ("graph", named.name, self.selection),
+            lambda: graph_of_warp(self.representative(named, needed_by), self._trace.static),
+        )
+
+    # -- batches ---------------------------------------------------------------------------
+
+    def _size(self, gpu: Gpu) -> int:
+        arrays = [*gpu.overrides.values(), self.launch.warps_per_sm, self.launch.blocks_per_sm]
+        return max([np.size(value) for value in arrays if isinstance(value, np.ndarray)], default=1)
+
+    def _machines(self, gpu: Gpu, size: int) -> Iterator[tuple[Any, Gpu, TracedWorkload]]:
+        """(rows, machine, workload) of a batch, machines that differ in nothing that matters here taken together."""
+        if not _is_batch(gpu, self.launch):
+            yield slice(None), gpu, self
+            return
+        columns = [v for v in gpu.overrides.values() if isinstance(v, np.ndarray)]
+        residents = [v for v in (self.launch.warps_per_sm, self.launch.blocks_per_sm) if isinstance(v, np.ndarray)]
+        table = np.stack([np.broadcast_to(column, size) for column in columns + residents], axis=1)
+        _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        for group, index in enumerate(first):
+            launch = {
+                key: getattr(self.launch, key)[index]
+                for key in ("warps_per_sm", "blocks_per_sm")
+                if isinstance(getattr(self.launch, key), np.ndarray)
+            }
+            workload = self
+            if launch:
+                workload = self.with_overrides({f"launch.{key}": value for key, value in launch.items()})
+            yield np.flatnonzero(inverse.ravel() == group), machine_of_batch(gpu, int(index)), workload
+
+
+def _is_batch(gpu: Gpu, launch: Launch) -> bool:
+    values = [*gpu.overrides.values(), launch.warps_per_sm, launch.blocks_per_sm]
+    return any(isinstance(value, np.ndarray) for value in values)
+
+
+def _with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:
+    """A machine with some values of another one, by TOML path."""
+    from ..machine import with_overrides
+
+    changed = {parameters()[path].key: value for path, value in values.items() if gpu.get(path) != value}
+    return with_overrides(gpu, changed)
+
+
+def workload_of_trace(
+    trace: LaunchTrace, *, order: str | None = None, selection: str = "clustering"
+) -> TracedWorkload:
+    """A workload whose views come from a recorded launch."""
+    header = trace.header
+    return TracedWorkload(
+        name=header.kernel,
+        launch=Launch(
+            blocks=float(header.blocks),
+            threads_per_block=header.threads_per_block,
+            registers_per_thread=header.registers_per_thread or None,
+            shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
+        ),
+        launch_index=header.launch_index,
+        trace=trace,
+        order=order or DEFAULT_ORDER,
+        selection=selection,
+    )

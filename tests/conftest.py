@@ -1,0 +1,33 @@
+"""Tiers of the suite: the default one is quick, `--everything` adds the slow tests and more random examples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+# Derandomised: a failure seen once is seen by everyone. No deadline: the first call of a kernel compiles it.
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("everything", deadline=None, derandomize=True, max_examples=1000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--everything", action="store_true", help="run slow tests too, and more random examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("everything" if config.getoption("--everything") else "default")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--everything"):
+        return
+    skip = pytest.mark.skip(reason="slow; run with --everything")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def everything(request: pytest.FixtureRequest) -> bool:
+    """Whether the full tier runs: loops over random inputs are longer then."""
+    return bool(request.config.getoption("--everything"))

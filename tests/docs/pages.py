@@ -1,0 +1,361 @@
+"""The documentation as data: its code blocks, what their commands print, and the tables made from the code.
+
+    python tests/docs/pages.py
+
+rewrites the output below every `$ warplens …` of the documentation, and every
+table between `<!-- table: NAME -->` and `<!-- end -->`, from what the code says now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+if TYPE_CHECKING:
+    from warplens.reproduce import Reproduction
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_FENCE = re.compile(
+    r"^```(?P<language>[\w-]*)(?: title=\"(?P<title>[^\"]*)\")?[^\n]*\n(?P<body>.*?)^```$", re.M | re.S
+)
+_TABLE = re.compile(r"(<!-- table: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
+#: Longer tables of a reproduction are in its CSV only.
+MOST_ROWS = 40
+_STATUS = re.compile(r"exit status (\d+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced code block. A title is the name of the file it shows, or the exit status of its command."""
+
+    language: str
+    title: str
+    body: str
+    span: tuple[int, int]
+
+    @property
+    def command(self) -> str:
+        """The warplens command that the block shows, or an empty string."""
+        first = self.body.partition("\n")[0]
+        return first.removeprefix("$ ") if first.startswith("$ warplens ") else ""
+
+    @property
+    def output(self) -> str:
+        return self.body.partition("\n")[2]
+
+    @property
+    def status(self) -> int:
+        found = _STATUS.search(self.title)
+        return int(found[1]) if found else 0
+
+
+def pages() -> list[Path]:
+    return sorted(DOCS.rglob("*.md"))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for match in _FENCE.finditer(text):
+        yield Block(match["language"], match["title"] or "", match["body"], match.span("body"))
+
+
+# -- commands ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def page_folder(text: str) -> Iterator[None]:
+    """A fresh working directory that holds the files which the page shows."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for block in blocks(text):
+            if block.title.endswith((".toml", ".py")):
+                (Path(folder) / block.title).write_text(block.body, encoding="utf-8")
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def run(command: str) -> tuple[int, str]:
+    """Exit status and output (stdout and stderr together, as a terminal shows them) of a warplens command."""
+    from warplens.cli import main
+
+    out = io.StringIO()
+    status = 0
+    with (
+        mock.patch.object(sys, "argv", shlex.split(command)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+    ):
+        try:
+            main()
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else 1
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    return status, "\n".join(lines).strip("\n") + "\n"
+
+
+# -- tables ------------------------------------------------------------------------------
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _code(*names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+_UNITS = {"bytes": "bytes", "bytes_per_s": "bytes per second", "hz": "hertz", "cycles": "core cycles"}
+
+
+def machine_keys() -> str:
+    """Every parameter but those of instruction classes."""
+    from warplens.machine import parameters
+
+    rows = []
+    for p in parameters().values():
+        if p.path.startswith("instructions."):
+            continue
+        bound = f"{'above' if p.exclusive else 'at least'} {p.minimum:g}"
+        values = {str: _code(*p.choices), bool: _code("true", "false")}.get(p.kind)
+        values = values or (("whole, " if p.kind is int else "") + bound)
+        ending = p.path.removeprefix(p.key)
+        rows.append((_code(p.key), _code(ending) if ending else "", _UNITS.get(p.unit or "", "–"), values, p.doc))
+    return _table(("key of `--set`", "in TOML ends in", "unit", "values", "meaning"), rows)
+
+
+def instruction_keys() -> str:
+    from warplens.machine import INSTRUCTION_CLASSES, parameters
+
+    rows = []
+    for name in INSTRUCTION_CLASSES:
+        keys = [p.key for path, p in parameters().items() if path.startswith(f"instructions.{name}.")]
+        rows.append((_code(name), *(_code(key) for key in keys)))
+    return _table(("class", "latency Λ (core cycles)", "interval λ (core cycles)", "pipeline (a name)"), rows)
+
+
+def instruction_classes() -> str:
+    from warplens.machine import INSTRUCTION_CLASSES
+
+    rows = [
+        (_code(item.name), item.kind, _code(item.parent) if item.parent else "–", item.doc)
+        for item in INSTRUCTION_CLASSES.values()
+    ]
+    return _table(("class", "kind", "parent", "instructions"), rows)
+
+
+def machines() -> str:
+    from warplens.machine import gpu_names, load_gpu
+    from warplens.units import format_number
+
+    rows = []
+    for name in gpu_names():
+        gpu = load_gpu(name)
+        rows.append(
+            (
+                _code(name),
+                gpu.description,
+                format_number(gpu.sms, None),
+                format_number(gpu.clock_hz, "hz"),
+                f"{gpu.issue_rate:g}",
+                format_number(gpu.max_warps, None),
+                format_number(gpu.dram.bandwidth_bytes_per_s, "bytes_per_s"),
+            )
+        )
+    return _table(("name", "machine", "SMs", "clock", "issue rate", "warps per SM", "DRAM"), rows)
+
+
+def assumptions() -> str:
+    """What the shipped machines assume, and why."""
+    from warplens.machine import gpu_names, load_gpu, parameters
+
+    rows = []
+    for name in gpu_names():
+        gpu = load_gpu(name)
+        grouped: dict[str, list[str]] = {}
+        for path, source in gpu.sources.items():
+            if source.kind == "assumed":
+                grouped.setdefault(source.text, []).append(parameters()[path].key)
+        for index, (text, keys) in enumerate(grouped.items()):
+            rows.append((_code(name) if index == 0 else "", _code(*keys), text))
+    return _table(("machine", "assumed", "why"), rows)
+
+
+def facts(name: str) -> str:
+    from warplens.models import MODELS
+
+    model = MODELS[name]
+    stack = _code(*model.categories) if model.categories else "none"
+    rows = [
+        ("equations", model.equations),
+        ("needs", f"[`{model.needs}`](../guide/workloads.md#{model.needs})"),
+        ("CPI stack", stack),
+        ("takes into account", ", ".join(sorted(model.aspects))),
+    ]
+    return _table(("paper", str(model.paper)), rows)
+
+
+def options(name: str) -> str:
+    from warplens.models import MODELS, options_of
+
+    rows = []
+    for key, item in options_of(MODELS[name]).items():
+        values = item["choices"] or (
+            ["true", "false"] if item["default"] in ("true", "false") else ["a number, at least 0"]
+        )
+        shown = _code(*values) if len(values) > 1 or item["choices"] else values[0]
+        rows.append((_code(key), _code(f"{item['default']}"), shown, item["doc"]))
+    return _table(("option", "default", "values", "meaning"), rows) if rows else "This model has no options.\n"
+
+
+def aspects() -> str:
+    from warplens.models import MODELS, Aspect
+
+    header = ("model", *(aspect.value for aspect in Aspect))
+    rows = [
+        (f"[`{name}`]({name}.md)", *("✓" if aspect in model.aspects else "" for aspect in Aspect))
+        for name, model in MODELS.items()
+    ]
+    return _table(header, rows)
+
+
+def overview() -> str:
+    from warplens.models import MODELS
+
+    rows = [
+        (
+            f"[`{name}`]({name}.md)",
+            _code(model.paper.key),
+            model.equations,
+            f"`{model.needs}`",
+            "yes" if model.categories else "–",
+        )
+        for name, model in MODELS.items()
+    ]
+    return _table(("model", "paper", "equations", "needs", "stack"), rows)
+
+
+def papers() -> str:
+    from warplens.models import PAPERS
+
+    rows = [
+        (f"{p.prefix}-n", p.authors, p.title, p.venue, _code(p.key))
+        for p in sorted(PAPERS.values(), key=lambda p: p.venue)
+    ]
+    return _table(("equations", "authors", "title", "venue", "key"), rows)
+
+
+def reproductions() -> str:
+    """What there is, with how many statements of the papers' text hold."""
+    rows = []
+    for made in _reproductions():
+        held = sum(claim.holds for claim in made.claims)
+        share = f"{held} of {len(made.claims)}" if made.claims else "–"
+        rows.append((f"[`{made.name}`](#{made.name})", made.title, made.compares, share))
+    return _table(("name", "figure or table", "what is compared", "statements that hold"), rows)
+
+
+def reproduced(paper: str) -> str:
+    """One section per figure or table of a paper: picture, numbers, statements, assumptions."""
+    from warplens.cli.common import show_number
+
+    def cell(value: object) -> str:
+        if value is None:
+            return "–"
+        return value if isinstance(value, str) else show_number(value)  # type: ignore[arg-type]
+
+    sections = []
+    for made in _reproductions():
+        if made.paper.key != paper:
+            continue
+        parts = [
+            f"### {made.name} {{#{made.name}}}\n",
+            f"{made.title}. Compared: {made.compares}.\n",
+            f"![{made.title}](img/reproduce/{made.name}.png)\n",
+        ]
+        if len(made.summary.rows) <= MOST_ROWS:
+            parts.append(_table(made.summary.columns, [tuple(map(cell, row)) for row in made.summary.rows]))
+        if made.claims:
+            claims = [(claim.text, claim.verdict, claim.found) for claim in made.claims]
+            parts.append(_table(("the text says", "holds", "found"), claims))
+        notes = [f"- Assumed: {text}." for text in made.assumptions] + [f"- Note: {text}." for text in made.remarks]
+        if notes:
+            parts.append("\n".join(notes) + "\n")
+        sections.append("\n".join(parts))
+    return "\n".join(sections)
+
+
+@cache
+def _reproductions() -> list[Reproduction]:
+    from warplens.reproduce import find_recipes
+
+    return [recipe() for recipe in find_recipes(())]
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        machine_keys,
+        instruction_keys,
+        instruction_classes,
+        machines,
+        assumptions,
+        facts,
+        options,
+        aspects,
+        overview,
+        papers,
+        reproductions,
+        reproduced,
+    )
+}
+
+
+def table(name: str) -> str:
+    """The table that a marker names: `machine-keys`, `options mdm`."""
+    kind, *arguments = name.split()
+    return TABLES[kind](*arguments)
+
+
+# -- bringing pages up to date -----------------------------------------------------------
+
+
+def refreshed(text: str, *, commands: bool = True) -> str:
+    """The page with its tables, and the output of its commands, as the code gives them now."""
+    text = _TABLE.sub(lambda match: f"{match[1]}\n{table(match['name'])}\n{match[3]}", text)
+    if not commands:
+        return text
+    with page_folder(text):
+        found = [block for block in blocks(text) if block.command]
+        outputs = {block.command: run(block.command)[1] for block in found}
+    for block in reversed(found):
+        start, end = block.span
+        text = f"{text[:start]}$ {block.command}\n{outputs[block.command]}{text[end:]}"
+    return text
+
+
+def main() -> None:
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        new = refreshed(text)
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+            print(page.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The documentation builds, is complete, and shows what the commands print."""
+
+from __future__ import annotations
+
+import doctest
+import html.parser
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warplens.machine import gpu_names, parameters
+from warplens.models import MODELS, options_of
+from warplens.reproduce import RECIPES
+
+from . import pages
+from .pages import DOCS, ROOT, blocks, page_folder, refreshed, run
+
+PAGES = [page.relative_to(DOCS).as_posix() for page in pages.pages()]
+
+
+def read(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+# -- completeness ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_a_page_with_its_options(name: str) -> None:
+    text = read(f"models/{name}.md")
+    _, heading, section = text.partition("\n## Options\n")
+    assert heading
+    section = section.partition("\n## ")[0]
+    assert all(f"`{option}`" in section for option in options_of(MODELS[name]))
+    assert "\n## Example\n" in text
+    assert f"({name}.md)" in read("models/index.md").partition("## When to use which")[2]
+
+
+def test_pages_of_models_that_do_not_exist() -> None:
+    assert {Path(page).stem for page in PAGES if page.startswith("models/")} == {"index", *MODELS}
+
+
+def test_every_key_of_set_is_in_the_guide() -> None:
+    text = read("guide/machines.md")
+    missing = [p.key for p in parameters().values() if f"`{p.key}`" not in text]
+    assert not missing
+    assert "`launch.warps_per_sm`" in text
+    assert "`launch.blocks_per_sm`" in text
+
+
+def test_every_machine_is_listed() -> None:
+    listed = read("guide/machines.md").partition("## Machines that ship")[2]
+    assert all(f"| `{name}` |" in listed for name in gpu_names())
+
+
+def test_every_reproduction_has_a_section_and_a_picture() -> None:
+    text = read("reproductions.md")
+    for name in RECIPES:
+        assert f"(img/reproduce/{name}.png)" in text
+        assert (DOCS / "img" / "reproduce" / f"{name}.png").is_file()
+
+
+def test_deviations_are_numbered_without_gaps() -> None:
+    numbers = [(int(a), int(b)) for a, b in re.findall(r"^### D(\d+) .*\{#d(\d+)\}$", read("deviations.md"), re.M)]
+    assert numbers == [(n, n) for n in range(1, len(numbers) + 1)]
+
+
+# -- what is shown is what the code does ---------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_are_what_the_code_says(page: str) -> None:
+    text = read(page)
+    assert refreshed(text, commands=False) == text, "out of date; run: python tests/docs/pages.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_do_what_is_shown(page: str) -> None:
+    text = read(page)
+    with page_folder(text):
+        for block in blocks(text):
+            if not block.command:
+                continue
+            status, output = run(block.command)
+            assert block.language in ("console", "text")
+            assert status == (block.status if block.language == "text" else 0), output
+            assert output == block.output, "out of date; run: python tests/docs/pages.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_python_examples(page: str) -> None:
+    text = read(page)
+    source = "\n".join(block.body for block in blocks(text) if block.language == "pycon")
+    runner = doctest.DocTestRunner()
+    with page_folder(text):
+        runner.run(doctest.DocTestParser().get_doctest(source, {}, page, page, 0))
+    assert runner.summarize(verbose=False).failed == 0
+
+
+# -- the site -----------------------------------------------------------------------------
+
+
+class _Loads(html.parser.HTMLParser):
+    """Addresses that a browser fetches by itself: scripts, styles, pictures, frames, fonts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.found += [given[name] or "" for name in ("src", "srcset", "data", "poster") if name in given]
+        if tag == "link":
+            self.found.append(given.get("href") or "")
+
+
+@pytest.mark.slow
+def test_site_builds_strictly_and_loads_nothing_from_outside(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    made = list(site.rglob("*.html"))
+    assert len(made) >= len(PAGES)
+    for page in made:
+        loads = _Loads()
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<h1") == 1, f"{page.name}: a line that begins with # became a heading"
+        loads.feed(text)
+        outside = [address for address in loads.found if re.match(r"\s*(https?:)?//", address)]
+        assert not outside, f"{page.name}: {outside}"
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet.name

@@ -1,0 +1,239 @@
+"""The compiled interval kernels against the oracles, on random intervals and machines.
+
+Whole numbers and issue rates that are powers of two make every sum exact, so that
+equality holds wherever kernel and paper multiply and divide in the same order. The
+closed form of G-19 and the square of G-21 are the exceptions: 1e-12.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from reference import interval_models as oracle
+from reference import markov
+
+from warplens.models import _interval_kernels as kernels
+
+POLICIES = {
+    "optimistic": kernels.OPTIMISTIC,
+    "rr": kernels.ROUND_ROBIN,
+    "rr-corrected": kernels.ROUND_ROBIN_CORRECTED,
+    "gto": kernels.GREEDY_THEN_OLDEST,
+}
+MSHR_TERMS = {
+    None: kernels.NO_MSHR,
+    "gpumech": kernels.GPUMECH_MSHR,
+    "gpumech with queues": kernels.GPUMECH_MSHR_WITH_QUEUES,
+    "mdm": kernels.MDM_MSHR,
+}
+QUEUE_TERMS = {
+    None: kernels.NO_QUEUE,
+    "gpumech": kernels.GPUMECH_DRAM,
+    "gpumech with noc": kernels.GPUMECH_NOC_AND_DRAM,
+    "mdm": kernels.MDM_QUEUE,
+    "mdm without test": kernels.MDM_QUEUE_CAL2019,
+}
+REQUESTS = {"l2-misses": kernels.ALL_REQUESTS, "mshr-capped": kernels.MSHR_CAPPED}
+
+whole_intervals = st.builds(
+    oracle.Interval,
+    instructions=st.integers(1, 50),
+    stall=st.integers(0, 500),
+    memory_instructions=st.integers(1, 4),
+    reads=st.integers(0, 40),
+    writes=st.integers(0, 8),
+    miss_ratio=st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+)
+machines = st.builds(
+    oracle.Machine,
+    warps=st.integers(1, 64),
+    sms=st.integers(1, 100),
+    issue_rate=st.sampled_from([0.25, 0.5, 1.0, 2.0, 4.0]),
+    mshrs=st.integers(1, 256),
+    llc_latency=st.integers(0, 300),
+    dram_latency=st.integers(0, 600),
+    noc_service=st.floats(0, 4, allow_subnormal=False),
+    dram_service=st.floats(0, 4, allow_subnormal=False),
+    miss_latency=st.integers(0, 600),
+)
+
+
+def evaluate(intervals, machine, policy, mshr_term, queue_term, dram_requests):
+    """The kernel on one machine: a row of results."""
+    table = np.array(
+        [[i.instructions, i.stall, i.memory_instructions, i.reads, i.writes, i.miss_ratio] for i in intervals],
+        dtype=np.float64,
+    )
+    row = np.zeros((1, kernels.MACHINE_COLUMNS))
+    for column, value in (
+        (kernels.M_WARPS, machine.warps),
+        (kernels.M_SMS, machine.sms),
+        (kernels.M_ISSUE_RATE, machine.issue_rate),
+        (kernels.M_MSHRS, machine.mshrs),
+        (kernels.M_LLC_LATENCY, machine.llc_latency),
+        (kernels.M_DRAM_LATENCY, machine.dram_latency),
+        (kernels.M_NOC_SERVICE, machine.noc_service),
+        (kernels.M_DRAM_SERVICE, machine.dram_service),
+        (kernels.M_MISS_LATENCY, machine.miss_latency),
+    ):
+        row[0, column] = value
+    result = np.zeros((1, kernels.RESULT_COLUMNS))
+    switches = POLICIES[policy], MSHR_TERMS[mshr_term], QUEUE_TERMS[queue_term], REQUESTS[dram_requests]
+    kernels.evaluate(table, row, *switches, result)
+    return result[0]
+
+
+# -- parts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(intervals=st.lists(whole_intervals, min_size=1, max_size=6), machine=machines)
+def test_nonoverlapped_instructions_are_the_oracles(policy, intervals, machine):
+    average = sum(i.instructions for i in intervals) / len(intervals)
+    probability = oracle.issue_probability(intervals, machine.issue_rate)
+    for i in intervals:
+        ours = kernels.nonoverlapped(
+            POLICIES[policy],
+            float(i.instructions),
+            float(i.stall),
+            float(machine.warps),
+            machine.issue_rate,
+            probability,
+            average,
+        )
+        assert ours == oracle.nonoverlapped(policy, i, intervals, machine)
+
+
+@given(requests=st.integers(1, 3000), mshrs=st.integers(1, 300), latency=st.floats(1, 1000))
+def test_closed_form_of_the_mshr_sum_is_the_literal_sum(requests, mshrs, latency):
+    literal = oracle.expected_queueing_delay(requests, mshrs, latency)
+    # The latency itself is subtracted in the end, so that is what the error is relative to.
+    assert kernels.mshr_wait(float(requests), float(mshrs), latency) == pytest.approx(
+        literal, rel=1e-12, abs=1e-12 * latency * math.ceil(requests / mshrs)
+    )
+
+
+@given(requests=st.floats(1e-3, 1e6), cycles=st.floats(1, 1e6), service=st.floats(0, 10, allow_subnormal=False))
+def test_md1_delay_is_the_oracles(requests, cycles, service):
+    ours = kernels.md1_wait(requests, cycles, service)
+    assert ours == pytest.approx(oracle.md1_delay(requests, cycles, service), rel=1e-12)
+
+
+@given(threads=st.integers(1, 5), p=st.fractions(0, 1, max_denominator=20), m=st.integers(1, 30))
+def test_markov_chain_is_the_exact_solution(threads, p, m):
+    assume(p > 0)
+    exact = markov.all_suspended_exact(threads, p, Fraction(1, m))
+    assert kernels.all_suspended(threads, float(p), 1 / m) == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8, 31, 64])
+@pytest.mark.parametrize(("p", "q"), [(0.25, 1 / 340), (0.05, 0.02), (1.0, 0.5), (0.7, 0.9)])
+def test_markov_chain_is_what_the_iterated_matrix_tends_to(threads, p, q):
+    iterated = markov.all_suspended_by_iteration(threads, p, q)
+    assert kernels.all_suspended(threads, p, q) == pytest.approx(iterated, rel=1e-8, abs=1e-14)
+
+
+# -- whole evaluation --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", ["mdm", "mdm-cal2019"])
+@given(intervals=st.lists(whole_intervals, min_size=1, max_size=5), machine=machines)
+def test_mdm_is_the_oracle_exactly(model, policy, intervals, machine):
+    terms = oracle.TERMS[model]
+    ours = evaluate(intervals, machine, policy, *terms, "l2-misses")
+    expected = oracle.predict(model, intervals, machine, policy)
+    assert ours[kernels.R_NONOVERLAPPED] == expected.nonoverlapped
+    assert ours[kernels.R_NOC] == expected.S_NoC
+    assert ours[kernels.R_DRAM] == expected.S_DRAM
+    assert ours[kernels.R_MSHR] == expected.S_MSHR
+
+
+@pytest.mark.parametrize("dram_requests", REQUESTS)
+@pytest.mark.parametrize("model", [name for name, terms in oracle.TERMS.items() if terms != ("mdm", "mdm")])
+@given(
+    intervals=st.lists(whole_intervals, min_size=1, max_size=5),
+    machine=machines,
+    policy=st.sampled_from(["rr", "gto"]),
+)
+def test_every_variant_is_the_oracle(model, dram_requests, intervals, machine, policy):
+    ours = evaluate(
+        intervals, machine, oracle.FIXED_POLICY.get(model, policy), *oracle.TERMS[model], dram_requests
+    )
+    expected = oracle.predict(model, intervals, machine, policy, dram_requests=dram_requests)
+    assert ours[kernels.R_NONOVERLAPPED] == expected.nonoverlapped
+    assert ours[kernels.R_NOC] == pytest.approx(expected.S_NoC, rel=1e-12)
+    assert ours[kernels.R_DRAM] == pytest.approx(expected.S_DRAM, rel=1e-12)
+    assert ours[kernels.R_MSHR] == pytest.approx(expected.S_MSHR, rel=1e-12)
+
+
+@given(intervals=st.lists(whole_intervals, min_size=1, max_size=5), machine=machines)
+def test_terms_of_the_heaviest_interval(intervals, machine):
+    """M, S_Mem and batches belong to the first interval with the most concurrent misses."""
+    busy = [i for i in intervals if i.reads + i.writes > 0]
+    assume(busy)
+    ours = evaluate(intervals, machine, "gto", "mdm", "mdm", "l2-misses")
+    heaviest = max(busy, key=lambda i: oracle.concurrent_misses(i, machine))
+    noc, dram = oracle.mdm_queues(heaviest, machine, saturation_test=True)
+    assert ours[kernels.R_CONCURRENT] == oracle.concurrent_misses(heaviest, machine)
+    assert ours[kernels.R_BATCHES] == math.ceil(heaviest.reads * machine.warps / machine.mshrs)
+    stall = machine.llc_latency + heaviest.miss_ratio * machine.dram_latency + noc + dram
+    assert ours[kernels.R_MEMORY_STALL] == stall
+    assert ours[kernels.R_DIVERGENT] == sum(i.reads * machine.warps > machine.mshrs for i in busy)
+    assert ours[kernels.R_SATURATED] == sum(oracle.noc_saturated(i, machine) for i in busy)
+
+
+@given(intervals=st.lists(whole_intervals, min_size=1, max_size=4), several=st.lists(machines, min_size=2, max_size=4))
+def test_machines_of_a_table_do_not_touch_each_other(intervals, several):
+    """The kernel fills one row per machine: together is the same as one by one."""
+    table = np.array(
+        [[i.instructions, i.stall, i.memory_instructions, i.reads, i.writes, i.miss_ratio] for i in intervals],
+        dtype=np.float64,
+    )
+    fields = (
+        "warps", "sms", "issue_rate", "mshrs", "llc_latency", "dram_latency", "noc_service", "dram_service",
+        "miss_latency",
+    )  # fmt: skip
+    rows = np.array([[getattr(machine, name) for name in fields] for machine in several], dtype=np.float64)
+    result = np.zeros((len(several), kernels.RESULT_COLUMNS))
+    kernels.evaluate(
+        table, rows, kernels.GREEDY_THEN_OLDEST, kernels.MDM_MSHR, kernels.MDM_QUEUE, kernels.ALL_REQUESTS, result
+    )
+    for machine, row in zip(several, result, strict=True):
+        assert np.array_equal(row, evaluate(intervals, machine, "gto", "mdm", "mdm", "l2-misses"))
+
+
+@given(
+    intervals=st.lists(
+        st.builds(
+            oracle.Interval,
+            instructions=st.floats(1, 1e4),
+            stall=st.floats(0, 1e5),
+            memory_instructions=st.floats(0.1, 10),
+            reads=st.floats(0, 100),
+            writes=st.floats(0, 100),
+            miss_ratio=st.floats(0, 1),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    machine=machines,
+    policy=st.sampled_from(list(POLICIES)),
+)
+def test_fractions_agree_to_twelve_digits(intervals, machine, policy):
+    """With numbers that are not whole, sums round in another order; M-6's ceiling is kept away from its steps."""
+    for i in intervals:
+        per_mshr = i.reads * machine.warps / machine.mshrs
+        assume(abs(per_mshr - round(per_mshr)) > 1e-9 or i.reads == 0)
+    ours = evaluate(intervals, machine, policy, "mdm", "mdm", "l2-misses")
+    expected = oracle.predict("mdm", intervals, machine, policy)
+    scale = machine.warps * sum(i.instructions + i.stall * machine.issue_rate for i in intervals)
+    assert ours[kernels.R_NONOVERLAPPED] == pytest.approx(expected.nonoverlapped, rel=1e-12, abs=1e-12 * scale)
+    assert ours[kernels.R_NOC] == pytest.approx(expected.S_NoC, rel=1e-12)
+    assert ours[kernels.R_DRAM] == pytest.approx(expected.S_DRAM, rel=1e-12)
+    assert ours[kernels.R_MSHR] == pytest.approx(expected.S_MSHR, rel=1e-12)

@@ -1,0 +1,155 @@
+"""Every figure and table: it computes, its CSV reads back, its claims stand where we know them to, it draws."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from functools import cache
+
+import pytest
+
+from warplens.errors import InputError, UnknownNameError
+from warplens.models import PAPERS
+from warplens.reproduce import RECIPES, Reproduction, draw, find_recipes, recipe_names, write_csv
+from warplens.reproduce.base import difference
+
+NAMES = (
+    "gpumech-fig2",
+    "gpumech-fig8",
+    "gpumech-fig9",
+    "hong-kim-fig14",
+    "hong-kim-fig17",
+    "hong-kim-fig18",
+    "hong-kim-fig19",
+    "hong-kim-fig20",
+    "hong-kim-table2",
+    "lemeire-fig2",
+    "lemeire-fig3",
+    "lemeire-fig6",
+    "lemeire-fig12",
+    "lemeire-fig14",
+    "lemeire-table6",
+    "lemeire-table7",
+)
+
+#: Statements of the papers that our numbers do not bear out, by how they begin. A claim that starts to
+#: hold, or one that stops, must be looked at.
+NOT_BORNE_OUT = {
+    "gpumech-fig2": (
+        "both intervals: the naive IPC is optimistic (§II-B), greedy-then-oldest",
+        "interval 2: warp 3 cannot issue",
+    ),
+    "gpumech-fig8": ("Eq. (11) as printed gives what Fig. 8(a) shows",),
+    "hong-kim-fig14": (
+        "the CPI increases with the number of loads, coalesced",
+        "uncoalesced: the CPI itself grows linearly",
+    ),
+    "hong-kim-fig17": (
+        "8800GT has the highest CPI",
+        "GTX280 has the lowest CPI",
+        "the execution time is mostly the same",
+    ),
+    "hong-kim-fig19": ("GTX280 has a higher MWP than the other GPUs, SVM too",),
+    "hong-kim-fig20": ("all but Mat.(tiled) and Linear have more than 70 %", "the same if the block sizes"),
+    "lemeire-fig2": ("GPUMech with GTO converges to Volkov's roof (§2.5); memory accesses take issue slots",),
+    "lemeire-fig12": ("Eq. (44) as printed",),
+    "lemeire-fig14": (
+        "Volkov is an upper bound for occupancy-bound kernels (§5.1), WFG*",
+        "GPUMech is a bit above Volkov's curve, as it ignores compute latencies (footnote 2), GPUMech RR*",
+    ),
+    "lemeire-table6": ("the global memory CPI gives", "Turing: printed throughput"),
+    "lemeire-table7": ("our models take the same aspects",),
+}
+
+
+@cache
+def made(name: str) -> Reproduction:
+    return RECIPES[name]()
+
+
+def read_back(text: str) -> tuple[list[str], list[list[str]]]:
+    """(comment lines, data rows with the header first)."""
+    lines = text.splitlines()
+    comments = [line for line in lines if line.startswith("# ")]
+    return comments, list(csv.reader(io.StringIO("\n".join(lines[len(comments) :]))))
+
+
+def test_names_and_their_natural_order():
+    assert tuple(recipe_names()) == NAMES
+
+
+def test_no_name_means_all_and_repeats_are_dropped():
+    assert [recipe.name for recipe in find_recipes(())] == list(NAMES)
+    assert [recipe.name for recipe in find_recipes(("lemeire-fig2", "lemeire-fig2"))] == ["lemeire-fig2"]
+
+
+def test_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="'lemeire-fig2'"):
+        find_recipes(("lemeire-fig22",))
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestEvery:
+    def test_is_described(self, name):
+        recipe = RECIPES[name]
+        assert recipe.paper in PAPERS.values()
+        assert recipe.title.startswith(("Figure ", "Table "))
+        assert recipe.compares and "\n" not in recipe.compares
+
+    def test_rows_fit_the_columns_and_are_finite(self, name):
+        for columns, rows in (
+            (made(name).columns, made(name).rows),
+            (made(name).summary.columns, made(name).summary.rows),
+        ):
+            assert rows
+            assert len(set(columns)) == len(columns)
+            for row in rows:
+                assert len(row) == len(columns)
+                assert all(cell is None or isinstance(cell, str) or math.isfinite(cell) for cell in row)
+
+    def test_csv_reads_back(self, name):
+        comments, rows = read_back(made(name).to_csv())
+        assert tuple(rows[0]) == made(name).columns
+        assert len(rows) == len(made(name).rows) + 1
+        assert all("#" not in cell for row in rows for cell in row), "readers with a comment character would cut it"
+        for text in (*made(name).assumptions, *made(name).remarks):
+            assert any(text in line for line in comments)
+        assert sum(line.startswith("# claim,holds,found") for line in comments) == bool(made(name).claims)
+
+    def test_claims_stand_where_known(self, name):
+        expected = NOT_BORNE_OUT.get(name, ())
+        failing = [claim.text for claim in made(name).claims if not claim.holds]
+        assert len(failing) == len(expected), failing
+        for text, start in zip(failing, expected, strict=True):
+            assert text.startswith(start)
+        assert all(claim.found for claim in made(name).claims)
+
+    def test_written_csv(self, name, tmp_path):
+        path = write_csv(made(name), tmp_path / "new" / "folder")
+        assert path.name == f"{name}.csv"
+        assert path.read_text(encoding="utf-8") == made(name).to_csv()
+
+    @pytest.mark.slow
+    def test_picture(self, name, tmp_path):
+        path = draw(made(name), tmp_path)
+        assert path == tmp_path / f"{name}.png"
+        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
+
+
+def test_one_picture_in_the_quick_tier(tmp_path):
+    assert draw(made("lemeire-fig3"), tmp_path).stat().st_size > 10_000
+
+
+def test_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_csv(made("lemeire-fig3"), tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "text"),
+    [(None, 3.0, ""), (4.0, 4.0, "none"), (4.0, 5.0, "+25.00 %"), (1e6, 1e6 + 1, "+0.0001 %")],
+)
+def test_difference(paper, ours, text):
+    assert difference(paper, ours) == text
