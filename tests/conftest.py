@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 
 # Derandomised: a failure seen once is seen by everyone. No deadline: the first call of a kernel compiles it.
-settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("everything", deadline=None, derandomize=True, max_examples=1000)
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("everything", deadline=None, derandomize=True, max_examples=200)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

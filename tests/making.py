@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
-from reference import interval_models
 
+from reference import interval_models
 from warplens.intervals import (
     DependenceGraph,
     FlowNode,
@@ -18,7 +19,7 @@ from warplens.intervals import (
     WorkFlowGraph,
     default_causes,
 )
-from warplens.machine import Gpu, load_gpu
+from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.models import Prediction, get_model
 from warplens.workload import Launch, Workload
 
@@ -38,7 +39,9 @@ def with_profile(*intervals: Interval, latency: float | None = None, **launch: A
 
 def with_mix(entries: Mapping[str, Any], launch: Mapping[str, Any], **mix: Any) -> Workload:
     """A workload that is an instruction mix: counts, or `MixEntry` arguments as a tuple."""
-    made = {name: MixEntry(*value) if isinstance(value, tuple) else MixEntry(value) for name, value in entries.items()}
+    made = {
+        name: MixEntry(*value) if isinstance(value, tuple) else MixEntry(value) for name, value in entries.items()
+    }
     return Workload("mix", Launch(**launch), mix=InstructionMix(made, **mix))
 
 
@@ -59,11 +62,17 @@ def with_flow(*nodes: FlowNode, **launch: Any) -> Workload:
 
 def gpu(name: str = "mdm2020", **overrides: Any) -> Gpu:
     """A machine with overrides; `__` stands for the dot of a key (`l1__mshrs=64`)."""
-    return load_gpu(name, {key.replace("__", "."): value for key, value in overrides.items()})
+    return with_overrides(_named(name), {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+@cache
+def _named(name: str) -> Gpu:
+    """A bundled machine, read once."""
+    return load_gpu(name)
 
 
 def run(model: str, workload: Workload, machine: Gpu | str, **options: Any) -> Prediction:
-    return get_model(model, options).predict(workload, load_gpu(machine) if isinstance(machine, str) else machine)
+    return get_model(model, options).predict(workload, _named(machine) if isinstance(machine, str) else machine)
 
 
 def oracle_machine(machine: Gpu, warps: float, active_sms: float | None = None) -> interval_models.Machine:
@@ -102,4 +111,5 @@ COMPLETE = {
 
 
 def complete_gpu(**overrides: Any) -> Gpu:
-    return load_gpu("mdm2020", COMPLETE | {key.replace("__", "."): value for key, value in overrides.items()})
+    changes = COMPLETE | {key.replace("__", "."): value for key, value in overrides.items()}
+    return with_overrides(_named("mdm2020"), changes)

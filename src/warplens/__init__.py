@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import Comparison, compare, load_workload, load_workloads, predict
+    from .api import Comparison, compare, load_workload, load_workloads, predict, simulate
     from .errors import InputError, WarplensError
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
@@ -39,6 +39,7 @@ _HOMES = {
     "model_names": "models",
     "occupancy": "machine",
     "predict": "api",
+    "simulate": "api",
 }
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "model_names",
     "occupancy",
     "predict",
+    "simulate",
 ]
 
 

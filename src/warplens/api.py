@@ -107,8 +107,9 @@ def place(
 
 def _own_machine(workload: Workload) -> Gpu:
     assert workload.machine is not None
+    beside = Path(workload.path).parent / workload.machine  # a path is meant from the file that names it
     try:
-        return load_gpu(workload.machine, workload.machine_overrides)
+        return load_gpu(beside if beside.suffix == ".toml" else workload.machine, workload.machine_overrides)
     except InputError as error:
         raise type(error)(f"{workload.path}: [machine]: {error}") from None
 
@@ -165,8 +166,10 @@ def compare(
                     raise
                 skipped.append(Skipped(placed.name, machine.name, name, str(error)))
     if not predictions:
-        place_name = workload.path or workload.name
-        raise InputError(f"{place_name}: no model can use this input; {skipped[0].reason}")
+        # What the input itself lacks says less than a complaint about what it has.
+        reasons = [item.reason for item in skipped]
+        reason = next((text for text in reasons if not text.startswith("model ")), reasons[0])
+        raise InputError(f"{workload.path or workload.name}: no model can use this input; {reason}")
     return Comparison(tuple(predictions), tuple(skipped))
 
 
@@ -181,3 +184,33 @@ def join(parts: Sequence[Comparison]) -> Comparison:
         # A model that failed on one of the launches has nothing to say about the whole.
         predictions += [combine(group) for group in groups.values() if len(group) == len(parts)]
     return Comparison(tuple(predictions), tuple(skipped))
+
+
+# -- simulations ------------------------------------------------------------------------------
+
+
+def default_simulator(workload: Workload) -> str:
+    """The cycle-level reference where there is a trace, else the Pipeline model."""
+    return "detailed" if getattr(workload, "trace", None) is not None else "pipeline"
+
+
+def simulate(
+    workload: Input,
+    gpu: Gpu | str | Path | None = None,
+    simulator: str | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Run the cycle-level reference ("detailed") or the Pipeline model ("pipeline") on one launch and machine."""
+    placed, machine = place(workload, gpu, overrides)
+    name = simulator or default_simulator(placed)
+    if name == "detailed":
+        from .simulators.detailed import simulate_detailed
+
+        return simulate_detailed(placed, machine, **options)
+    if name == "pipeline":
+        from .simulators.pipeline import simulate_pipeline
+
+        return simulate_pipeline(placed, machine, **options)
+    raise UnknownNameError(f"no simulator is named {name!r}; {nearest(name, ('detailed', 'pipeline'))}")

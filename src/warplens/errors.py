@@ -51,6 +51,10 @@ class MissingInputError(InputError):
     """A model needs an input that the workload or the machine does not give."""
 
 
+class SimulationError(WarplensError):
+    """A simulation cannot go on."""
+
+
 class MissingPackageError(WarplensError):
     """An optional package is needed and not installed."""
 

@@ -63,7 +63,8 @@ def read_toml(path: str | Path) -> TomlFile:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
-        place = f"{path}:{found[1]}:{found[2]}" if found else str(path)
+        last = max(len(text.splitlines()), 1)  # what is missing at the end of the file has no place of its own
+        place = f"{path}:{found[1]}:{found[2]}" if found else f"{path}:{last}"
         reason = re.sub(r"\s*\(at [^)]*\)", "", str(error))
         raise FileError(f"{place}: not valid TOML: {reason}") from None
     except (RecursionError, ValueError) as error:  # deep nesting, integers of thousands of digits

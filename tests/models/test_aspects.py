@@ -7,8 +7,8 @@ pairs apart in at least one situation if it declares the aspect, and in none if 
 from __future__ import annotations
 
 import pytest
-from making import complete_gpu, run, with_graph
 
+from making import complete_gpu, run, with_graph
 from warplens.models import MODELS, Aspect
 
 # Two periods of computation and memory, with a special function and nothing that could run in parallel.

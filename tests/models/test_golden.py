@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from making import Interval, gpu, run, with_mix, with_profile
 from reference import mwp_cwp
 from reference.interval_models import average_memory_access_time
-
 from warplens import load_workload, predict
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import Interval, gpu, oracle_machine, run, with_graph, with_profile
 from reference import interval_models as oracle
-
 from warplens.errors import InputError
 from warplens.models import MODELS
 
@@ -56,9 +56,7 @@ def test_prediction_is_the_oracles(model, policy, intervals, warps, mshrs, sms, 
     machine = gpu(l1__mshrs=mshrs, sms=sms, schedulers=schedulers, scheduler=policy)
     ours = run(model, workload, machine, clamp=False)
     assert ours.ipc == pytest.approx(expected_ipc(model, workload, machine, policy), rel=1e-12)
-    assert ours.cycles == pytest.approx(
-        workload.profile.total_instructions * warps * sms / ours.ipc, rel=1e-12
-    )
+    assert ours.cycles == pytest.approx(workload.profile.total_instructions * warps * sms / ours.ipc, rel=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["l2-misses", "mshr-capped"])
@@ -69,9 +67,7 @@ def test_options_of_the_contention_are_the_oracles(model, normalization, rule, i
     workload = with_profile(*intervals, warps_per_sm=warps)
     machine = gpu(scheduler="rr")
     ours = run(model, workload, machine, clamp=False, normalization=normalization, dram_requests=rule)
-    expected = expected_ipc(
-        model, workload, machine, "rr", dram_requests=rule, literal=normalization == "literal"
-    )
+    expected = expected_ipc(model, workload, machine, "rr", dram_requests=rule, literal=normalization == "literal")
     assert ours.ipc == pytest.approx(expected, rel=1e-12)
 
 
@@ -137,13 +133,14 @@ def test_greedy_then_oldest_uses_the_average_interval_of_the_other_warps():
 def test_the_machines_policy_picks_the_equations_and_the_option_overrides_it(scheduler, same_as):
     workload = with_profile(Interval(4, 6), Interval(9, 2), warps_per_sm=6)
     automatic = run("gpumech-mt", workload, gpu(scheduler=scheduler)).terms["nonoverlapped_insts"]
-    assert automatic == run("gpumech-mt", workload, gpu(scheduler="two-level"), policy=same_as).terms[
-        "nonoverlapped_insts"
-    ]
+    assert (
+        automatic
+        == run("gpumech-mt", workload, gpu(scheduler="two-level"), policy=same_as).terms["nonoverlapped_insts"]
+    )
     other = "gto" if same_as == "rr" else "rr"
-    assert automatic != run("gpumech-mt", workload, gpu(scheduler=scheduler), policy=other).terms[
-        "nonoverlapped_insts"
-    ]
+    assert (
+        automatic != run("gpumech-mt", workload, gpu(scheduler=scheduler), policy=other).terms["nonoverlapped_insts"]
+    )
 
 
 def test_the_issue_rate_is_that_of_the_whole_sm():
@@ -237,7 +234,7 @@ def test_md1_delay_below_saturation():
 def test_close_to_saturation_the_cap_is_smaller_than_md1():
     prediction = bandwidth_terms(reads=999)
     assert prediction.terms["rho"] < 1
-    assert 0.999 / (2 * 0.001) == pytest.approx(499.5)
+    assert pytest.approx(499.5) == 0.999 / (2 * 0.001)
     assert prediction.terms["Bandwidth_delay"] == pytest.approx(999 / 2)
     nearer = bandwidth_terms(reads=999.9)
     assert nearer.terms["Bandwidth_delay"] == 999.9 / 2 < 0.9999 / (2 * 0.0001)
@@ -296,9 +293,7 @@ def test_compute_latencies_can_be_left_out():
     assert without.terms["C"] == 4 + 6
 
 
-@pytest.mark.parametrize(
-    ("min_gap", "intervals"), [(1.0, 4), (4.0, 4), (4.5, 2), (6.0, 2), (7.0, 1)]
-)
+@pytest.mark.parametrize(("min_gap", "intervals"), [(1.0, 4), (4.0, 4), (4.5, 2), (6.0, 2), (7.0, 1)])
 def test_intervals_close_at_stalls_of_at_least_min_gap(min_gap, intervals):
     """p of the Markov chain counts the intervals: stalls of 4, 4, 6, and the drain of 4 after four instructions."""
     prediction = run("markov-chain", with_graph(*CHAIN, warps_per_sm=1), "lemeire-example", min_gap=min_gap)
@@ -409,7 +404,7 @@ def test_given_stalls_do_not_follow_latencies_and_a_warning_says_so(key):
     workload = with_profile(Interval(3, 100, 1, 8, 1, 0.5), warps_per_sm=8)
     changed = run("mdm", workload, gpu(**{key.replace(".", "__"): 1.5e9 if key == "clock" else 300}))
     assert any(f"do not follow {key}" in text for text in changed.warnings)
-    derived = run("mdm", with_graph(*CHAIN, warps_per_sm=8), gpu(**{"dram__latency": 300}))
+    derived = run("mdm", with_graph(*CHAIN, warps_per_sm=8), gpu(dram__latency=300))
     assert not any("do not follow" in text for text in derived.warnings)
 
 

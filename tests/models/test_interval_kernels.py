@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
 from reference import interval_models as oracle
 from reference import markov
-
 from warplens.models import _interval_kernels as kernels
 
 POLICIES = {
@@ -162,9 +162,7 @@ def test_mdm_is_the_oracle_exactly(model, policy, intervals, machine):
     policy=st.sampled_from(["rr", "gto"]),
 )
 def test_every_variant_is_the_oracle(model, dram_requests, intervals, machine, policy):
-    ours = evaluate(
-        intervals, machine, oracle.FIXED_POLICY.get(model, policy), *oracle.TERMS[model], dram_requests
-    )
+    ours = evaluate(intervals, machine, oracle.FIXED_POLICY.get(model, policy), *oracle.TERMS[model], dram_requests)
     expected = oracle.predict(model, intervals, machine, policy, dram_requests=dram_requests)
     assert ours[kernels.R_NONOVERLAPPED] == expected.nonoverlapped
     assert ours[kernels.R_NOC] == pytest.approx(expected.S_NoC, rel=1e-12)
@@ -188,7 +186,9 @@ def test_terms_of_the_heaviest_interval(intervals, machine):
     assert ours[kernels.R_SATURATED] == sum(oracle.noc_saturated(i, machine) for i in busy)
 
 
-@given(intervals=st.lists(whole_intervals, min_size=1, max_size=4), several=st.lists(machines, min_size=2, max_size=4))
+@given(
+    intervals=st.lists(whole_intervals, min_size=1, max_size=4), several=st.lists(machines, min_size=2, max_size=4)
+)
 def test_machines_of_a_table_do_not_touch_each_other(intervals, several):
     """The kernel fills one row per machine: together is the same as one by one."""
     table = np.array(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import Interval, gpu, oracle_machine, run, with_profile
 from reference import interval_models as oracle
-
 from warplens.errors import MissingInputError
 
 
@@ -232,3 +232,12 @@ def test_streaming_is_the_oracle_with_the_queue_for_the_mshrs(reads, writes, war
     ours = run("mdm", with_profile(interval, warps_per_sm=warps), machine)
     assert (ours.terms["S_NoC"], ours.terms["S_DRAM"]) == (expected.S_NoC, expected.S_DRAM)
     assert ours.terms["S_MSHR"] == expected.S_MSHR
+
+
+def test_at_another_clock_bandwidth_and_dram_keep_their_seconds_and_the_llc_its_cycles():
+    """MODELS §0: twice the clock, twice the cycles of service and of the DRAM part; 100 cycles of LLC stay."""
+    slow, fast = (run("mdm", one(reads=5), plain(clock=clock, sms=40)).terms for clock in (1e9, 2e9))
+    assert fast["L_NoC"] == 2 * slow["L_NoC"]
+    assert fast["L_DRAM"] == 2 * slow["L_DRAM"]
+    no_contention = [terms["S_Mem"] - terms["S_NoC"] - terms["S_DRAM"] for terms in (slow, fast)]
+    assert no_contention == [pytest.approx(100 + 200), pytest.approx(100 + 400)]

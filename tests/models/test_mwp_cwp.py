@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import gpu, run, with_mix
 from reference.mwp_cwp import HongKim, Lemeire
-
 from warplens.errors import InputError, MissingInputError
 
 # A machine of the paper's kind, whose numbers the tests change one by one.
@@ -112,6 +112,9 @@ def test_prediction_is_the_oracles(
     # A barrier never saves time: where MWP < 1, H-26 as printed would.
     assert ours.terms["Synch_cost"] == pytest.approx(max(oracle.synch_cost(), 0.0), rel=1e-9, abs=1e-9)
     assert ours.cycles == pytest.approx(cycles + max(oracle.synch_cost(), 0.0), rel=1e-12)
+    issuing = oracle.comp_cycles * warps
+    if cycles != pytest.approx(issuing, rel=1e-9):  # the warning leaves rounding errors alone
+        assert any("fewer cycles than issuing" in text for text in ours.warnings) == (cycles < issuing)
 
 
 def test_few_warps_take_h22():
@@ -161,20 +164,15 @@ def test_the_printed_order_prefers_h23_when_computation_dominates():
     assert oracle.comp_cycles > oracle.mem_cycles
     assert ours.terms["equation"] == 23
     issue_alone = 4 * 201 * 20
-    assert ours.cycles < issue_alone + 420
-    assert any("printed case order chose Eq. (H-23)" in text for text in ours.warnings) == (ours.cycles < issue_alone)
+    assert ours.cycles < issue_alone
+    assert any("H-23" in text for text in ours.warnings)
     workload = with_mix({"comp": 200, "load_global": 1}, {"warps_per_sm": 20})
     corrected = run("mwp-cwp-corrected", workload, machine(dram__bandwidth=1e12))
     assert corrected.cycles >= 4 * 200 * 20 + 420
 
 
-def test_the_warning_needs_fewer_cycles_than_issuing():
-    ours, _ = predicted(200, 20, 0, warps=20, dram__latency=30, dram__bandwidth=1e12)
-    assert ours.terms["equation"] == 23
-    assert ours.cycles < 4 * 220 * 20
-    assert any("fewer cycles than issuing" in text for text in ours.warnings)
-    calm, _ = predicted(4, 0, 2)
-    assert not calm.warnings
+def test_the_printed_order_is_not_warned_about_where_memory_takes_longer():
+    assert not predicted(4, 0, 2)[0].warnings
 
 
 def test_mwp_is_limited_by_departure_bandwidth_or_warps():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import gpu, run, with_mix
 from reference import occupancy_roofline as oracle
 
@@ -47,7 +48,9 @@ def test_compute_intensity_is_a_term_where_there_is_memory():
 
 
 def test_occupancy_does_not_matter_but_is_warned_about():
-    few, many = (run("roofline", with_mix({"comp": 6, "mem": 2}, {"warps_per_sm": w}), "lemeire-example") for w in (1, 64))
+    few, many = (
+        run("roofline", with_mix({"comp": 6, "mem": 2}, {"warps_per_sm": w}), "lemeire-example") for w in (1, 64)
+    )
     assert few.ipc == many.ipc
     assert any("cannot hide" in text for text in few.warnings)
     assert not many.warnings

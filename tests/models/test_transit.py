@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import gpu, run, with_mix
 from reference import occupancy_roofline as oracle
 
@@ -119,3 +120,12 @@ def test_the_crossing_is_the_one_found_by_halving(alphas, timing, warps):
     if alphas[1]:
         shares.append(oracle.Share(alphas[1], timing[3] / 8, timing[2], "memory"))
     assert terms["WPC"] == pytest.approx(oracle.transit(shares, warps), rel=1e-12)
+
+
+def test_a_handful_of_computing_warps_among_many_accesses_is_not_lost_to_rounding():
+    """ω - k rounds to 0 where nearly all warps wait; the warps that compute are found directly."""
+    workload = with_mix({"comp": 1, "mem": 1e17}, {"warps_per_sm": 20})
+    machine = gpu("lemeire-example", issue_width=1000, instructions__mem__interval=0)
+    assert run("transit", workload, machine).cycles == pytest.approx(
+        run("volkov", workload, machine).cycles, rel=1e-12
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import gpu, run, with_graph, with_mix
 from reference import occupancy_roofline as oracle
 

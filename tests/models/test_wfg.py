@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from making import gpu, run, with_flow, with_graph
 from reference import work_flow as oracle
-
 from warplens.errors import InputError
 from warplens.intervals import FlowNode
 
@@ -146,11 +146,20 @@ nodes = st.one_of(
     st.builds(memory, st.integers(1, 4), dependent=st.booleans(), name=st.sampled_from(["mem", "store_global"])),
     st.just(BARRIER),
 )
-TIMING = {"comp": (1.0, 4.0), "sfu": (4.0, 20.0), "mem": (2.0, 60.0), "store_global": (3.0, 10.0), "barrier": (1.0, 4.0)}
+TIMING = {
+    "comp": (1.0, 4.0),
+    "sfu": (4.0, 20.0),
+    "mem": (2.0, 60.0),
+    "store_global": (3.0, 10.0),
+    "barrier": (1.0, 4.0),
+}
 
 
 @pytest.mark.parametrize("model", ["wfg", "wfg-corrected"])
-@given(graph=st.lists(nodes, min_size=1, max_size=8).filter(lambda g: any(n.kind != "barrier" for n in g)), warps=st.integers(1, 64))
+@given(
+    graph=st.lists(nodes, min_size=1, max_size=8).filter(lambda g: any(n.kind != "barrier" for n in g)),
+    warps=st.integers(1, 64),
+)
 def test_cycles_per_warp_are_the_oracles(model, graph, warps):
     changes = {}
     for name, (interval, latency) in TIMING.items():

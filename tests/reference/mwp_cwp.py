@@ -149,6 +149,4 @@ class Lemeire:
             + (self.alpha_mem - self.independent_mem) * self.latency_mem
             + self.independent_mem * self.lambda_mem
         )  # L-2
-        return max(
-            self.occupancy_bound(omega, one_warp), self.memory_bound(omega), self.compute_bound(omega)
-        )
+        return max(self.occupancy_bound(omega, one_warp), self.memory_bound(omega), self.compute_bound(omega))

@@ -25,16 +25,18 @@ def issue_cycles(program: Program, latency: dict[str, int], step: int = 1) -> li
 
 
 def intervals(
-    program: Program, latency: dict[str, int], memory: set[str], *, step: int = 1, min_gap: float = 1
+    program: Program, latency: dict[str, int], reads: set[str], writes: set[str], *, step: int = 1, min_gap: float = 1
 ) -> list[dict[str, float]]:
-    """Intervals of the program: instructions, memory instructions, and stall cycles by cause."""
+    """Intervals of the program: instructions, reads and writes among them, and stall cycles by cause."""
     issued = issue_cycles(program, latency, step)
     done = [cycle + latency[name] for cycle, (name, _) in zip(issued, program, strict=True)]
+    fresh = {"instructions": 0, "reads": 0, "writes": 0, "DEP": 0, "DRAM": 0}
     found: list[dict[str, float]] = []
-    now = {"instructions": 0, "memory": 0, "DEP": 0, "DRAM": 0}
+    now = dict(fresh)
     for position, (name, _) in enumerate(program):
         now["instructions"] += 1
-        now["memory"] += name in memory
+        now["reads"] += name in reads
+        now["writes"] += name in writes
         if position + 1 < len(program):
             gap = issued[position + 1] - issued[position] - step
             producers = program[position + 1][1]
@@ -44,10 +46,10 @@ def intervals(
         if gap > 0:
             latest = max(done[other] for other in producers)
             culprit = min(other for other in producers if done[other] == latest)
-            now["DRAM" if program[culprit][0] in memory else "DEP"] += gap
+            now["DRAM" if program[culprit][0] in reads | writes else "DEP"] += gap
         if position + 1 == len(program) or (gap > 0 and gap >= min_gap):
             found.append(now)
-            now = {"instructions": 0, "memory": 0, "DEP": 0, "DRAM": 0}
+            now = dict(fresh)
     return found
 
 

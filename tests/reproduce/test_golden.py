@@ -119,6 +119,46 @@ class TestLemeireExample:
         assert found["WPC, Eq. (L-13)"][1] == pytest.approx(5 / 28)
 
 
+class TestLemeirePipeline:
+    """Figs. 2, 8, 9, 12, 14 and 16 with the Pipeline model."""
+
+    @pytest.mark.parametrize("name", ["lemeire-fig2", "lemeire-fig14"])
+    def test_curve_is_that_of_the_profiles(self, name):
+        curve = {row["warps"]: row["warps per cycle"] for row in rows_of(name) if row["model"] == "Pipeline RR"}
+        for warps, cycles in ((1, 25), (2, 28), (4, 35), (10, 58)):
+            assert curve[warps] == pytest.approx(warps / cycles, rel=1e-12)
+        assert list(curve.values()) == sorted(curve.values())
+
+    @pytest.mark.parametrize(
+        ("name", "cycles"), [("lemeire-fig8", {1: 25, 2: 28}), ("lemeire-fig9", {4: 35, 10: 58})]
+    )
+    def test_profiles(self, name, cycles):
+        rows = rows_of(name)
+        for warps, expected in cycles.items():
+            mine = [row for row in rows if row["occupancy"] == warps]
+            assert len(mine) == 6 * warps
+            assert max(row["end of Lambda"] for row in mine) == expected
+            for row in mine:
+                compute = row["pipeline"] == "compute"
+                assert row["end of lambda"] - row["start"] == (1 if compute else 2)
+                assert row["end of Lambda"] - row["start"] == (4 if compute else 6)
+
+    def test_instruction_mix(self):
+        for row in rows_of("lemeire-fig12"):
+            for name in ("1 subsystem", "2 subsystems", "2 subsystems, issue limit"):
+                assert 0.98 * row[name] < row[f"Pipeline: {name}"] <= row[name] * (1 + 1e-12)
+
+    def test_barrier_kernel(self):
+        rows = rows_of("lemeire-fig16")
+        assert [(row["gpu"], row["occupancy [warps]"], row["group size [threads]"]) for row in rows] == sorted(
+            (row["gpu"], row["occupancy [warps]"], row["group size [threads]"]) for row in rows
+        )
+        one = {row["gpu"]: row["instructions per cycle"] for row in rows if row["occupancy [warps]"] == 1}
+        # One warp: Λ of the computation and of the barrier, one after the other.
+        assert one == {"Fermi": pytest.approx(1 / (18 + 40)), "Pascal": pytest.approx(1 / (6 + 70))}
+        assert {row["gpu"]: row["occupancy [warps]"] for row in rows} == {"Fermi": 48, "Pascal": 64}
+
+
 def test_wfg_cases():
     cycles = {(row["case"][:6], row["model"], row["warps"]): row["cycles per run"] for row in rows_of("lemeire-fig6")}
     for case, at_two in zip(("case 1", "case 2", "case 3"), (16, 11.5, 23.5), strict=True):

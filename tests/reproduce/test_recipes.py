@@ -27,8 +27,11 @@ NAMES = (
     "lemeire-fig2",
     "lemeire-fig3",
     "lemeire-fig6",
+    "lemeire-fig8",
+    "lemeire-fig9",
     "lemeire-fig12",
     "lemeire-fig14",
+    "lemeire-fig16",
     "lemeire-table6",
     "lemeire-table7",
 )
@@ -53,6 +56,7 @@ NOT_BORNE_OUT = {
     "hong-kim-fig19": ("GTX280 has a higher MWP than the other GPUs, SVM too",),
     "hong-kim-fig20": ("all but Mat.(tiled) and Linear have more than 70 %", "the same if the block sizes"),
     "lemeire-fig2": ("GPUMech with GTO converges to Volkov's roof (§2.5); memory accesses take issue slots",),
+    "lemeire-fig9": ("the same, compute pipeline",),
     "lemeire-fig12": ("Eq. (44) as printed",),
     "lemeire-fig14": (
         "Volkov is an upper bound for occupancy-bound kernels (§5.1), WFG*",

@@ -15,6 +15,8 @@ from .common import console, json_option, print_json, table
 @json_option
 def gpus(name: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """The machine descriptions; NAME (or a .toml file) prints one with the source of every number."""
+    from rich.markup import escape
+
     from ..machine import gpu_names, load_gpu, split_override
 
     if name is not None:
@@ -29,7 +31,7 @@ def gpus(name: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     numbers = ("SMs", "clock", "warps/SM", "DRAM")
     overview = table("", ("gpu", *numbers, "description"), right=numbers)
     for gpu in machines:
-        overview.add_row(gpu.name, *_headline_text(gpu), gpu.description)
+        overview.add_row(escape(gpu.name), *_headline_text(gpu), escape(gpu.description))
     console().print(overview)
     console().print("All numbers of a machine and their sources: warplens gpus NAME")
 
@@ -75,8 +77,11 @@ def _show_one(gpu: Any, as_json: bool) -> None:
         ]
         print_json({"schema": 1, "name": gpu.name, "description": gpu.description, "parameters": rows})
         return
-    details = table(f"{gpu.name}: {gpu.description}", ("key", "value", "source", "where from"), right=("value",))
+    from rich.markup import escape
+
+    title = escape(f"{gpu.name}: {gpu.description}")
+    details = table(title, ("key", "value", "source", "where from"), right=("value",))
     for p in given:
         source = gpu.sources[p.path]
-        details.add_row(p.key, format_number(gpu.get(p.path), p.unit), source.kind, source.text)
+        details.add_row(p.key, escape(format_number(gpu.get(p.path), p.unit)), source.kind, escape(source.text))
     console().print(details)

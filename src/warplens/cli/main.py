@@ -9,10 +9,13 @@ import click
 
 from .._version import __version__
 from ..errors import InputError, WarplensError
+from .convert import convert
 from .gpus import gpus
 from .models import models
 from .predict import predict
 from .reproduce import reproduce
+from .simulate import simulate
+from .validate import validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -24,7 +27,7 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce):
+for command in (models, gpus, predict, reproduce, validate, convert, simulate):
     cli.add_command(command)
 
 

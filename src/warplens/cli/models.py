@@ -28,7 +28,7 @@ def models(names: tuple[str, ...], as_json: bool) -> None:
     for row in rows if names else ():
         console().print(f"[bold]{row['name']}[/]: {row['summary']}\n  {row['citation']}")
         for name, option in row["options"].items():
-            values = " | ".join(map(str, option["choices"])) or type(option["default"]).__name__
+            values = " | ".join(map(str, option["choices"])) or option["type"]
             console().print(f"  --option {row['name']}.{name}={option['default']}  ({values})", markup=False)
             console().print(f"      {option['doc']}", markup=False)
     if not names:

@@ -129,6 +129,8 @@ def _split_options(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def _show(result: Any) -> None:
+    from rich.markup import escape
+
     groups: dict[tuple[str, str], list[Any]] = {}
     for prediction in result.predictions:
         groups.setdefault((prediction.kernel, prediction.gpu), []).append(prediction)
@@ -138,7 +140,7 @@ def _show(result: Any) -> None:
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
         numbers = ("cycles", "time", "IPC", "CPI", *stacked)
         view = table(
-            f"[bold]{kernel}[/] on [bold]{gpu}[/]{_changes(predictions[0])}",
+            f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(_changes(predictions[0]))}",
             ("model", *numbers, ""),
             right=numbers,
         )

@@ -92,7 +92,7 @@ def intervals_of_graph(
     done: list[float] = []
     rows: list[list[float]] = []
     causes: list[list[float]] = []
-    instructions = memory = 0
+    instructions = reads = writes = 0
     waits = [0.0] * len(STALL_CAUSES)
     issue = -step
 
@@ -101,11 +101,11 @@ def intervals_of_graph(
         waits[STALL_CAUSES.index("DRAM" if from_memory else "DEP")] += cycles
 
     def close_interval() -> None:
-        nonlocal instructions, memory, waits
+        nonlocal instructions, reads, writes, waits
         stall = sum(waits)
-        rows.append([instructions, stall, memory, memory, 0.0, float(memory > 0)])
-        causes.append([cycles / stall for cycles in waits] if stall else default_causes(memory, float(memory > 0)))
-        instructions = memory = 0
+        rows.append([instructions, stall, reads, reads, writes, float(reads + writes > 0)])
+        causes.append([cycles / stall for cycles in waits] if stall else default_causes(reads, 1.0))
+        instructions = reads = writes = 0
         waits = [0.0] * len(STALL_CAUSES)
 
     for item in graph.instructions:
@@ -118,7 +118,11 @@ def intervals_of_graph(
                 close_interval()
         done.append(issue + latency(item.instruction_class))
         instructions += 1
-        memory += INSTRUCTION_CLASSES[item.instruction_class].kind == "memory"
+        kind = INSTRUCTION_CLASSES[item.instruction_class].kind
+        if item.instruction_class.startswith("store_") and kind == "memory":
+            writes += 1
+        elif kind == "memory":
+            reads += 1
     last = max(range(len(done)), key=lambda position: done[position])
     wait(done[last] - issue, last)
     close_interval()

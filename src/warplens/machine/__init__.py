@@ -2,7 +2,7 @@
 
 from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
 from .load import find_parameter, gpu_names, load_gpu, machine_of_batch, split_override, with_overrides
-from .occupancy import Occupancy, occupancy
+from .occupancy import Occupancy, occupancy, warps_of_block
 from .schema import Gpu, InstructionTiming, Parameter, Quantity, Source, parameters
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "occupancy",
     "parameters",
     "split_override",
+    "warps_of_block",
     "with_overrides",
 ]

@@ -256,7 +256,5 @@ def machine_of_batch(gpu: Gpu, index: int) -> Gpu:
     """One machine of a batch (arrays come in through overrides alone)."""
     if gpu.original is None:
         return gpu
-    chosen = {
-        key: value[index] if isinstance(value, np.ndarray) else value for key, value in gpu.overrides.items()
-    }
+    chosen = {key: value[index] if isinstance(value, np.ndarray) else value for key, value in gpu.overrides.items()}
     return with_overrides(gpu.original, chosen)

@@ -17,13 +17,23 @@ class Occupancy:
 
     blocks_per_sm: Quantity
     warps_per_sm: Quantity
-    warps_per_block: int
+    warps_per_block: Quantity
     limits: dict[str, Quantity]
 
     @property
     def limiter(self) -> str:
         """Names of the resources that bind (of a single machine)."""
         return ", ".join(name for name, blocks in self.limits.items() if blocks == self.blocks_per_sm)
+
+
+def _given(value: Any, default: int) -> Any:
+    return default if value is None else value
+
+
+def warps_of_block(gpu: Gpu, threads_per_block: int) -> Quantity:
+    """Warps of a block, a partial one included."""
+    warps = np.ceil(np.divide(threads_per_block, gpu.warp_size))
+    return int(warps) if np.ndim(warps) == 0 else warps
 
 
 def _round_up(value: Any, unit: Any) -> Any:
@@ -50,15 +60,15 @@ def occupancy(
             f"a block of {threads_per_block} threads exceeds the {np.min(rules.max_threads_per_block):g} "
             f"that {gpu.name!r} allows"
         )
-    warps_per_block = -(-threads_per_block // int(np.max(gpu.warp_size)))
+    warps_per_block = warps_of_block(gpu, threads_per_block)
     limits: dict[str, Quantity] = {"warps": np.floor_divide(gpu.max_warps, warps_per_block)}
     if gpu.max_blocks is not None:
         limits["blocks"] = gpu.max_blocks
     if registers_per_thread and gpu.registers is not None:
         limits["registers"] = _blocks_by_registers(gpu, warps_per_block, registers_per_thread)
-    reserved = rules.shared_memory_reserved_bytes or 0
+    reserved = _given(rules.shared_memory_reserved_bytes, 0)
     if gpu.shared_memory_bytes is not None and np.any(np.add(shared_memory_per_block_bytes, reserved) > 0):
-        allocated = _round_up(shared_memory_per_block_bytes + reserved, rules.shared_memory_unit_bytes or 1)
+        allocated = _round_up(shared_memory_per_block_bytes + reserved, _given(rules.shared_memory_unit_bytes, 1))
         fits = np.floor_divide(gpu.shared_memory_bytes, allocated)
         most = rules.shared_memory_per_block_bytes
         limits["shared memory"] = fits if most is None else np.where(shared_memory_per_block_bytes > most, 0, fits)
@@ -75,7 +85,7 @@ def occupancy(
     )
 
 
-def _blocks_by_registers(gpu: Gpu, warps_per_block: int, registers_per_thread: int) -> Quantity:
+def _blocks_by_registers(gpu: Gpu, warps_per_block: Quantity, registers_per_thread: int) -> Quantity:
     rules = gpu.occupancy
     if rules.max_registers_per_thread is not None and np.any(
         np.less(rules.max_registers_per_thread, registers_per_thread)
@@ -84,8 +94,8 @@ def _blocks_by_registers(gpu: Gpu, warps_per_block: int, registers_per_thread: i
             f"{registers_per_thread} registers a thread exceed the {np.min(rules.max_registers_per_thread):g} "
             f"that {gpu.name!r} allows"
         )
-    granularity = rules.warp_granularity or 1
-    unit = rules.register_unit or 1
+    granularity = _given(rules.warp_granularity, 1)
+    unit = _given(rules.register_unit, 1)
     warps_allocated = _round_up(warps_per_block, granularity)
     if rules.register_allocation == "block":
         per_block = _round_up(warps_allocated * gpu.warp_size * registers_per_thread, unit)

@@ -103,6 +103,7 @@ class Noc:
     """Network between the SMs and the last-level cache."""
 
     bandwidth_bytes_per_s: Quantity = _number("payload bandwidth, all ports together", above=0.0)
+    sm_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's port", above=0.0)
     queue_entries: Quantity = _count("requests that the queue of one SM holds")
     latency_cycles: Quantity = _number("latency of one traversal (part of the LLC latency)", minimum=0.0)
 
@@ -116,6 +117,7 @@ class Dram:
         "unloaded latency beyond the last-level cache (from the SM where there is none)", minimum=0.0
     )
     channels: Quantity = _count("number of channels")
+    queue_entries: Quantity = _count("requests that wait at one channel")
     departure_coalesced_cycles: Quantity = _number(
         "least distance between two coalesced memory warps of an SM (Hong & Kim, Table 1)", above=0.0
     )
@@ -250,6 +252,8 @@ class Gpu:
     def service_cycles_now(self, level: str, needed_by: str) -> Quantity:
         """Core cycles that `level` (noc or dram) takes for one L1 miss, all ports together. Eq. (M-7, M-8)"""
         bandwidth = self.require(f"{level}.bandwidth_bytes_per_s", needed_by)
+        if level == "noc" and self.noc.sm_bandwidth_bytes_per_s is not None:  # few SMs cannot take all of it
+            bandwidth = np.minimum(bandwidth, np.multiply(self.sms, self.noc.sm_bandwidth_bytes_per_s))
         self.require("l1.line_bytes", needed_by)
         return self.clock_hz * self.transfer_bytes / bandwidth
 

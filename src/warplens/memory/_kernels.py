@@ -22,23 +22,22 @@ IRREGULAR = np.iinfo(np.int64).min
     C_WORST_L1,
     C_WORST_LLC,
     C_WORST_DRAM,
-) = range(10)
-COUNTERS = 10
+    C_DRAM_READS,
+    C_DRAM_WRITES,
+) = range(12)
+COUNTERS = 12
 
-# Columns of the totals.
-(
-    T_L1_ACCESSES,
-    T_L1_MISSES,
-    T_LLC_ACCESSES,
-    T_LLC_MISSES,
-    T_DRAM_READS,
-    T_DRAM_WRITES,
-    T_DIRTY_LEFT,
-) = range(7)
-TOTALS = 7
+# A line is written in 32 granules. State of a cached line: granules written in the upper half, sectors fetched
+# in the lower.
+GRANULES = 32
+ALL_GRANULES = 0xFFFFFFFF
+# Tag of a slot that holds no line: no address has it.
+EMPTY = np.iinfo(np.int64).min
 
-# State of a cached line: granules written in the upper half, valid sectors in the lower.
-VALID_BITS = 0xFFFFFFFF
+# Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
+W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
+# Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
+TURNS = 512
 
 # Parameters of a cache hierarchy (int64).
 (
@@ -50,13 +49,12 @@ VALID_BITS = 0xFFFFFFFF
     P_LLC_SETS,
     P_LLC_WAYS,
     P_SECTORS,
-    P_L1_WRITE_BACK,
     P_LLC_WRITE_BACK,
     P_WINDOW,
     P_GREEDY,
     P_QUEUE,
-) = range(13)
-PARAMETERS = 13
+) = range(12)
+PARAMETERS = 12
 
 # Parameters of the progress estimate (float64).
 (
@@ -73,25 +71,26 @@ TIMINGS = 8
 
 
 @njit(cache=True, nogil=True)
-def count_events(start, static, kind, access_bytes, mask, access_start, stride):
+def bit_count(bits):
+    """Bits that are set among the lower 32."""
+    bits = bits - ((bits >> 1) & 0x55555555)
+    bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
+    bits = (bits + (bits >> 4)) & 0x0F0F0F0F
+    return ((bits * 0x01010101) >> 24) & 0xFF
+
+
+@njit(cache=True, nogil=True)
+def count_events(start, static, kind, access_bytes, mask, line_bytes):
     """(events, most lines) of a group: how much `collect` has to hold."""
     events = 0
     lines = 0
-    for w in range(len(start) - 1):
-        access = access_start[w]
-        for i in range(start[w], start[w + 1]):
-            s = static[i]
-            if kind[s] != NOTHING:
-                events += 1
-                if kind[s] != BARRIER:
-                    lanes = 0
-                    bits = mask[i]
-                    while bits:
-                        bits &= bits - np.uint32(1)
-                        lanes += 1
-                    lines += 2 * lanes  # an access may straddle a line
-            if access_bytes[s]:
-                access += 1
+    for i in range(start[0], start[len(start) - 1]):
+        s = static[i]
+        if kind[s] != NOTHING:
+            events += 1
+            if kind[s] != BARRIER:
+                # An access that starts at the last byte of a line touches most.
+                lines += bit_count(np.int64(mask[i])) * ((access_bytes[s] + line_bytes - 2) // line_bytes + 1)
     return events, lines
 
 
@@ -128,9 +127,13 @@ def collect(
     Per event: `gap` is its distance in cycles from the previous one as if memory
     took no time, `dependence` the last event of the warp whose data was needed
     before it (or -1), `tail` the cycles between that need and the event.
-    Returns the number of lines.
+    Lines are in the order in which lanes touch them first, each with the
+    granules touched. `line_bytes` is a power of two. Returns the number of lines.
     """
-    granule = max(line_bytes // 32, 1)
+    line_shift = 0
+    while (1 << line_shift) < line_bytes:
+        line_shift += 1
+    granule_shift = line_shift - 5
     events = 0
     used = 0
     writer = np.empty(256, dtype=np.int64)  # event that loads a register
@@ -162,13 +165,9 @@ def collect(
                     dependence_time = issue
             time = issue + 1.0
             instructions += 1
-            active = mask[i]
-            n = 0
-            bits = active
-            while bits:
-                bits &= bits - np.uint32(1)
-                n += 1
             what = kind[s]
+            width = np.int64(access_bytes[s])
+            n = bit_count(np.int64(mask[i])) if width else 0
             if what != NOTHING:
                 event_static[events] = s
                 event_instructions[events] = instructions
@@ -179,9 +178,12 @@ def collect(
                 previous_time = issue
                 instructions = 0
                 if what != BARRIER:
-                    width = access_bytes[s]
                     begin = used
-                    for k in range(n):
+                    lanes_here = n
+                    if n > 0 and stride[access] == width and np.int64(base[access]) > 0:
+                        lanes_here = 1  # side by side: one access that is as wide as all of them
+                        width *= n
+                    for k in range(lanes_here):
                         if stride[access] == IRREGULAR:
                             address = lanes[lane + k]
                         else:
@@ -191,19 +193,16 @@ def collect(
                         byte = np.int64(address)
                         last = byte + width - 1
                         while byte <= last:
-                            number = byte // line_bytes
-                            low = (byte - number * line_bytes) // granule
-                            end = min(last, number * line_bytes + line_bytes - 1)
-                            high = (end - number * line_bytes) // granule
-                            words = np.uint32(0)
-                            for g in range(low, high + 1):
-                                words |= np.uint32(1) << np.uint32(g)
-                            found = used
-                            for j in range(used - 1, begin - 1, -1):
-                                if line_id[j] == number:
-                                    found = j
-                                    break
-                            if found == used:
+                            number = byte >> line_shift
+                            line_begin = number << line_shift
+                            end = min(last, line_begin + line_bytes - 1)
+                            low = (byte - line_begin) >> granule_shift
+                            high = (end - line_begin) >> granule_shift
+                            words = np.uint32((np.int64(2) << high) - (np.int64(1) << low))
+                            found = used - 1
+                            while found >= begin and line_id[found] != number:
+                                found -= 1
+                            if found < begin:
                                 line_id[used] = number
                                 line_words[used] = words
                                 used += 1
@@ -220,7 +219,7 @@ def collect(
                     else:
                         writer[register] = -1
                         ready[register] = issue + latency[s]
-            if access_bytes[s]:
+            if width:
                 if stride[access] == IRREGULAR:
                     lane += n
                 access += 1
@@ -230,11 +229,43 @@ def collect(
 
 
 @njit(cache=True, nogil=True)
+def divide(number, divisor, inverse):
+    """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
+    if number < 0 or number >= 1 << 52:
+        return number // divisor, number % divisor
+    quotient = np.int64(number * inverse)
+    remainder = number - quotient * divisor
+    if remainder < 0:
+        return quotient - 1, remainder + divisor
+    if remainder >= divisor:
+        return quotient + 1, remainder - divisor
+    return quotient, remainder
+
+
+@njit(cache=True, nogil=True)
+def find_places(line_id, parameters, place):
+    """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
+
+    Line i lies in bank i mod banks.
+    """
+    l1_sets = max(parameters[P_L1_SETS], 1)
+    banks = parameters[P_LLC_BANKS]
+    sets = max(parameters[P_LLC_SETS], 1)
+    ways = parameters[P_LLC_WAYS]
+    by_l1_sets, by_banks, by_sets = 1.0 / l1_sets, 1.0 / banks, 1.0 / sets
+    for j in range(len(line_id)):
+        _, l1_set = divide(line_id[j], l1_sets, by_l1_sets)
+        within, bank = divide(line_id[j], banks, by_banks)
+        _, llc_set = divide(within, sets, by_sets)
+        place[j] = (l1_set << 32) | ((bank * sets + llc_set) * ways)
+
+
+@njit(cache=True, nogil=True)
 def sectors_of(words, sectors):
-    """Which of a line's sectors its 32 granules touch, as bits."""
+    """Which of a line's sectors some granules lie in, as bits."""
     if sectors == 1:
-        return 1
-    per = 32 // sectors
+        return 1 if words else 0
+    per = GRANULES // sectors
     group = (1 << per) - 1
     touched = 0
     for k in range(sectors):
@@ -244,37 +275,14 @@ def sectors_of(words, sectors):
 
 
 @njit(cache=True, nogil=True)
-def whole_sectors(touched, sectors):
-    """The granules of the given sectors: what a fetch brings."""
-    if sectors == 1:
-        return 0xFFFFFFFF
-    per = 32 // sectors
-    group = (1 << per) - 1
-    words = 0
-    for k in range(sectors):
-        if touched & (1 << k):
-            words |= group << (k * per)
-    return words
-
-
-@njit(cache=True, nogil=True)
-def bit_count(bits):
-    n = 0
-    while bits:
-        bits &= bits - 1
-        n += 1
-    return n
-
-
-@njit(cache=True, nogil=True, inline="always")
 def touch(tags, states, row, ways, tag):
-    """Bring a line to the front of its set, which is kept most recent first; (hit, state that was evicted).
+    """Bring a line to the front of its set, which is kept most recent first; the state that was evicted, or 0.
 
-    On a miss the line stands at the front with state 0.
+    A line that was not there has state 0.
     """
     tag_before = tags[row]
     if tag_before == tag:
-        return True, 0
+        return 0
     state_before = states[row]
     for slot in range(row + 1, row + ways):
         tag_here = tags[slot]
@@ -284,15 +292,32 @@ def touch(tags, states, row, ways, tag):
         if tag_here == tag:
             tags[row] = tag
             states[row] = state_here
-            return True, 0
+            return 0
         tag_before = tag_here
         state_before = state_here
     tags[row] = tag
     states[row] = 0
-    return False, state_before
+    return state_before
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
+def touch_whole(tags, row, ways, tag):
+    """The same where a line that is there is there as a whole: no states; whether it was there."""
+    tag_before = tags[row]
+    if tag_before == tag:
+        return 1
+    for slot in range(row + 1, row + ways):
+        tag_here = tags[slot]
+        tags[slot] = tag_before
+        if tag_here == tag:
+            tags[row] = tag
+            return 1
+        tag_before = tag_here
+    tags[row] = tag
+    return 0
+
+
+@njit(cache=True, nogil=True)
 def present(tags, row, ways, tag):
     """Slot of a line in its set, or -1."""
     for slot in range(row, row + ways):
@@ -301,13 +326,20 @@ def present(tags, row, ways, tag):
     return -1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
+def remove(tags, states, slot, end):
+    """Empty a slot. Those behind it close up, as the next line to enter must not evict one of them."""
+    for k in range(slot, end - 1):
+        tags[k] = tags[k + 1]
+        states[k] = states[k + 1]
+    tags[end - 1] = EMPTY
+    states[end - 1] = 0
+
+
+@njit(cache=True, nogil=True)
 def access_lines(
-    sm,
-    first,
-    last,
-    s,
-    what,
+    turns,
+    count,
     line_id,
     line_words,
     place,
@@ -316,100 +348,115 @@ def access_lines(
     llc_tags,
     llc_states,
     parameters,
-    totals,
     counters,
 ):
-    """All lines of one memory instruction through L1 and LLC; (requests that left the SM, that missed the LLC).
+    """Memory instructions, in order, through L1 and LLC; (requests that left the SM, LLC misses) of the last one.
 
     `place` has the L1 set of a line in its upper half and the first slot of its
-    LLC set in its lower half. L1 is written through and allocates on loads
-    alone. The LLC allocates on stores without fetching; atomics fetch and write
-    there, and leave no copy in L1.
+    LLC set in its lower half. A request is a sector of a line (the line, where
+    there are none). L1 is written through and allocates on loads alone: a store
+    hits where its sector is there, and goes on. The LLC allocates on stores
+    without fetching; a load finds what was fetched or written as a whole.
+    Atomics fetch and write in the LLC, unless all they touch was written there,
+    and leave no copy in L1.
     """
     ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
     llc_ways = parameters[P_LLC_WAYS]
-    write_back = parameters[P_LLC_WRITE_BACK]
-    requests = 0
-    l1_misses = 0
+    no_llc = parameters[P_LLC_SETS] == 0
+    write_back = parameters[P_LLC_WRITE_BACK] == 1
     leaving = 0
     llc_misses = 0
-    dram_reads = 0
-    dram_writes = 0
-    for j in range(first, last):
-        line = line_id[j]
-        words = np.int64(line_words[j])
-        touched = 1 if sectors == 1 else sectors_of(words, sectors)
-        missing = touched
-        if sets > 0:
-            row = (sm * sets + (place[j] >> 32)) * ways
-            if what == LOAD:
-                touch(l1_tags, l1_states, row, ways, line)
-                missing = touched & ~l1_states[row]
-                l1_states[row] |= touched
-            else:
-                slot = present(l1_tags, row, ways, line)
-                if slot >= 0 and what == STORE:
+    for turn in range(count):
+        sm = turns[turn, W_SM]
+        first = turns[turn, W_FIRST]
+        last = turns[turn, W_LAST]
+        what = turns[turn, W_KIND]
+        requests = 0
+        l1_misses = 0
+        leaving = 0
+        llc_misses = 0
+        dram_reads = 0
+        dram_writes = 0
+        for j in range(first, last):
+            line = line_id[j]
+            words = np.int64(line_words[j])
+            touched = 1 if sectors == 1 else sectors_of(words, sectors)
+            missing = touched
+            if sets > 0:
+                row = (sm * sets + (place[j] >> 32)) * ways
+                if what == LOAD and sectors == 1:
+                    missing = 1 - touch_whole(l1_tags, row, ways, line)
+                elif what == LOAD:
                     touch(l1_tags, l1_states, row, ways, line)
                     missing = touched & ~l1_states[row]
-                elif slot >= 0:
-                    l1_tags[slot] = -1
-                    l1_states[slot] = 0
-        wanted = 1
-        misses = missing
-        if sectors > 1:
-            wanted = bit_count(touched)
-            misses = bit_count(missing)
-        requests += wanted
-        l1_misses += misses
-        if what == LOAD and misses == 0:
-            continue
-        # Stores are written through, so all of a store goes on; a load asks for what is missing.
-        going = misses if what == LOAD else wanted
-        leaving += going
-        row = place[j] & 0xFFFFFFFF
-        hit, evicted = touch(llc_tags, llc_states, row, llc_ways, line)
-        if evicted >> 32:
-            dram_writes += 1
-        state = llc_states[row]
-        if what != STORE:
+                    l1_states[row] |= touched
+                else:
+                    slot = present(l1_tags, row, ways, line)
+                    if slot >= 0 and what == STORE:
+                        touch(l1_tags, l1_states, row, ways, line)
+                        missing = 0 if sectors == 1 else touched & ~l1_states[row]
+                    elif slot >= 0:
+                        remove(l1_tags, l1_states, slot, row + ways)
+            # Stores are written through, so all of a store goes on; a load asks for what is missing.
             asked = missing if what == LOAD else touched
-            if (state & asked) != asked:
-                needed = words
-                if what == LOAD:
-                    needed = VALID_BITS if sectors == 1 else whole_sectors(missing, sectors)
-                hit = hit and ((state >> 32) & needed) == needed
-                if not hit:
-                    dram_reads += 1 if sectors == 1 else bit_count(asked & ~state)
-                    state |= asked
-        if what != LOAD:
-            if write_back:
-                state |= words << 32
+            going = asked
+            if sectors == 1:
+                requests += 1
+                l1_misses += missing
             else:
-                dram_writes += 1
-        llc_states[row] = state
-        if not hit:
-            llc_misses += going
-    totals[T_L1_ACCESSES] += requests
-    totals[T_L1_MISSES] += l1_misses
-    totals[T_LLC_ACCESSES] += leaving
-    totals[T_LLC_MISSES] += llc_misses
-    totals[T_DRAM_READS] += dram_reads
-    totals[T_DRAM_WRITES] += dram_writes
-    counters[s, C_EXECUTED] += 1
-    counters[s, C_REQUESTS] += requests
-    counters[s, C_LINES] += last - first
-    counters[s, C_DIVERGENT] += last - first > 1
-    counters[s, C_L1_HITS] += requests - l1_misses
-    counters[s, C_LLC_HITS] += leaving - llc_misses
-    counters[s, C_LLC_MISSES] += llc_misses
-    if llc_misses > 0:
-        counters[s, C_WORST_DRAM] += 1
-    elif leaving > 0:
-        counters[s, C_WORST_LLC] += 1
-    else:
-        counters[s, C_WORST_L1] += 1
+                requests += bit_count(touched)
+                l1_misses += bit_count(missing)
+                going = bit_count(asked)
+            if going == 0:
+                continue
+            leaving += going
+            if no_llc:
+                llc_misses += going
+                dram_reads += going if what != STORE else 0
+                dram_writes += going if what != LOAD else 0
+                continue
+            row = place[j] & 0xFFFFFFFF
+            evicted = touch(llc_tags, llc_states, row, llc_ways, line)
+            if write_back and evicted >> 32:
+                dram_writes += 1 if sectors == 1 else bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
+            state = llc_states[row]
+            lacking = asked & ~state
+            if lacking:
+                written = (state >> 32) & ALL_GRANULES
+                if what == STORE:
+                    lacking &= ~sectors_of(written, sectors)
+                else:
+                    needed = words if what == ATOMIC else ALL_GRANULES
+                    lacking &= sectors_of(needed & ~written, sectors)
+            if lacking:
+                lost = 1 if sectors == 1 else bit_count(lacking)
+                llc_misses += lost
+                if what != STORE:
+                    dram_reads += lost
+                    state |= lacking
+            if what != LOAD:
+                state |= words << 32
+                if not write_back:
+                    dram_writes += going
+            llc_states[row] = state
+        s = turns[turn, W_STATIC]
+        counters[s, C_EXECUTED] += 1
+        counters[s, C_REQUESTS] += requests
+        counters[s, C_LINES] += last - first
+        counters[s, C_DIVERGENT] += last - first > 1
+        counters[s, C_L1_HITS] += requests - l1_misses
+        counters[s, C_LLC_HITS] += leaving - llc_misses
+        counters[s, C_LLC_MISSES] += llc_misses
+        counters[s, C_DRAM_READS] += dram_reads
+        counters[s, C_DRAM_WRITES] += dram_writes
+        if llc_misses > 0:
+            counters[s, C_WORST_DRAM] += 1
+        elif leaving > 0:
+            counters[s, C_WORST_LLC] += 1
+        else:
+            counters[s, C_WORST_L1] += 1
     return leaving, llc_misses
 
 
@@ -428,7 +475,6 @@ def simulate_rounds(
     llc_tags,
     llc_states,
     parameters,
-    totals,
     counters,
 ):
     """Warps of an SM take turns, one memory instruction each; SMs take turns too.
@@ -462,6 +508,8 @@ def simulate_rounds(
                     count[sm] += 1
                 next_block += 1
     window = parameters[P_WINDOW]
+    turns = np.empty((TURNS + sms, 5), dtype=np.int64)
+    filled = 0
     busy = True
     while busy:
         busy = False
@@ -477,24 +525,12 @@ def simulate_rounds(
                     event += 1
                 if event < event_start[w + 1]:
                     s = event_static[event]
-                    first, last = line_start[event], line_start[event + 1]
-                    access_lines(
-                        sm,
-                        first,
-                        last,
-                        s,
-                        kind[s],
-                        line_id,
-                        line_words,
-                        place,
-                        l1_tags,
-                        l1_states,
-                        llc_tags,
-                        llc_states,
-                        parameters,
-                        totals,
-                        counters,
-                    )
+                    turns[filled, W_SM] = sm
+                    turns[filled, W_FIRST] = line_start[event]
+                    turns[filled, W_LAST] = line_start[event + 1]
+                    turns[filled, W_STATIC] = s
+                    turns[filled, W_KIND] = kind[s]
+                    filled += 1
                     position[w] = event + 1
                     turn[sm] = slot + 1
                     busy = True
@@ -509,6 +545,21 @@ def simulate_rounds(
                         resident[sm, count[sm]] = other
                         count[sm] += 1
                     next_block += 1
+        if filled >= TURNS or not busy:
+            access_lines(
+                turns,
+                filled,
+                line_id,
+                line_words,
+                place,
+                l1_tags,
+                l1_states,
+                llc_tags,
+                llc_states,
+                parameters,
+                counters,
+            )
+            filled = 0
 
 
 @njit(cache=True, nogil=True)
@@ -631,7 +682,6 @@ def simulate_progress(
     llc_states,
     parameters,
     timing,
-    totals,
     counters,
 ):
     """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
@@ -672,6 +722,7 @@ def simulate_progress(
     flight = np.zeros((sms, max(int(timing[Q_OUTSTANDING]), 1)), dtype=np.float64)
     flown = np.zeros(sms, dtype=np.int64)
     shared = np.zeros(2, dtype=np.float64)
+    turns = np.empty((1, 5), dtype=np.int64)
     position = event_start[:-1].copy()
     done = np.zeros(len(event_static) + 1, dtype=np.float64)
     next_block = 0
@@ -736,12 +787,14 @@ def simulate_progress(
             else:
                 first = line_start[event]
                 end = line_start[event + 1]
+                turns[0, W_SM] = sm
+                turns[0, W_FIRST] = first
+                turns[0, W_LAST] = end
+                turns[0, W_STATIC] = s
+                turns[0, W_KIND] = kind[s]
                 misses, llc_misses = access_lines(
-                    sm,
-                    first,
-                    end,
-                    s,
-                    kind[s],
+                    turns,
+                    1,
                     line_id,
                     line_words,
                     place,
@@ -750,7 +803,6 @@ def simulate_progress(
                     llc_tags,
                     llc_states,
                     parameters,
-                    totals,
                     counters,
                 )
                 back, start = send_misses(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import MachineError, OptionError
 from ..machine import Gpu
 from .events import Events
 
@@ -31,9 +31,10 @@ class MissProfile:
     """What became of the memory instructions of a launch, per static instruction and in total."""
 
     counters: NDArray[np.int64]
-    totals: NDArray[np.int64]
     kinds: NDArray[np.uint8]
     transfer_bytes: int
+    #: Sectors (lines, where there are none) that are in the LLC at the end and not in DRAM.
+    dirty_left: int
     order: str
     estimated_cycles: float
 
@@ -42,10 +43,8 @@ class MissProfile:
 
         return self.counters[:, getattr(_kernels, f"C_{name}")]
 
-    def _total(self, name: str) -> int:
-        from . import _kernels
-
-        return int(self.totals[getattr(_kernels, f"T_{name}")])
+    def _total(self, *names: str) -> int:
+        return int(sum(self._column(name).sum() for name in names))
 
     @property
     def executed(self) -> NDArray[np.int64]:
@@ -75,15 +74,15 @@ class MissProfile:
 
     @property
     def l1_accesses(self) -> int:
-        return self._total("L1_ACCESSES")
+        return self._total("REQUESTS")
 
     @property
     def l1_misses(self) -> int:
-        return self._total("L1_MISSES")
+        return self._total("REQUESTS") - self._total("L1_HITS")
 
     @property
     def llc_accesses(self) -> int:
-        return self._total("LLC_ACCESSES")
+        return self._total("LLC_HITS", "LLC_MISSES")
 
     @property
     def llc_misses(self) -> int:
@@ -103,7 +102,7 @@ class MissProfile:
 
     @property
     def dram_write_bytes(self) -> int:
-        """Lines written back when evicted; what is dirty at the end stays in the cache."""
+        """What is written through, or back when a line is evicted; what is dirty at the end stays in the cache."""
         return self._total("DRAM_WRITES") * self.transfer_bytes
 
 
@@ -132,12 +131,13 @@ def simulate_caches(
     window = order_window(order)
     parameters = _parameters(gpu, blocks_per_sm, window, needed_by)
     slots = _empty_caches(parameters)
-    totals = np.zeros(_kernels.TOTALS, dtype=np.int64)
     counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
     timing = _timing(gpu, needed_by) if order == "progress" else None
     cycles = 0.0
     for chunk in chunks:
-        caches = (chunk.line_id, chunk.line_words, _places(chunk, parameters), kinds, *slots, parameters)
+        place = np.empty(len(chunk.line_id), dtype=np.int64)
+        _kernels.find_places(chunk.line_id, parameters, place)
+        caches = (chunk.line_id, chunk.line_words, place, kinds, *slots, parameters)
         if timing is None:
             _kernels.simulate_rounds(
                 chunk.block_start,
@@ -145,7 +145,6 @@ def simulate_caches(
                 chunk.event_static,
                 chunk.line_start,
                 *caches,
-                totals,
                 counters,
             )
         else:
@@ -160,17 +159,22 @@ def simulate_caches(
                 chunk.line_start,
                 *caches,
                 timing,
-                totals,
                 counters,
             )
-    totals[_kernels.T_DIRTY_LEFT] = np.count_nonzero(slots[3] >> 32)
-    return MissProfile(counters, totals, kinds, int(gpu.transfer_bytes), order, cycles)
+    dirty = _dirty_sectors(slots[3], parameters)
+    return MissProfile(counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles)
 
 
 def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> NDArray[np.int64]:
     from . import _kernels
 
     line = int(gpu.require("l1.line_bytes", needed_by))
+    sectors = line // int(gpu.transfer_bytes)
+    if _kernels.GRANULES % sectors:
+        raise MachineError(
+            f"machine {gpu.name!r}: l1.sector_bytes: {gpu.transfer_bytes:g}: {needed_by} can split a line "
+            f"in {_kernels.GRANULES} sectors at most"
+        )
     l1_size, llc_size = int(gpu.l1.size_bytes or 0), int(gpu.llc.size_bytes or 0)
     l1_ways, llc_ways = int(gpu.l1.ways or 1), int(gpu.llc.ways or 1)
     banks = int(gpu.llc.banks or 1)
@@ -182,28 +186,14 @@ def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> ND
     found[_kernels.P_L1_SETS] = l1_size // (line * l1_ways)
     found[_kernels.P_L1_WAYS] = l1_ways
     found[_kernels.P_LLC_BANKS] = banks
-    found[_kernels.P_LLC_SETS] = max(llc_size // (line * llc_ways * banks), 1)
+    found[_kernels.P_LLC_SETS] = llc_size // (line * llc_ways * banks)
     found[_kernels.P_LLC_WAYS] = llc_ways
-    found[_kernels.P_SECTORS] = line // int(gpu.transfer_bytes)
+    found[_kernels.P_SECTORS] = sectors
     found[_kernels.P_LLC_WRITE_BACK] = gpu.llc.write_policy != "through"
     found[_kernels.P_WINDOW] = window
     found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
     found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
     return found
-
-
-def _places(chunk: Events, parameters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
-
-    Dividing all of them at once is faster than one at a time.
-    """
-    from . import _kernels
-
-    p = parameters
-    within, bank = np.divmod(chunk.line_id, p[_kernels.P_LLC_BANKS])
-    llc_set = bank * p[_kernels.P_LLC_SETS] + within % p[_kernels.P_LLC_SETS]
-    l1_set = chunk.line_id % max(p[_kernels.P_L1_SETS], 1)
-    return (l1_set << 32) | (llc_set * p[_kernels.P_LLC_WAYS])
 
 
 def _timing(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
@@ -217,7 +207,9 @@ def _timing(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
     found[_kernels.Q_DRAM_LATENCY] = gpu.dram_latency_cycles_now(needed_by)
     if gpu.noc.bandwidth_bytes_per_s is not None:
         found[_kernels.Q_NOC_SERVICE] = gpu.service_cycles_now("noc", needed_by)
-        found[_kernels.Q_SM_SERVICE] = found[_kernels.Q_NOC_SERVICE] * gpu.sms
+        port = gpu.noc.sm_bandwidth_bytes_per_s
+        share = found[_kernels.Q_NOC_SERVICE] * gpu.sms
+        found[_kernels.Q_SM_SERVICE] = share if port is None else gpu.clock_hz * gpu.transfer_bytes / port
     found[_kernels.Q_DRAM_SERVICE] = gpu.service_cycles_now("dram", needed_by)
     limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
     found[_kernels.Q_OUTSTANDING] = 1e6 if limit is None else limit
@@ -233,5 +225,17 @@ def _empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...
     llc_slots = int(p[_kernels.P_LLC_BANKS] * p[_kernels.P_LLC_SETS] * p[_kernels.P_LLC_WAYS])
     made = []
     for count in (l1_slots, llc_slots):
-        made += [np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)]
+        made += [np.full(count, _kernels.EMPTY), np.zeros(count, dtype=np.int64)]
     return tuple(made)
+
+
+def _dirty_sectors(states: NDArray[np.int64], parameters: NDArray[np.int64]) -> int:
+    """Sectors of the LLC that were written and not written back."""
+    from . import _kernels
+
+    if not parameters[_kernels.P_LLC_WRITE_BACK]:
+        return 0
+    written = states >> 32
+    per = _kernels.GRANULES // int(parameters[_kernels.P_SECTORS])
+    firsts = range(0, _kernels.GRANULES, per)
+    return int(sum(np.count_nonzero((written >> first) & ((1 << per) - 1)) for first in firsts))

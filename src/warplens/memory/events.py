@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import MachineError
 from ..trace import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
 
 #: A chunk of blocks is simulated together; caches keep their contents from one chunk to the next.
@@ -63,6 +64,12 @@ def compute_latencies(static: StaticTable, latency_of_class: Callable[[str], flo
 
 def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]) -> Iterator[Events]:
     """The events of a launch in chunks of whole thread blocks."""
+    from . import _kernels
+
+    if line_bytes < _kernels.GRANULES or line_bytes & (line_bytes - 1):
+        raise MachineError(
+            f"l1.line_bytes: {line_bytes}: coalescing needs a power of two of at least {_kernels.GRANULES}"
+        )
     static = trace.static
     kinds = instruction_kinds(static)
     latencies = compute_latencies(static, latency_of_class)
@@ -87,7 +94,7 @@ def _collect(
     from . import _kernels
 
     count, most_lines = _kernels.count_events(
-        group.start, group.static, kinds, static.access_bytes, group.mask, group.access_start, group.stride
+        group.start, group.static, kinds, static.access_bytes, group.mask, line_bytes
     )
     warps = len(group)
     event_start = np.empty(warps + 1, dtype=np.int64)

@@ -48,20 +48,21 @@ class Case:
     workload: Workload
     gpu: Gpu
     model_name: str
+    _shape: tuple[int, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        launch = self.workload.launch
+        values = [launch.warps_per_sm, launch.blocks_per_sm, *_numbers(self.gpu)]
+        try:
+            shape = np.broadcast_shapes(*(np.shape(value) for value in values))
+        except ValueError:
+            lengths = sorted({np.size(value) for value in values if np.ndim(value)})
+            raise InputError(f"arrays of different lengths cannot form one batch: {lengths}") from None
+        object.__setattr__(self, "_shape", shape)
 
     @cached_property
     def residency(self) -> Residency:
         return resident(self.workload.launch, self.gpu)
-
-    @cached_property
-    def _shape(self) -> tuple[int, ...]:
-        r = self.residency
-        values = [r.warps_per_sm, r.blocks_per_sm, r.active_sms, r.total_warps, *_numbers(self.gpu)]
-        try:
-            return np.broadcast_shapes(*(np.shape(value) for value in values))
-        except ValueError:
-            lengths = sorted({np.size(value) for value in values if np.ndim(value)})
-            raise InputError(f"arrays of different lengths cannot form one batch: {lengths}") from None
 
     @property
     def scalar(self) -> bool:
@@ -165,8 +166,7 @@ class Model(ABC):
         self.check(workload, gpu)
         case = Case(workload, gpu, f"model {self.name!r}")
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            outcome = self.evaluate(case)
-        return assemble(self, case, outcome)
+            return assemble(self, case, self.evaluate(case))
 
 
 def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
@@ -252,6 +252,7 @@ def options_of(model: type[Model]) -> dict[str, dict[str, Any]]:
             "default": _show(item.default)
             if item.default is None or isinstance(item.default, bool)
             else item.default,
+            "type": "true | false" if isinstance(item.default, bool) else type(item.default).__name__,
             "choices": [_show(choice) for choice in item.metadata.get("choices", ())],
             "doc": item.metadata.get("doc", ""),
         }

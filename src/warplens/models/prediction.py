@@ -123,7 +123,7 @@ def combine(predictions: Sequence[Prediction], kernel: str = "all launches") -> 
 
 
 def _plain(value: Any) -> Any:
-    """Numbers for JSON: whole ones as integers, non-finite ones as null."""
+    """Numbers for JSON; non-finite ones as null."""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
     if isinstance(value, np.generic):

@@ -17,6 +17,7 @@ from .gpumech import (
 )
 from .mdm import GpuMechPlus, MdmMshr, MdmQueue, MemoryDivergence, MemoryDivergence2019
 from .mwp_cwp import CorrectedMwpCwp, MwpCwp
+from .pipeline import Pipeline
 from .roofline import Roofline
 from .transit import Transit
 from .volkov import Volkov
@@ -44,6 +45,7 @@ MODELS: dict[str, type[Model]] = {
         MdmMshr,
         MemoryDivergence2019,
         MemoryDivergence,
+        Pipeline,
     )
 }
 

@@ -76,8 +76,14 @@ def steady_state(
         both,
         np.where(memory_roof <= compute_roof, on_memory_roof, on_compute_roof),
     )
+    # The others compute; ω - k would lose them to rounding where nearly all wait.
+    x = np.where(
+        slopes <= np.minimum(memory_roof, compute_roof),
+        warps * compute_latency / (memory_latency + compute_latency),
+        np.where(memory_roof <= compute_roof, compute_latency * memory_roof, warps - k),
+    )
     supply = np.minimum(memory_roof, np.where(memory_latency > 0, k / memory_latency, np.inf))  # Eqs. (L-5, L-7)
     demand_side = np.minimum(
-        compute_roof, np.where(compute_latency > 0, (warps - k) / compute_latency, np.inf)
+        compute_roof, np.where(compute_latency > 0, x / compute_latency, np.inf)
     )  # Eqs. (L-4, L-6)
     return k, np.minimum(supply, demand_side)  # Eq. (L-8): equal but for rounding

@@ -34,7 +34,13 @@ GPUMECH_ASSUMPTION = (
     "GPUMech: no compute latencies (§2.5), issue rate 1 (§2.5.1), no contention (the interval profile has no "
     "requests). Solid: a memory access takes no issue slot; dotted: it takes one, as GPUMech itself counts"
 )
-NO_PIPELINE = "the Pipeline model's own curve is left out: its simulator is not part of this package yet"
+#: Table 2 gives no issue limit, so the Pipeline model runs without one; each occupancy is one run of ω warps.
+PIPELINE_OPTIONS = {"issue_limit": False}
+PIPELINE_ASSUMPTION = (
+    "Pipeline: one run of ω warps in one group without an issue limit (Table 2 has none), instructions of a warp in "
+    "any order that the dependences allow. The paper does not say which scheduler it draws; round robin is solid, "
+    "greedy-then-oldest dashed"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Line:
     options: Mapping[str, Any] = field(default_factory=dict)
     memory_issues: bool | None = None
     """Only for GPUMech: which of the `READINGS` its intervals follow."""
+    style: str = "-"
 
     def prediction(self, warps: Array = OCCUPANCIES) -> Prediction:
         overrides: dict[str, Any] = {"launch.warps_per_sm": warps}
@@ -78,6 +85,10 @@ def example_intervals(*, memory_issues: bool) -> Workload:
     return replace(workload, graph=None, profile=IntervalProfile(matrix, profile.causes))
 
 
+PIPELINE = (
+    Line("Pipeline RR", "pipeline", LINE_COLOURS[6], {**PIPELINE_OPTIONS, "policy": "rr"}),
+    Line("Pipeline GTO", "pipeline", LINE_COLOURS[6], {**PIPELINE_OPTIONS, "policy": "gto"}, style="--"),
+)
 FIGURE2 = (
     Line("Roofline", "roofline", LINE_COLOURS[7]),
     Line("Volkov", "volkov", LINE_COLOURS[0]),
@@ -88,6 +99,7 @@ FIGURE2 = (
     Line("GPUMech RR", "gpumech-mt", LINE_COLOURS[3], {"policy": "rr"}, True),
     Line("GPUMech GTO", "gpumech-mt", LINE_COLOURS[4], {"policy": "gto"}, False),
     Line("GPUMech GTO", "gpumech-mt", LINE_COLOURS[4], {"policy": "gto"}, True),
+    *PIPELINE,
 )
 FIGURE14 = (
     Line("Volkov", "volkov", LINE_COLOURS[0]),
@@ -97,6 +109,7 @@ FIGURE14 = (
     Line("GPUMech RR*", "gpumech-rr-corrected", LINE_COLOURS[3], {}, True),
     Line("GPUMech GTO", "gpumech-mt", LINE_COLOURS[4], {"policy": "gto"}, False),
     Line("GPUMech GTO", "gpumech-mt", LINE_COLOURS[4], {"policy": "gto"}, True),
+    *PIPELINE,
 )
 
 
@@ -126,8 +139,8 @@ def _draw_curves(lines: tuple[Line, ...], made: list[Prediction], zoom: float | 
                 OCCUPANCIES,
                 warps_per_cycle(prediction),
                 color=line.colour,
-                linestyle=":" if dotted else "-",
-                marker=None if dotted else "o",
+                linestyle=":" if dotted else line.style,
+                marker=None if dotted or line.style != "-" else "o",
                 markersize=3,
                 label=f"{line.label}, memory issued" if dotted else line.label,
             )
@@ -193,8 +206,7 @@ def figure2() -> Findings:
         rows=tuple(_curves(FIGURE2, made, printed)),
         draw=_draw_curves(FIGURE2, made, zoom=0.3),
         claims=_figure2_claims(by_line),
-        assumptions=(GPUMECH_ASSUMPTION,),
-        remarks=(NO_PIPELINE,),
+        assumptions=(GPUMECH_ASSUMPTION, PIPELINE_ASSUMPTION),
         summary=_summary(FIGURE2, made, values),
     )
 
@@ -257,6 +269,22 @@ def _figure2_claims(by_line: dict[tuple[str, bool | None], Prediction]) -> tuple
             "GPUMech with GTO is above Volkov before the roof, as it has no compute latencies (§2.5.2)",
             bool(np.all(greedy[below_roof] > volkov[below_roof])),
             f"ω = 1: {greedy[0]:.4f} against {volkov[0]:.4f}; ω = 6: {greedy[5]:.4f} against {volkov[5]:.4f}",
+        )
+    )
+    pipeline = [wpc[line.label, None] for line in PIPELINE]
+    claims.append(
+        Claim(
+            "Pipeline: one warp alone takes Λ_app = 25 cycles (§2.2)",
+            all(bool(np.isclose(series[0], 1 / PAPER_LATENCY, rtol=1e-12)) for series in pipeline),
+            ", ".join(f"{line.label} 1/{1 / wpc[line.label, None][0]:g}" for line in PIPELINE),
+        )
+    )
+    claims.append(
+        Claim(
+            "Volkov gives an upper bound of the performance under limited occupancy (§2.2), Pipeline",
+            all(bool(np.all(series <= volkov * (1 + 1e-9))) for series in pipeline),
+            f"ω = 7: {pipeline[0][6]:.4f} (RR), {pipeline[1][6]:.4f} (GTO) against {volkov[6]:.4f}; ω = 20: "
+            f"{pipeline[0][-1]:.4f}, {pipeline[1][-1]:.4f} against {volkov[-1]:.4f}",
         )
     )
     return tuple(claims)
@@ -322,6 +350,21 @@ def figure14() -> Findings:
                 f"largest {robin.max():.4f}, reached at ω = {_first_at(robin, robin.max()):g}",
             )
         )
+    for line in PIPELINE:
+        series = wpc[line.label, None]
+        claims += [
+            Claim(
+                f"Volkov is an upper bound for occupancy-bound kernels (§5.1), {line.label}",
+                bool(np.all(series <= volkov * tolerance)),
+                f"equal at ω = 1 ({series[0]:.4f}), then below: {series[6]:.4f} against {volkov[6]:.4f} at ω = 7",
+            ),
+            Claim(
+                f"a real scheduler flattens the curve further than fill and drain, MWP-CWP*, do (§5.1), {line.label}",
+                bool(np.all(series <= mwp_cwp * tolerance)) and bool(series[-1] < mwp_cwp[-1]),
+                f"ω = 4: {series[3]:.4f} against {mwp_cwp[3]:.4f}, ω = 10: {series[9]:.4f} against {mwp_cwp[9]:.4f}, "
+                f"ω = 20: {series[-1]:.4f} against {mwp_cwp[-1]:.4f}",
+            ),
+        ]
     cycles = OCCUPANCIES / mwp_cwp
     rows: list[Row] = [
         compare("CPR(1) of MWP-CWP*, Λ_app", PAPER_LATENCY, float(cycles[0])),
@@ -332,7 +375,6 @@ def figure14() -> Findings:
         rows=tuple(_curves(FIGURE14, made, {("Volkov", 1.0): 1 / PAPER_LATENCY, ("Volkov", 7.0): PAPER_ROOF})),
         draw=_draw_curves(FIGURE14, made),
         claims=tuple(claims),
-        assumptions=(GPUMECH_ASSUMPTION,),
-        remarks=(NO_PIPELINE,),
+        assumptions=(GPUMECH_ASSUMPTION, PIPELINE_ASSUMPTION),
         summary=_summary(FIGURE14, made, rows),
     )

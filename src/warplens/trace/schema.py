@@ -152,6 +152,11 @@ class WarpGroup:
     def instructions(self) -> int:
         return len(self.static)
 
+    @property
+    def blocks(self) -> int:
+        """Thread blocks in the group."""
+        return len(np.unique(self.block))
+
 
 class LaunchTrace(Protocol):
     """A recorded launch that can be read several times, group by group."""

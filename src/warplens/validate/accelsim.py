@@ -12,8 +12,8 @@ from typing import Any
 FOLDER = Path(__file__).parent / "data" / "accelsim"
 GPU = "accelsim-mdm"
 
-#: What each configuration changes of the machine `accelsim-mdm`. With 14 SMs the SMs' own ports
-#: (43.75 GB/s each) carry less than the LLC's, so the NoC has 14 × 43.75 GB/s (README of the data).
+#: What each configuration changes of the machine `accelsim-mdm`. The flit width, which sets the NoC's
+#: bandwidth, is that of the SMs' ports too (README of the data).
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "base": {},
     "mshr32": {"l1.mshrs": 32},
@@ -21,9 +21,9 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "mshr256": {"l1.mshrs": 256},
     "dram240": {"dram.bandwidth": "240GB/s"},
     "dram960": {"dram.bandwidth": "960GB/s"},
-    "noc525": {"noc.bandwidth": "525GB/s"},
-    "noc2100": {"noc.bandwidth": "2100GB/s"},
-    "sm14": {"sms": 14, "noc.bandwidth": "612.5GB/s"},
+    "noc525": {"noc.bandwidth": "525GB/s", "noc.sm_bandwidth": "21.875GB/s"},
+    "noc2100": {"noc.bandwidth": "2100GB/s", "noc.sm_bandwidth": "87.5GB/s"},
+    "sm14": {"sms": 14},
     "sm56": {"sms": 56},
     "lrr": {"scheduler": "lrr"},
 }

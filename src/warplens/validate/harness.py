@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,18 +11,26 @@ from typing import Any
 import numpy as np
 
 from ..api import load_workloads, place
+from ..errors import MissingInputError
+from ..machine import Gpu
+from ..memory import DEFAULT_ORDER
 from ..models import MODELS, get_model
-from ..workload.traced import TracedWorkload
+from ..trace import LaunchTrace
+from ..workload.traced import TracedWorkload, workload_of_trace
 from . import accelsim
+from .bounds import Bounds, bounds_of
 from .metrics import cycle_error, ipc_error, log_error
 
-#: The order the papers use, and the project's own.
-ORDERS = ("round-robin", "progress")
+#: The order the papers use, and the project's own: the models are tabulated with both.
+ORDERS = ("round-robin", DEFAULT_ORDER)
+#: Orders that only the cache comparison shows beside those.
+MORE_ORDERS = ("oldest-8", "oldest-24")
 #: Models shown with an option set, beside their default form.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpumech[mshr-capped]": ("gpumech", {"dram_requests": "mshr-capped"}),
+    f"{name}[mshr-capped]": (name, {"dram_requests": "mshr-capped"})
+    for name in ("gpumech", "gpumech-plus", "mdm-mshr")
 }
-#: Divergent loads per thousand warp instructions above which a kernel is memory-divergent (MDM §IV).
+#: Divergent loads per thousand warp instructions above which a kernel is memory-divergent (MDM §I).
 DIVERGENT_DPKI = 10.0
 
 
@@ -62,29 +71,84 @@ class MissRow:
     llc: float
     llc_reference: float
 
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class SkippedRow:
+    """A model that could not run on a kernel, and why."""
+
+    order: str
+    configuration: str
+    kernel: str
+    model: str
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
 
 @dataclass(frozen=True)
 class Validation:
-    """The whole table, and what the caches did."""
+    """The whole table, what the caches did, and what bounds each kernel. Names are in the order of tables."""
 
+    dataset: str
+    kernels: tuple[str, ...]
+    configurations: tuple[str, ...]
+    orders: tuple[str, ...]
+    models: tuple[str, ...]
     rows: tuple[Row, ...]
     misses: tuple[MissRow, ...]
+    bounds: tuple[Bounds, ...]
     dpki: dict[str, float]
+    skipped: tuple[SkippedRow, ...] = ()
+
+    @property
+    def main_configuration(self) -> str:
+        """The one that detailed tables show: `base` where it was run."""
+        return "base" if "base" in self.configurations else self.configurations[0]
+
+    @property
+    def main_order(self) -> str:
+        return DEFAULT_ORDER if DEFAULT_ORDER in self.orders else self.orders[0]
+
+    @property
+    def miss_orders(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.order for row in self.misses))
+
+    def divergent(self, kernel: str) -> bool:
+        return self.dpki[kernel] > DIVERGENT_DPKI
+
+    def errors(self, order: str, configuration: str) -> dict[tuple[str, str], float]:
+        """Signed IPC errors by (kernel, model)."""
+        return {
+            (row.kernel, row.model): row.ipc_error
+            for row in self.rows
+            if (row.order, row.configuration) == (order, configuration)
+        }
 
     def mean_error(
         self, model: str, *, order: str, configuration: str = "base", divergent: bool | None = None
-    ) -> float:
-        """Mean |IPC error| (M-11) over kernels, all or only the divergent or the other ones."""
+    ) -> float | None:
+        """Mean |IPC error| (M-11) over all kernels, or the divergent or the other ones; None where there are none."""
         errors = [
             abs(row.ipc_error)
             for row in self.rows
             if (row.model, row.order, row.configuration) == (model, order, configuration)
             and (divergent is None or row.divergent == divergent)
         ]
-        return float(np.mean(errors))
+        return float(np.mean(errors)) if errors else None
 
 
-def dpki(workload: TracedWorkload, gpu: Any) -> float:
+def model_names() -> list[str]:
+    """All models, each followed by its variants."""
+    return [
+        name for model in MODELS for name in (model, *(key for key, (base, _) in VARIANTS.items() if base == model))
+    ]
+
+
+def dpki(workload: TracedWorkload, gpu: Gpu) -> float:
     """Loads that touch more than one line, per thousand warp instructions of the launch."""
     assert workload.trace is not None
     instructions = sum(group.instructions for group in workload.trace.groups())
@@ -95,71 +159,99 @@ def validate_accelsim(
     *,
     kernels: Sequence[str] | None = None,
     configurations: Iterable[str] | None = None,
-    orders: Sequence[str] = ORDERS,
+    orders: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
-    workers: int = 2,
+    workers: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Validation:
-    """Run the models on all kernels and configurations of the data."""
+    """Run the models on all kernels and configurations of the data; `progress` hears of each finished kernel.
+
+    Orders that are not given are the usual ones, with more of them for the caches.
+    """
     chosen = list(kernels or accelsim.kernels())
     settings = list(configurations or accelsim.CONFIGURATIONS)
-    named = list(models or (*MODELS, *VARIANTS))
+    named = list(models or model_names())
+    model_orders = list(orders or ORDERS)
+    cache_orders = [*model_orders, *(() if orders else MORE_ORDERS)]
 
-    def one(kernel: str) -> tuple[list[Row], list[MissRow], float]:
-        result = _validate_kernel(kernel, settings, orders, named)
+    def one(kernel: str) -> _Part:
+        part = _validate_kernel(kernel, settings, model_orders, cache_orders, named)
         if progress is not None:
             progress(kernel)
-        return result
+        return part
 
-    # The compiled loops release the interpreter lock, so threads use all cores.
-    with ThreadPoolExecutor(workers) as pool:
+    # The compiled loops release the interpreter lock, so threads share the work.
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    try:
         parts = dict(zip(chosen, pool.map(one, chosen), strict=True))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    places = {name: index for names in (cache_orders, settings, chosen, named) for index, name in enumerate(names)}
+
+    def place_of(row: Row | MissRow | SkippedRow) -> tuple[int, ...]:
+        return places[row.order], places[row.configuration], places[row.kernel]
+
     return Validation(
-        tuple(row for rows, _, _ in parts.values() for row in rows),
-        tuple(row for _, rows, _ in parts.values() for row in rows),
-        {kernel: value for kernel, (_, _, value) in parts.items()},
+        dataset="accelsim",
+        kernels=tuple(chosen),
+        configurations=tuple(settings),
+        orders=tuple(model_orders),
+        models=tuple(named),
+        rows=tuple(sorted((row for part in parts.values() for row in part.rows), key=place_of)),
+        misses=tuple(sorted((row for part in parts.values() for row in part.misses), key=place_of)),
+        bounds=tuple(part.bounds for part in parts.values()),
+        dpki={kernel: part.dpki for kernel, part in parts.items()},
+        skipped=tuple(sorted((row for part in parts.values() for row in part.skipped), key=place_of)),
     )
 
 
+@dataclass(frozen=True)
+class _Part:
+    rows: list[Row]
+    misses: list[MissRow]
+    bounds: Bounds
+    dpki: float
+    skipped: list[SkippedRow]
+
+
+def traced(kernel: str) -> LaunchTrace:
+    """The trace of one kernel of the data."""
+    (workload,) = load_workloads(accelsim.trace_path(kernel))
+    assert isinstance(workload, TracedWorkload) and workload.trace is not None
+    return workload.trace
+
+
 def _validate_kernel(
-    kernel: str, settings: Sequence[str], orders: Sequence[str], models: Sequence[str]
-) -> tuple[list[Row], list[MissRow], float]:
+    kernel: str,
+    settings: Sequence[str],
+    model_orders: Sequence[str],
+    cache_orders: Sequence[str],
+    models: Sequence[str],
+) -> _Part:
+    trace = traced(kernel)
+    own = workload_of_trace(trace)
+    _, base = place(own, accelsim.GPU)
+    divergence = dpki(own, base)
     rows: list[Row] = []
     misses: list[MissRow] = []
-    divergence = 0.0
-    for order in orders:
-        (workload,) = load_workloads(accelsim.trace_path(kernel), order=order)
-        assert isinstance(workload, TracedWorkload)
-        _, base = place(workload, accelsim.GPU)
-        divergence = dpki(workload, base)
+    skipped: list[SkippedRow] = []
+    for order in cache_orders:
+        workload = workload_of_trace(trace, order=order)
         for setting in settings:
             reference = accelsim.measurements()[setting, kernel]
             placed, gpu = place(workload, accelsim.GPU, accelsim.CONFIGURATIONS[setting])
             assert isinstance(placed, TracedWorkload)
-            profile = placed.misses(gpu)
-            misses.append(
-                MissRow(
-                    order,
-                    setting,
-                    kernel,
-                    profile.l1_miss_ratio,
-                    reference.l1_miss_ratio,
-                    profile.llc_miss_ratio,
-                    reference.llc_miss_ratio,
-                )
-            )
-            for name in models:
+            found = placed.misses(gpu)
+            ratios = (found.l1_miss_ratio, reference.l1_miss_ratio, found.llc_miss_ratio, reference.llc_miss_ratio)
+            misses.append(MissRow(order, setting, kernel, *ratios))
+            for name in models if order in model_orders else ():
                 base_name, options = VARIANTS.get(name, (name, {}))
-                prediction = get_model(base_name, options).predict(placed, gpu)
-                rows.append(
-                    Row(
-                        order,
-                        setting,
-                        kernel,
-                        divergence > DIVERGENT_DPKI,
-                        name,
-                        float(prediction.cycles),
-                        float(reference.cycles),
-                    )
-                )
-    return rows, misses, divergence
+                try:
+                    cycles = float(get_model(base_name, options).predict(placed, gpu).cycles)
+                except MissingInputError as error:
+                    skipped.append(SkippedRow(order, setting, kernel, name, str(error)))
+                    continue
+                divergent = divergence > DIVERGENT_DPKI
+                rows.append(Row(order, setting, kernel, divergent, name, cycles, float(reference.cycles)))
+    reference_cycles = float(accelsim.measurements()["base", kernel].cycles)
+    return _Part(rows, misses, bounds_of(kernel, own, base, reference_cycles), divergence, skipped)

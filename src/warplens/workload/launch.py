@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OverrideError, WorkloadError, nearest
-from ..machine import Gpu, Quantity, occupancy
+from ..machine import Gpu, Quantity, occupancy, warps_of_block
 from ..units import LARGEST, parse_number
 
 #: Launch parameters that `--set` and `--vary` can change.
@@ -52,7 +52,7 @@ def resident(launch: Launch, gpu: Gpu) -> Residency:
     """Resident warps and blocks per SM, active SMs and the warps of the whole launch."""
     notes: list[str] = []
     threads = launch.threads_per_block
-    warps_per_block = None if threads is None else -(-threads // int(np.max(gpu.warp_size)))
+    warps_per_block = None if threads is None else warps_of_block(gpu, threads)
     blocks_per_sm, warps_per_sm = launch.blocks_per_sm, launch.warps_per_sm
     given = blocks_per_sm is not None or warps_per_sm is not None
     if blocks_per_sm is None and warps_per_sm is None and threads is not None:

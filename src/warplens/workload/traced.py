@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -80,6 +81,10 @@ class TracedWorkload(Workload):
     def total_instructions(self) -> float:
         return self._once("total", lambda: float(sum(group.instructions for group in self._trace.groups())))
 
+    @property
+    def recorded_order(self) -> bool:
+        return True
+
     def notes(self, gpu: Gpu) -> tuple[str, ...]:
         found = []
         coverage = self._trace.header.extra.get("opcode_coverage", 1.0)
@@ -115,7 +120,7 @@ class TracedWorkload(Workload):
         hits: those sweeps share one simulation.
         """
         blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        key = ("misses", self.order, blocks_per_sm, *(gpu.get(path) for path in _CACHE_KEYS))
+        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in _CACHE_KEYS))
 
         def simulate() -> MissProfile:
             machine = gpu
@@ -136,21 +141,26 @@ class TracedWorkload(Workload):
             return float(gpu.timing(name, needed_by).latency_cycles)
 
         return self._once(
-            ("events", line_bytes, gpu.name), lambda: list(collect_events(self._trace, line_bytes, latency))
+            ("events", _named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
-        """Chosen once per trace, on the machine as named (GPUMech §VI-D)."""
+        """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
         named = gpu.original or gpu
         return self._once(
-            ("representative", named.name, self.selection),
+            ("representative", _named(gpu), self.order, self.selection),
             lambda: representative_warp(
                 self._trace,
-                latencies(self._trace.static, self.misses(named, needed_by), named, needed_by),
+                latencies(self._trace.static, self._as_traced.misses(named, needed_by), named, needed_by),
                 float(named.issue_rate),
                 self.selection,
             ),
         )
+
+    @property
+    def _as_traced(self) -> TracedWorkload:
+        """This workload without overrides of its launch; what is worked out for one serves the other."""
+        return dataclasses.replace(self, launch=launch_of(self._trace), launch_overrides={})
 
     def profile_on(self, gpu: Gpu, needed_by: str, *, min_gap: float = 1.0) -> IntervalProfile:
         """Intervals of the representative warp on one machine."""
@@ -218,11 +228,11 @@ class TracedWorkload(Workload):
 
     def instruction_mix(self, gpu: Gpu, needed_by: str) -> InstructionMix:
         """Of the representative warp. An access that touches more than one line is uncoalesced."""
-        base = self._graph(gpu, needed_by).instruction_mix(
+        base = self.dependence_graph(gpu, needed_by).instruction_mix(
             lambda name: self.timing(gpu, name, needed_by).latency_cycles
         )
         named = gpu.original or gpu
-        misses = self.misses(named, needed_by)
+        misses = self._as_traced.misses(named, needed_by)
         static = self._trace.static
         executed = np.bincount(self.representative(gpu, needed_by).instructions, minlength=len(static))
         divergent = executed * misses.per_execution("DIVERGENT")
@@ -236,13 +246,12 @@ class TracedWorkload(Workload):
         return InstructionMix(entries, base.synchronizations, transactions)
 
     def work_flow_graph(self, gpu: Gpu, needed_by: str) -> WorkFlowGraph:
-        return self._graph(gpu, needed_by).work_flow_graph
+        return self.dependence_graph(gpu, needed_by).work_flow_graph
 
-    def _graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
-        named = gpu.original or gpu
+    def dependence_graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
         return self._once(
-            ("graph", named.name, self.selection),
-            lambda: graph_of_warp(self.representative(named, needed_by), self._trace.static),
+            ("graph", _named(gpu), self.order, self.selection),
+            lambda: graph_of_warp(self.representative(gpu, needed_by), self._trace.static),
         )
 
     # -- batches ---------------------------------------------------------------------------
@@ -277,6 +286,12 @@ def _is_batch(gpu: Gpu, launch: Launch) -> bool:
     return any(isinstance(value, np.ndarray) for value in values)
 
 
+def _named(gpu: Gpu) -> tuple[Any, ...]:
+    """What the machine as named is, whatever its name: results kept for one must not serve another."""
+    named = gpu.original or gpu
+    return tuple(named.get(path) for path in parameters())
+
+
 def _with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:
     """A machine with some values of another one, by TOML path."""
     from ..machine import with_overrides
@@ -289,17 +304,22 @@ def workload_of_trace(
     trace: LaunchTrace, *, order: str | None = None, selection: str = "clustering"
 ) -> TracedWorkload:
     """A workload whose views come from a recorded launch."""
-    header = trace.header
     return TracedWorkload(
-        name=header.kernel,
-        launch=Launch(
-            blocks=float(header.blocks),
-            threads_per_block=header.threads_per_block,
-            registers_per_thread=header.registers_per_thread or None,
-            shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
-        ),
-        launch_index=header.launch_index,
+        name=trace.header.kernel,
+        launch=launch_of(trace),
+        launch_index=trace.header.launch_index,
         trace=trace,
         order=order or DEFAULT_ORDER,
         selection=selection,
+    )
+
+
+def launch_of(trace: LaunchTrace) -> Launch:
+    """The launch that was recorded; registers and shared memory that the trace does not give limit nothing."""
+    header = trace.header
+    return Launch(
+        blocks=float(header.blocks),
+        threads_per_block=header.threads_per_block,
+        registers_per_thread=header.registers_per_thread or None,
+        shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
     )

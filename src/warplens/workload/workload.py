@@ -81,6 +81,11 @@ class Workload:
         """Warp instructions of the whole launch, where more is known than one warp's."""
         return None
 
+    @property
+    def recorded_order(self) -> bool:
+        """Whether instructions stand in the order in which a warp executed them, rather than in any that fits."""
+        return False
+
     def notes(self, gpu: Gpu) -> tuple[str, ...]:
         """What a reader of a prediction should know of this input."""
         return ()
@@ -106,6 +111,11 @@ class Workload:
             return self.flow
         assert self.graph is not None
         return self.graph.work_flow_graph
+
+    def dependence_graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
+        self.require("dependence_graph", needed_by)
+        assert self.graph is not None
+        return self.graph
 
     def interval_profiles(
         self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0

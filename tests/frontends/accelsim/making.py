@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from reference import accelsim_text
 
+from reference import accelsim_text
 from warplens.frontends.accelsim import load_accelsim
 from warplens.trace import IRREGULAR, LaunchTrace
 
@@ -42,7 +43,9 @@ SIMPLE = ("0000 ffffffff 1 R1 MOV 1 R255 0 0", "0010 ffffffff 0 EXIT 0 0 0")
 
 def header_text(**changes: str | None) -> str:
     """A header; underscores stand for blanks in keys, None leaves a key out."""
-    rows: dict[str, str | None] = {**HEADER, **{key.replace("_", " "): value for key, value in changes.items()}}
+    names = {key.replace(" ", "_"): key for key in HEADER}
+    changed = {names.get(key, key.replace("_", " ")): value for key, value in changes.items()}
+    rows: dict[str, str | None] = {**HEADER, **changed}
     return "".join(f"-{key} = {value}\n" for key, value in rows.items() if value is not None) + "\n#traces format\n\n"
 
 
@@ -196,7 +199,7 @@ def _address_words(rng: random.Random, mask: int) -> list[str]:
     else:
         addresses = [rng.choice((0, base + rng.randrange(0, 4096), rng.getrandbits(40))) for _ in range(count)]
     if mode == 2:
-        deltas = [b - a for a, b in zip(addresses, addresses[1:], strict=False)]
+        deltas = [b - a for a, b in pairwise(addresses)]
         if all(abs(delta) < 10**18 for delta in deltas):
             return ["2", f"0x{addresses[0] if addresses else base:x}", *map(str, deltas)]
     return ["0", *(f"0x{a:x}" if rng.random() < 0.9 else f"{a:x}" for a in addresses)]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import lzma
 import random
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
-from reference import accelsim_text
 
+from reference import accelsim_text
 from warplens.errors import TraceError
 from warplens.frontends.accelsim import KernelReader, coverage_warning, load_accelsim
 from warplens.trace import IRREGULAR, SPACES, LaunchTrace
@@ -220,3 +222,41 @@ def test_blocks_recorded_in_part(tmp_path: Path) -> None:
         load_text(text, tmp_path)
     launch = load_text(text + "#warplens: 2 of the blocks are recorded\n", tmp_path)
     assert launch.header.extra["recorded_blocks"] == 2
+
+
+_IMPORT = """
+import resource, sys
+from warplens.frontends.accelsim import import_accelsim
+(launch,) = import_accelsim(sys.argv[1], sys.argv[2])
+print(launch.instructions, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def import_peak(folder: Path, blocks: int) -> int:
+    """Peak memory in MiB of importing a trace of so many blocks of 10 000 instructions, half of them irregular."""
+    rng = random.Random(1)
+    lists = [" ".join(hex(rng.getrandbits(44)) for _ in range(32)) for _ in range(50)]
+    lines = [
+        f"{32 * i:04x} ffffffff 1 R1 IADD 1 R1 0 0\n{32 * i + 16:04x} ffffffff 1 R2 LDG.E 1 R4 4 0 {lists[i]} 0\n"
+        for i in range(50)
+    ]
+    body = "".join(lines) * 100
+    path = folder / "kernel-1.traceg"
+    with path.open("w") as file:
+        file.write(header_text(grid_dim=f"({blocks},1,1)"))
+        for x in range(blocks):
+            file.write(f"#BEGIN_TB\nthread block = {x},0,0\nwarp = 0\ninsts = 10000\n{body}#END_TB\n")
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORT, str(path), str(folder / "a.wlt")], capture_output=True, text=True, check=True
+    )
+    path.unlink()
+    instructions, peak = map(int, done.stdout.split())
+    assert instructions == 10_000 * blocks
+    return peak
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
+    small, large = import_peak(tmp_path, 100), import_peak(tmp_path, 400)
+    assert large < 1.15 * small + 20
+    assert large < 600

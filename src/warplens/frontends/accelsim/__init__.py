@@ -35,6 +35,7 @@ class ImportedLaunch:
     """What was imported of a launch."""
 
     header: LaunchHeader
+    blocks: int
     warps: int
     instructions: int
 
@@ -74,14 +75,15 @@ def import_accelsim(path: str | Path, out: str | Path, *, progress: Progress | N
     imported = []
     with TraceWriter(out) as writer:
         for index, (reader, extra) in enumerate(_readers(path, progress)):
-            warps = instructions = 0
+            blocks = warps = instructions = 0
             for group in reader.groups():
                 writer.write(group)
+                blocks += group.blocks
                 warps += len(group)
                 instructions += group.instructions
             header = reader.launch_header(index, extra)
             writer.end_launch(header, reader.static_table())
-            imported.append(ImportedLaunch(header, warps, instructions))
+            imported.append(ImportedLaunch(header, blocks, warps, instructions))
     return imported
 
 

@@ -13,7 +13,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ._tokens import below, coordinates, decimal, hexadecimal, is_word, line_end, only_number, skip, token_end
+from ._tokens import (
+    below,
+    coordinates,
+    decimal,
+    hexadecimal,
+    is_word,
+    letters_end,
+    line_end,
+    only_number,
+    skip,
+    token_end,
+)
 
 # What `parse` ended with.
 MORE, GROUP_END, NEEDS_ROOM, NEEDS_STATIC_ROOM, NOTE, FAILED = range(6)
@@ -102,11 +113,12 @@ _INSTS = np.frombuffer(b"insts", dtype=np.uint8)
 
 
 @njit(cache=True)
-def _structure_line(text, at, end, state, params, columns):
-    """A line that is no instruction, whose first word ends at `end`. Returns an error, 0, or -1 for a comment."""
+def _structure_line(text, at, state, params, columns):
+    """A line that is no instruction. Returns an error, 0, or -1 for a comment."""
     block_column, warp_column, start_column, access_start_column, lane_start_column, line_column = columns
     place = state[PLACE]
     if text[at] == 35:  # '#'
+        end = token_end(text, at)
         if is_word(text, at, end, _BEGIN_TB):
             if place != OUTSIDE:
                 return E_NESTED_BEGIN
@@ -125,11 +137,12 @@ def _structure_line(text, at, end, state, params, columns):
         else:
             return -1
         return 0
+    end = letters_end(text, at)
     if place == OUTSIDE:
         return E_NOT_BEGIN
     if place == BLOCK_BEGUN:
         second = skip(text, end)
-        second_end = token_end(text, second)
+        second_end = letters_end(text, second)
         if not (is_word(text, at, end, _THREAD) and is_word(text, second, second_end, _BLOCK)):
             return E_NO_COORDINATES
         found = np.zeros(3, dtype=np.int64)
@@ -425,7 +438,7 @@ def parse(text, at, stop, state, params, columns, dynamic, key, keys):
                 return FAILED, at
             at = end + 1
             continue
-        error = _structure_line(text, first, token_end(text, first), state, params, columns)
+        error = _structure_line(text, first, state, params, columns)
         if error > 0:
             state[ERROR] = error
             return FAILED, at

@@ -36,6 +36,7 @@ class Statics:
         self._allocate(256, 1 << 14)
 
     def _allocate(self, keys: int, text: int) -> None:
+        """Room for as many keys, a power of two, and bytes of text."""
         self._start = np.zeros(keys + 1, dtype=np.int64)
         self._hash = np.zeros(keys, dtype=np.uint64)
         self._line = np.zeros(keys, dtype=np.int64)
@@ -48,11 +49,12 @@ class Statics:
         return self._start, self._hash, self._line, self._text, self._slots
 
     def grow(self, count: int, size: int) -> None:
-        """Make room for more than `count` keys of `size` bytes."""
+        """Make room for more than `count` keys of `size` bytes: for more of whichever is used up."""
         if count >= LIMIT:
             raise TraceError(f"{self._path}: more than {LIMIT} distinct instructions; the trace is damaged")
         start, hashes, line, text = self._start, self._hash, self._line, self._text
-        self._allocate(max(len(hashes), 2 * count), max(len(text), 2 * size + k.KEY_LIMIT))
+        full = count == len(hashes)
+        self._allocate(len(hashes) * (2 if full else 1), len(text) * (1 if full else 2))
         self._start[: count + 1] = start[: count + 1]
         self._hash[:count] = hashes[:count]
         self._line[:count] = line[:count]
@@ -62,8 +64,8 @@ class Statics:
     def decode(self, count: int) -> None:
         """Decode the keys that were added since the last call."""
         for key in range(len(self._row_of), count):
-            raw = self._text[self._start[key] : self._start[key + 1]].tobytes()
-            found = self._instruction(raw.decode("latin-1").split(), int(self._line[key]))
+            raw = self._text[self._start[key] : self._start[key + 1] - 1].tobytes()
+            found = self._instruction(raw.decode("latin-1").split(" "), int(self._line[key]))
             row = self._index.setdefault(found, len(self.rows))
             if row == len(self.rows):
                 self.rows.append(found[0])

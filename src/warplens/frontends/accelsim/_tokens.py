@@ -1,7 +1,8 @@
 """Compiled scanning of words and numbers in lines of text.
 
 Every function may assume that a line feed follows somewhere at or after the
-position it is given, and stops there at the latest.
+position it is given, and stops there at the latest. Numba's cache watches only
+the file of the function that was called: after a change here, touch _kernels.py.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ def skip(text, at):
 @njit(cache=True, inline="always")
 def token_end(text, at):
     while text[at] > 32:
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def letters_end(text, at):
+    """Where the lower-case letters end: of `warp=0` as of `warp = 0`."""
+    while 97 <= text[at] <= 122:
         at += 1
     return at
 

@@ -118,27 +118,30 @@ class KernelReader:
 
     def groups(self) -> Iterator[WarpGroup]:
         """Groups of whole thread blocks, in the order of the file."""
-        carry, self._rest = self._rest, b""
-        final = False
-        while not final:
-            piece = self._source.read()
-            if self._progress is not None:
-                self._progress(self._source.done, self._source.size)
-            final = not piece
-            if final and carry and not carry.endswith(b"\n"):
-                if self._state[k.PLACE] != k.OUTSIDE and carry.strip() != b"#END_TB":
-                    raise self._error("the file ends inside a line; trace or copy the kernel again", 1)
-                piece = b"\n"
-            text = carry + piece
+        text, self._rest = self._rest, b""
+        while True:
             stop = text.rfind(b"\n") + 1
             yield from self._parse(text, stop)
             self.text_bytes += stop
-            carry = text[stop:]
-            if len(carry) > _LINE_LIMIT:
+            left = text[stop:]
+            if len(left) > _LINE_LIMIT:
                 raise self._error(f"a line of more than {_LINE_LIMIT} characters; the trace is damaged", 1)
+            piece = self._source.read()
+            if self._progress is not None:
+                self._progress(self._source.done, self._source.size)
+            if not piece:
+                break
+            text = left + piece
+        if left.strip():
+            if self._state[k.PLACE] != k.OUTSIDE and left.strip() != b"#END_TB":
+                raise self._error("the file ends inside a line; trace or copy the kernel again", 1)
+            yield from self._parse(left + b"\n", len(left) + 1)
+        if self._state[k.PLACE] != k.OUTSIDE:
+            raise self._error("the file ends inside a thread block; trace or copy the kernel again")
+        last = self._take_group() if self._state[k.WARPS] else None
         self._check_complete()
-        if self._state[k.WARPS]:
-            yield self._take_group()
+        if last is not None:
+            yield last
 
     def _parse(self, text: bytes, stop: int) -> Iterator[WarpGroup]:
         buffer = np.frombuffer(text, dtype=np.uint8)
@@ -231,8 +234,6 @@ class KernelReader:
             )
 
     def _check_complete(self) -> None:
-        if self._state[k.PLACE] != k.OUTSIDE:
-            raise self._error("the file ends inside a thread block; trace or copy the kernel again")
         ended = int(self._state[k.BLOCKS])
         wanted = self._promised_blocks if self._noted_blocks is None else self._noted_blocks
         if ended != wanted:

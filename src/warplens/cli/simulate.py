@@ -1,0 +1,234 @@
+"""`warplens simulate`"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import console, json_option, print_json, progress, show_number, show_seconds, table, warn
+from .predict import _changes, _choose
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """What the command needs of a simulator. Results have `to_dict()` and `warnings`."""
+
+    run: Callable[[Any, Any, Mapping[str, str], bool], Any]
+    """(workload, machine, options as typed, keep the execution profile) -> result."""
+    show: Callable[[Any], None]
+    draw: Callable[[Any, Path], None] | None = None
+    perfetto: Callable[[Any, Any, Path], None] | None = None
+
+
+def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: bool) -> Any:
+    from dataclasses import fields
+
+    from ..models import get_model
+    from ..simulators.pipeline import simulate_pipeline
+
+    model = get_model("pipeline", options)
+    chosen = {item.name: getattr(model, item.name) for item in fields(model)}
+    return simulate_pipeline(workload, gpu, record=record, **chosen)
+
+
+def _draw_pipeline(result: Any, path: Path) -> None:
+    from ..report.timeline import draw_simulation
+
+    draw_simulation(result, path)
+
+
+def _perfetto_pipeline(result: Any, gpu: Any, path: Path) -> None:
+    from ..report.timeline import write_perfetto
+
+    write_perfetto(result.profile, path, float(gpu.clock_hz))
+
+
+def _show_pipeline(result: Any) -> None:
+    from rich.markup import escape
+
+    from ..simulators.pipeline import IDLE_CAUSES
+
+    out = console()
+    numbers = ("cycles", "time", "IPC", "warps/cycle", "warps per SM", "groups", "overlap")
+    view = table(
+        f"[bold]{escape(result.kernel)}[/] on [bold]{escape(result.gpu)}[/]{escape(_changes(result))}",
+        (*numbers, "scheduler", "order"),
+        right=numbers,
+    )
+    view.add_row(
+        show_number(result.cycles),
+        show_seconds(result.seconds),
+        show_number(result.ipc),
+        show_number(result.warps_per_cycle),
+        f"{result.concurrent_groups} × {result.group_size}",
+        str(result.groups),
+        _percent(result.overlap),
+        result.policy,
+        "in order" if result.in_order else "any",
+    )
+    out.print(view)
+    columns = ("fill rate", "busy", *(f"idle: {cause}" for cause in IDLE_CAUSES))
+    uses = table("", ("pipeline", *columns), right=columns)
+    for name, use in result.pipelines.items():
+        idle = [show_number(use.idle_cycles[cause]) for cause in IDLE_CAUSES]
+        uses.add_row(name, _percent(use.fill_rate), show_number(use.busy_cycles), *idle)
+    if result.issue_fill > 0:
+        uses.add_row("issue limit", _percent(result.issue_fill))
+    out.print(uses)
+    out.print(f"[dim]busy and idle are cycles of one SM, of {show_number(result.simulated_cycles)} simulated[/]")
+    for text in result.warnings:
+        out.print(f"note: {text}", markup=False)
+
+
+def _percent(part: float) -> str:
+    return f"{100.0 * part:.1f}%"
+
+
+def _run_detailed(workload: Any, gpu: Any, options: Mapping[str, str], record: bool) -> Any:
+    from ..simulators.detailed import simulate_detailed
+
+    if options:
+        raise click.UsageError("the detailed simulator has no options; change the machine with --set")
+    return simulate_detailed(workload, gpu)
+
+
+def _draw_detailed(result: Any, path: Path) -> None:
+    from ..report.simulation import draw_simulation
+
+    draw_simulation(result, path)
+
+
+def _show_detailed(result: Any) -> None:
+    out = console()
+    numbers = ("cycles", "time", "IPC", "CPI", "L1 misses", "LLC misses", "DRAM read", "DRAM written")
+    view = table(f"[bold]{result.kernel}[/] on [bold]{result.gpu}[/]{_changes(result)}", numbers, right=numbers)
+    view.add_row(
+        show_number(result.cycles),
+        show_seconds(result.seconds),
+        show_number(result.ipc),
+        show_number(result.cpi),
+        _percent(result.l1_miss_ratio),
+        _percent(result.llc_miss_ratio),
+        f"{result.dram_read_bytes / 2**20:.4g} MiB",
+        f"{result.dram_write_bytes / 2**20:.4g} MiB",
+    )
+    out.print(view)
+    whole = sum(result.miss_latency.values())
+    for title, parts, total in (
+        ("CPI stack, % of the issue slots", result.stack, result.cpi),
+        (f"mean L1 miss of {whole:.4g} cycles, % in each part", result.miss_latency, whole),
+    ):
+        shares = table(title, tuple(parts), right=tuple(parts))
+        shares.add_row(*(_percent(part / total) for part in parts.values()))
+        out.print(shares)
+
+
+#: Simulators by name.
+SIMULATORS: dict[str, Simulator] = {
+    "detailed": Simulator(_run_detailed, _show_detailed, _draw_detailed),
+    "pipeline": Simulator(_run_pipeline, _show_pipeline, _draw_pipeline, _perfetto_pipeline),
+}
+
+
+@click.command()
+@click.argument("source", metavar="INPUT")
+@click.option("--gpu", metavar="NAME|FILE", help="Machine.")
+@click.option(
+    "--simulator",
+    type=click.Choice(tuple(SIMULATORS)),
+    help="Default: detailed for a trace, pipeline for a workload file.",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Set an option of the simulator.")
+@click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace.")
+@click.option("--order", metavar="ORDER", help="How warps interleave in caches: progress, round-robin, oldest-N.")
+@click.option(
+    "--representative",
+    type=click.Choice(("clustering", "max", "min")),
+    default="clustering",
+    help="How the representative warp of a trace is chosen.",
+)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the execution (.png, .svg).")
+@click.option(
+    "--perfetto", type=click.Path(dir_okay=False, path_type=Path), help="Write the execution for ui.perfetto.dev."
+)
+@json_option
+def simulate(
+    source: str,
+    gpu: str | None,
+    simulator: str | None,
+    overrides: tuple[str, ...],
+    options: tuple[str, ...],
+    kernel: str | None,
+    launches: str | None,
+    order: str | None,
+    representative: str,
+    plot: Path | None,
+    perfetto: Path | None,
+    as_json: bool,
+) -> None:
+    """Simulate a kernel event by event.
+
+    INPUT is a workload file (*.toml), the name of a bundled example, a trace
+    (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without --gpu
+    the machine that a workload file names is used. The detailed simulator is
+    the cycle-level reference and needs a trace; the pipeline simulator is the
+    Pipeline model of Lemeire et al., with the options of that model
+    (`warplens models pipeline`).
+    """
+    from .._version import __version__
+    from ..api import JSON_SCHEMA, default_simulator, load_workloads, place
+    from ..machine import split_override
+
+    workloads = _choose(load_workloads(source, order=order, selection=representative), kernel, launches)
+    if not workloads:
+        raise click.UsageError("--kernel and --launch match no kernel of the input")
+    if simulator is None:
+        simulator = default_simulator(workloads[0])
+    chosen = SIMULATORS[simulator]
+    if len(workloads) > 1 and (plot is not None or perfetto is not None):
+        raise click.UsageError(
+            f"--plot and --perfetto show one launch, not {len(workloads)}; choose it with --launch"
+        )
+    for name, path, function in (("--plot", plot, chosen.draw), ("--perfetto", perfetto, chosen.perfetto)):
+        if path is not None and function is None:
+            raise click.UsageError(f"{name}: the {simulator} simulator has no such output")
+    changes = dict(split_override(text) for text in overrides)
+    given = _split_options(options, simulator)
+    results = []
+    for workload in progress(workloads, "simulating", lambda each: each.name):
+        placed, machine = place(workload, gpu, changes)
+        result = chosen.run(placed, machine, given, plot is not None or perfetto is not None)
+        if plot is not None and chosen.draw is not None:
+            chosen.draw(result, plot)
+        if perfetto is not None and chosen.perfetto is not None:
+            chosen.perfetto(result, machine, perfetto)
+        results.append(result)
+    if as_json:
+        documents = [result.to_dict() for result in results]
+        print_json({"schema": JSON_SCHEMA, "version": __version__, "simulations": documents})
+        for text in dict.fromkeys(text for result in results for text in result.warnings):
+            warn(text)
+        return
+    for result in results:
+        chosen.show(result)
+    for label, path in (("picture", plot), ("perfetto", perfetto)):
+        if path is not None:
+            console().print(f"{label}: {path}", markup=False)
+
+
+def _split_options(texts: tuple[str, ...], simulator: str) -> dict[str, str]:
+    """`KEY=VALUE`, or `SIMULATOR.KEY=VALUE` as `predict` has it."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip().removeprefix(f"{simulator}.")
+        if not (equals and key and value.strip()):
+            raise click.UsageError(f"--option {text!r}: write KEY=VALUE, for example policy=gto")
+        found[key] = value.strip()
+    return found

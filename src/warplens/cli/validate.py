@@ -1,0 +1,173 @@
+"""`warplens validate`"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import console, json_option, print_json, table, warn
+
+if TYPE_CHECKING:
+    from ..validate import Dataset, Validation
+
+_STYLES = ("", "yellow", "bold red")
+
+
+@click.command()
+@click.argument("datasets", nargs=-1, metavar="[DATASET]...")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/validate"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the CSV files and pictures go.",
+)
+@click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option("--configuration", "configurations", multiple=True, metavar="NAME", help="Only these; repeat.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only these models; repeat.")
+@click.option("--order", "orders", multiple=True, metavar="ORDER", help="How warps interleave in caches; repeat.")
+@click.option(
+    "--markdown",
+    "pages",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Bring the tables of a page up to date, or write a new one; repeat.",
+)
+@json_option
+def validate(
+    datasets: tuple[str, ...],
+    folder: Path,
+    kernel: str | None,
+    configurations: tuple[str, ...],
+    models: tuple[str, ...],
+    orders: tuple[str, ...],
+    pages: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Compare every model with references, kernel by kernel.
+
+    DATASET is `accelsim` (the cycles of a third-party simulator); without one,
+    all that are known. Rows go to DIR/DATASET.csv, miss ratios and bounds to
+    files beside it, and the figures of the MDM paper are drawn from them.
+    """
+    from ..api import JSON_SCHEMA
+    from ..errors import MissingPackageError
+    from ..validate import find_datasets
+    from ..validate.figures import draw_all
+    from ..validate.report import document, update_page, write_files
+
+    if pages and (kernel or configurations or models or orders):
+        raise click.UsageError(
+            "--markdown needs all kernels, configurations, models and orders: leave the others out"
+        )
+    _check_names(models, orders)
+    pattern = _pattern(kernel)
+    chosen = find_datasets(datasets)
+    plans = [(each, each.choose_kernels(pattern), each.choose_configurations(configurations)) for each in chosen]
+    documents: list[dict[str, Any]] = []
+    missing: MissingPackageError | None = None
+    for dataset, kernels, settings in plans:
+        found = _run(
+            dataset,
+            kernels,
+            configurations=settings,
+            orders=list(dict.fromkeys(orders)) or None,
+            models=list(dict.fromkeys(models)) or None,
+        )
+        files = write_files(found, folder)
+        try:
+            drawn, left_out = draw_all(found, folder)
+            files += drawn
+            for text in left_out:
+                warn(text)
+        except MissingPackageError as error:
+            missing = error  # the numbers come first
+        for name, reason in {row.model: row.reason for row in found.skipped}.items():
+            warn(f"{name} is left out: {reason}")
+        for page in pages:
+            update_page(page, found)
+            files.append(page)
+        if as_json:
+            documents.append(document(found, files))
+        else:
+            _show(found)
+        for path in files:
+            click.echo(str(path), err=as_json)
+    if as_json:
+        print_json({"schema": JSON_SCHEMA, "datasets": documents})
+    if missing is not None:
+        raise missing
+
+
+def _check_names(models: tuple[str, ...], orders: tuple[str, ...]) -> None:
+    from ..errors import UnknownNameError, nearest
+    from ..memory import order_window
+    from ..validate.harness import model_names
+
+    for name in models:
+        if name not in model_names():
+            raise UnknownNameError(f"no model is named {name!r}; {nearest(name, model_names())}")
+    for order in orders:
+        order_window(order)
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"--kernel {text!r} is not a regular expression: {error}") from None
+
+
+def _run(dataset: Dataset, kernels: list[str], **choices: Any) -> Validation:
+    """The validation, with a bar on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        return dataset.run(kernels=kernels, **choices)
+    from rich.progress import Progress
+
+    with Progress(console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(dataset.name, total=len(kernels))
+
+        def finished(kernel: str) -> None:
+            bar.update(task, advance=1, description=f"{dataset.name} {kernel}")
+
+        return dataset.run(kernels=kernels, progress=finished, **choices)
+
+
+def _show(found: Validation) -> None:
+    from rich.text import Text
+
+    from ..validate.tables import all_tables
+
+    out = console()
+    out.width = max(out.width, 145)  # a narrow terminal wraps the lines; nothing is cut
+    for each in all_tables(found):
+        view = table("", ())
+        view.title = Text(each.title, style="bold")
+        for index, head in enumerate(each.columns):
+            view.add_column(Text(head), justify="left" if index < each.labels else "right", no_wrap=True)
+        for row in each.rows:
+            if row[0].text.startswith("mean of MD"):
+                view.add_section()
+            view.add_row(*(Text(cell.text, style=_STYLES[cell.level]) for cell in row))
+        out.print(view)
+        if each.note:
+            out.print(Text(each.note, style="dim"))
+    out.print(
+        Text.assemble(
+            "errors above 30 % are ",
+            ("yellow", _STYLES[1]),
+            ", above 100 % ",
+            ("red", _STYLES[2]),
+            "; miss ratios off by more than 0.05 and 0.2 likewise",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Simulators that run a kernel's warps event by event."""

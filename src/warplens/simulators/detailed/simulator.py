@@ -1,0 +1,253 @@
+"""A launch on a machine, cycle by cycle: SMs with schedulers and scoreboard, L1 with MSHRs, NoC, LLC and DRAM.
+
+Unloaded latencies come out as the machine gives them: an L1 hit after the L1's
+pipeline, an LLC hit after `llc.latency_cycles`, a DRAM access
+`dram.latency_cycles` later. Ports carry 32-byte flits: a read request is one, a
+write one per 32 bytes touched and one for its address unless it is full, a
+reply the data, an acknowledgement one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError, SimulationError
+from ...machine import Gpu
+from ...workload import resident
+from ...workload.traced import TracedWorkload
+from . import layout as k
+from .state import State, new_state
+from .stream import Stream, make_program, slide, stream_groups
+
+FLIT_BYTES = 32
+#: What a machine that does not say is given.
+DEFAULT_QUEUE, DEFAULT_MERGES, DEFAULT_NOC_QUEUE, DEFAULT_DRAM_QUEUE, DEFAULT_MSHRS = 8, 8, 64, 64, 128
+_POLICIES = {
+    "gto": k.GREEDY_THEN_OLDEST,
+    "lrr": k.ROUND_ROBIN,
+    "rr": k.ROUND_ROBIN,
+    "oldest": k.OLDEST,
+    "two-level": k.TWO_LEVEL,
+}
+#: Warps of a scheduler in the active set of the two-level policy.
+ACTIVE_WARPS = 8
+
+
+@dataclass(frozen=True)
+class DetailedResult:
+    """What the simulator saw. `stack` sums to `cpi`; `miss_latency` is the mean L1 miss, part by part."""
+
+    kernel: str
+    launch: int | None
+    gpu: str
+    overrides: dict[str, Any]
+    cycles: float
+    seconds: float
+    ipc: float
+    cpi: float
+    stack: dict[str, float]
+    miss_latency: dict[str, float]
+    l1_miss_ratio: float
+    llc_miss_ratio: float
+    dram_read_bytes: float
+    dram_write_bytes: float
+    requests: int
+    bin_cycles: float
+    dram_bytes_over_time: NDArray[np.float64] = field(repr=False)
+    noc_bytes_over_time: NDArray[np.float64] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
+        plain["warnings"] = list(self.warnings)
+        return plain | {
+            "simulator": "detailed",
+            "dram_bytes_over_time": self.dram_bytes_over_time.tolist(),
+            "noc_bytes_over_time": self.noc_bytes_over_time.tolist(),
+        }
+
+
+def simulate_detailed(workload: Any, gpu: Gpu) -> DetailedResult:
+    """Simulate a traced launch on one machine."""
+    if not isinstance(workload, TracedWorkload) or workload.trace is None:
+        raise InputError(
+            f"{workload.path or workload.name}: the detailed simulator needs a trace (.wlt or Accel-Sim)"
+        )
+    from ._kernels import run
+
+    needed_by = "the detailed simulator"
+    residency = resident(workload.launch, gpu)
+    integers, floats = _parameters(gpu, residency, needed_by)
+    program, units = make_program(workload.trace.static, gpu, needed_by)
+    state = new_state(integers, floats, units)
+    groups = stream_groups(workload.trace, int(gpu.l1.line_bytes))
+    blocks = _count_blocks(workload)
+    if not blocks:
+        raise InputError(f"{workload.path or workload.name}: the trace holds no thread blocks")
+    window: Stream | None = None
+    while True:
+        oldest = _oldest_block(state)
+        window, moved = slide(window, next(groups), oldest)
+        _move(state, program.kind, moved)
+        end = run(integers, floats, window, program, state, blocks)
+        if end == k.FINISHED:
+            break
+        if end == k.STUCK:
+            raise SimulationError(
+                f"{workload.name}: warps wait for each other in cycle {state.glob['time'][0]:.0f} "
+                "(a barrier that some never reach?)"
+            )
+    return _result(workload, gpu, state)
+
+
+def _count_blocks(workload: TracedWorkload) -> int:
+    assert workload.trace is not None
+    return sum(1 + int(np.count_nonzero(np.diff(group.block))) for group in workload.trace.groups() if len(group))
+
+
+def _oldest_block(state: State) -> int:
+    live = state.blocks["number"][state.blocks["used"]]
+    return int(min(live.min(initial=np.iinfo(np.int64).max), state.glob["next_block"][0]))
+
+
+def _move(state: State, kind: Any, moved: dict[str, int]) -> None:
+    """Everything that points into the window follows it."""
+    state.warps["position"] -= moved["instruction"]
+    state.warps["end"] -= moved["instruction"]
+    state.warps["next_event"] -= moved["event"]
+    state.warps["next_shared"] -= moved["shared"]
+    state.pipe["line"] -= moved["line"]
+    points = kind[state.lsu["static"]] != k.SHARED  # a shared access keeps its degree there
+    for name in ("first", "last"):
+        state.lsu[name] -= np.where(points, moved["line"], 0)
+
+
+def _given(value: Any, default: int) -> int:
+    return default if value is None else int(value)
+
+
+def _parameters(gpu: Gpu, residency: Any, needed_by: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    integers = np.zeros(k.INTEGERS, dtype=np.int64)
+    floats = np.zeros(k.FLOATS)
+    line = int(gpu.require("l1.line_bytes", needed_by))
+    transfer = int(gpu.transfer_bytes)
+    banks = _given(gpu.llc.banks, 1)
+    channels = _given(gpu.dram.channels, banks)
+    l1_latency = float(gpu.l1.latency_cycles or 1.0)
+    mshrs = _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, DEFAULT_MSHRS)
+    width = float(gpu.issue_width)
+    for index, value in (
+        (k.I_SMS, gpu.sms),
+        (k.I_BLOCKS_PER_SM, max(int(residency.blocks_per_sm), 1)),
+        (k.I_WARPS_PER_BLOCK, int(np.ceil(residency.warps_per_block))),
+        (k.I_SCHEDULERS, gpu.schedulers),
+        (k.I_ISSUE_COUNT, max(int(width), 1)),
+        (k.I_ISSUE_PERIOD, max(round(1.0 / width), 1)),
+        (k.I_POLICY, _POLICIES[gpu.scheduler]),
+        (k.I_ACTIVE_WARPS, ACTIVE_WARPS),
+        (k.I_LSU_QUEUE, _given(gpu.l1.queue_entries, DEFAULT_QUEUE) + 1),  # and the one being served
+        (k.I_PIPE, max(int(l1_latency), 1)),
+        (k.I_L1_SETS, _given(gpu.l1.size_bytes, 0) // (line * _given(gpu.l1.ways, 1))),
+        (k.I_L1_WAYS, _given(gpu.l1.ways, 1)),
+        (k.I_L1_MSHRS, mshrs),
+        (k.I_L1_MERGES, _given(gpu.l1.mshr_merges, DEFAULT_MERGES)),
+        (k.I_STREAMING, bool(gpu.l1.streaming)),
+        (k.I_SECTORS, line // transfer),
+        (k.I_NOC_QUEUE, DEFAULT_NOC_QUEUE),
+        (k.I_STORES, 4 * DEFAULT_NOC_QUEUE),
+        (k.I_LLC_BANKS, banks),
+        (k.I_LLC_SETS, max(_given(gpu.llc.size_bytes, line) // (line * _given(gpu.llc.ways, 1) * banks), 1)),
+        (k.I_LLC_WAYS, _given(gpu.llc.ways, 1)),
+        (k.I_LLC_MSHRS, _given(gpu.llc.mshrs, DEFAULT_MSHRS)),
+        (k.I_WRITE_BACK, gpu.llc.write_policy != "through"),
+        (k.I_CHANNELS, channels),
+        (k.I_DRAM_QUEUE, _given(gpu.dram.queue_entries, DEFAULT_DRAM_QUEUE)),
+    ):
+        integers[index] = value
+    clock = float(gpu.clock_hz)
+    noc = float(gpu.require("noc.bandwidth_bytes_per_s", needed_by))
+    port = gpu.noc.sm_bandwidth_bytes_per_s
+    floats[k.F_BANK_FLIT] = FLIT_BYTES * clock / (noc / banks)
+    floats[k.F_SM_FLIT] = FLIT_BYTES * clock / (noc / min(banks, int(gpu.sms)) if port is None else float(port))
+    floats[k.F_TRANSFER_FLITS] = transfer / FLIT_BYTES
+    flits = 1.0 + floats[k.F_TRANSFER_FLITS]
+    in_ports = flits * (floats[k.F_BANK_FLIT] + floats[k.F_SM_FLIT])
+    llc_latency = float(gpu.require("llc.latency_cycles", needed_by))
+    floats[k.F_HOP] = max((llc_latency - l1_latency - in_ports) / 2.0, 0.0)
+    floats[k.F_DRAM_LATENCY] = gpu.dram_latency_cycles_now(needed_by)
+    floats[k.F_L1_LATENCY] = l1_latency
+    floats[k.F_SHARED_LATENCY] = gpu.timing("load_shared", needed_by).latency_cycles
+    floats[k.F_CHANNEL_SERVICE] = gpu.service_cycles_now("dram", needed_by) * channels
+    return integers, floats
+
+
+#: CPI category of each kind of issue slot that is not waiting for a load.
+_SLOTS = {
+    "BASE": k.T_SLOT_BASE,
+    "DEP": k.T_SLOT_DEP,
+    "L1": k.T_SLOT_L1,
+    "MSHR": k.T_SLOT_MSHR,
+    "NOC": k.T_SLOT_NOC,
+    "SYNC": k.T_SLOT_SYNC,
+    "IDLE": k.T_SLOT_IDLE,
+}
+
+
+def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
+    totals = state.totals
+    cycles = float(totals[k.T_CYCLES])
+    ipc = float(totals[k.T_ISSUED] / cycles)
+    cpi = float(gpu.sms) / ipc
+    misses = max(float(totals[k.T_MISS_COUNT]), 1.0)
+    latency = {
+        "L1": float(gpu.l1.latency_cycles or 0.0),
+        "MSHR": float(totals[k.T_MISS_MSHR] / misses),
+        "NOC": float(totals[k.T_MISS_NOC] / misses),
+        "LLC": float((totals[k.T_MISS_PATH] + totals[k.T_MISS_LLC]) / misses),
+        "QUEUE": float(totals[k.T_MISS_DRAM_QUEUE] / misses),
+        "DRAM": float(totals[k.T_MISS_DRAM] / misses),
+    }
+    transfer = float(gpu.transfer_bytes)
+    return DetailedResult(
+        kernel=workload.name,
+        launch=workload.launch_index,
+        gpu=gpu.name,
+        overrides=dict(gpu.overrides) | dict(workload.launch_overrides),
+        cycles=cycles,
+        seconds=cycles / float(gpu.clock_hz),
+        ipc=ipc,
+        cpi=cpi,
+        stack=_stack(totals, latency, cpi),
+        miss_latency=latency,
+        l1_miss_ratio=float(totals[k.T_L1_MISSES] / max(totals[k.T_L1_ACCESSES], 1)),
+        llc_miss_ratio=float(totals[k.T_LLC_MISSES] / max(totals[k.T_LLC_ACCESSES], 1)),
+        dram_read_bytes=float(totals[k.T_DRAM_READS]) * transfer,
+        dram_write_bytes=float(totals[k.T_DRAM_WRITES]) * transfer,
+        requests=int(totals[k.T_REQUESTS]),
+        bin_cycles=float(state.glob["bin_cycles"][0]),
+        dram_bytes_over_time=state.traffic[k.DRAM_TRAFFIC] * transfer,
+        noc_bytes_over_time=state.traffic[k.NOC_TRAFFIC] * FLIT_BYTES,
+    )
+
+
+def _stack(totals: Any, latency: dict[str, float], cpi: float) -> dict[str, float]:
+    """Issue slots by cause. Slots in which all warps wait for loads are split as the mean L1 miss is.
+
+    Slots lost to busy pipelines count as dependences: the machine has too little to issue elsewhere.
+    """
+    slots = {name: float(totals[index]) for name, index in _SLOTS.items()}
+    slots["DEP"] += float(totals[k.T_SLOT_UNIT])
+    waiting, whole = float(totals[k.T_SLOT_MEMORY]), sum(latency.values())
+    if totals[k.T_MISS_COUNT] == 0:
+        slots["L1"] += waiting
+    else:
+        for name, part in latency.items():
+            category = "L2" if name == "LLC" else name
+            slots[category] = slots.get(category, 0.0) + waiting * part / whole
+    total = sum(slots.values())
+    order = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
+    return {name: cpi * slots.get(name, 0.0) / total for name in order}

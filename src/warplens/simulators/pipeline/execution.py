@@ -1,0 +1,72 @@
+"""Execution configuration (Lemeire et al., §3.1.2): groups of a core, how many at a time, how many simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor
+
+_ROUNDING = 1e-9
+
+
+PARTIAL_GROUP = "only whole groups of warps are resident; the time is scaled to all warps"
+SOME_WAVES = "the launch takes more issues than `most_issues`: some waves are simulated and their time is scaled"
+FIRST_INSTRUCTIONS = (
+    "a wave takes more issues than `most_issues`: the first instructions of its warps are simulated and their time "
+    "is scaled"
+)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """`groups` of `group_size` warps, `concurrent` at a time; simulated cycles × `scale` are those of the core.
+
+    Only the first `most_instructions` of a warp are simulated, where set.
+    """
+
+    group_size: int
+    concurrent: int
+    groups: int
+    scale: float = 1.0
+    most_instructions: int | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def warps(self) -> int:
+        return self.group_size * self.groups
+
+    @property
+    def waves(self) -> float:
+        return self.groups / self.concurrent
+
+
+def execution_of(warps: float, blocks_per_sm: float, warps_per_block: float, groups: float | None) -> Execution:
+    """Whole groups for one SM with `warps` residents; `groups` are its share of the launch (None: one run).
+
+    Fewer residents than a block has are one group of their own; residents that
+    do not make a whole group are left out.
+    """
+    if blocks_per_sm < 1 - _ROUNDING:
+        size, concurrent = max(1, floor(warps + _ROUNDING)), 1
+    else:
+        size, concurrent = max(1, round(warps_per_block)), floor(blocks_per_sm + _ROUNDING)
+    whole = abs(size * concurrent - warps) <= _ROUNDING * warps
+    wanted = warps if groups is None else groups * warps_per_block
+    count = concurrent if groups is None else max(1, ceil(wanted / size - _ROUNDING))
+    return Execution(size, concurrent, count, wanted / (count * size), warnings=() if whole else (PARTIAL_GROUP,))
+
+
+def bounded(execution: Execution, instructions: int, most_issues: float) -> Execution:
+    """The same, cut to whole waves, and the first instructions of a warp, that take at most `most_issues` issues."""
+    run = execution
+    if run.warps * instructions <= most_issues:
+        return run
+    wave = min(run.concurrent, run.groups) * run.group_size
+    groups = min(run.groups, max(1, floor(most_issues / (wave * instructions))) * run.concurrent)
+    warnings, cut, scale = [*run.warnings], None, run.scale * run.groups / groups
+    if groups < run.groups:
+        warnings.append(SOME_WAVES)
+    if wave * instructions > most_issues:
+        cut = max(1, floor(most_issues / wave))
+        scale *= instructions / cut
+        warnings.append(FIRST_INSTRUCTIONS)
+    return Execution(run.group_size, run.concurrent, groups, scale, cut, tuple(warnings))

@@ -1,0 +1,73 @@
+"""Mapper g from profiler counters: λ and Λ of memory accesses by the rules of Lemeire et al., §6.3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...errors import MissingInputError
+from ...machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, lineage
+
+#: Bytes a lane moves in the accesses that λ and Λ are measured with (ld.global.s32).
+BYTES_PER_LANE = 4
+
+
+@dataclass(frozen=True)
+class Lambdas:
+    """λ and Λ of an access, cycles."""
+
+    interval: Quantity
+    latency: Quantity
+
+
+def dram_ratio(dram_bytes: float, global_bytes: float) -> float:
+    """R: bytes moved by DRAM for each byte that the kernel accesses in global memory. L §6.3"""
+    return dram_bytes / global_bytes
+
+
+def global_lambdas(ratio: float, dram: Lambdas, l2: Lambdas | None = None) -> Lambdas:
+    """λ and Λ of global memory from R. L §6.3
+
+    R < 1: the part 1 − R comes from L2. R > 1: DRAM moves more than is asked for,
+    and the surplus follows at DRAM's λ. `l2` is needed for R < 1 only.
+    """
+    if ratio == 1:
+        return dram
+    if ratio > 1:
+        return Lambdas(ratio * dram.interval, dram.latency + (ratio - 1) * dram.interval)  # L §6.3, R > 1
+    if l2 is None:
+        raise MissingInputError("λ and Λ of L2 are needed where DRAM moves less than the kernel accesses (R < 1)")
+    return Lambdas(
+        ratio * dram.interval + (1 - ratio) * l2.interval,  # L §6.3, R < 1
+        ratio * dram.latency + (1 - ratio) * l2.latency,
+    )
+
+
+def local_lambdas(conflict_degree: float, local: Lambdas) -> Lambdas:
+    """λ' and Λ' of local (shared) memory with bank conflict degree D, 0 without conflicts. L §6.3"""
+    return Lambdas(
+        (1 + conflict_degree) * local.interval,  # L §6.3: λ' = (1 + D)·λ
+        local.latency + conflict_degree * local.interval,  # L §6.3: Λ' = Λ + D·λ
+    )
+
+
+def l2_lambdas(gpu: Gpu, needed_by: str) -> Lambdas:
+    """λ and Λ of a warp's access that hits L2: an SM's share of the NoC, and the latency of the LLC."""
+    bandwidth = gpu.require("noc.bandwidth_bytes_per_s", needed_by)
+    warp_bytes = BYTES_PER_LANE * gpu.warp_size
+    interval = np.multiply(gpu.clock_hz * warp_bytes / bandwidth, gpu.sms)
+    return Lambdas(interval, gpu.require("llc.latency_cycles", needed_by))
+
+
+def timing_from_counters(
+    gpu: Gpu, instruction_class: str, needed_by: str, *, ratio: float = 1.0, conflict_degree: float = 0.0
+) -> InstructionTiming:
+    """The machine's timing of a class, changed by the rule for its kind of memory; others are left as they are."""
+    timing = gpu.timing(instruction_class, needed_by)
+    found = Lambdas(timing.interval_cycles, timing.latency_cycles)
+    if INSTRUCTION_CLASSES[instruction_class].kind == "memory":
+        found = global_lambdas(ratio, found, l2_lambdas(gpu, needed_by) if ratio < 1 else None)
+    elif "shared" in lineage(instruction_class):
+        found = local_lambdas(conflict_degree, found)
+    return replace(timing, interval_cycles=found.interval, latency_cycles=found.latency)

@@ -1,0 +1,237 @@
+"""From a workload and a machine to a simulation: mappers f and g, the share of one SM, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import WorkloadError
+from ...machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming
+from ...workload import Workload, resident
+from .core import CoreRun, Times, run_core
+from .execution import SOME_WAVES, Execution, bounded, execution_of
+from .memory_rules import timing_from_counters
+from .program import CLASS_NAMES, Program, program_of_graphs, program_of_trace
+from .result import PipelineResult
+
+if TYPE_CHECKING:
+    from ...trace import LaunchTrace
+
+#: Issues of one SM beyond which only a part of a launch is simulated.
+MOST_ISSUES = 2e7
+#: Rows of an execution profile that are kept.
+MOST_ROWS = 100_000
+
+TWO_LEVEL = "the two-level policy is not simulated; loose round robin takes its place"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may choose; None follows the machine or the workload."""
+
+    policy: str | None = None
+    in_order: bool | None = None
+    issue_limit: bool = True
+    warps: str = "representative"
+    dram_ratio: float = 1.0
+    bank_conflicts: float = 0.0
+    most_issues: float = MOST_ISSUES
+
+
+@dataclass(frozen=True)
+class Share:
+    """How a launch lies on one machine, as plain numbers (`Residency`)."""
+
+    warps: float
+    blocks_per_sm: float
+    warps_per_block: float
+    active_sms: float
+    total_warps: float
+
+
+@dataclass(frozen=True)
+class SmRun:
+    """The SM with most groups: `cycles` it takes for its `warps`, and what was simulated of them."""
+
+    run: CoreRun
+    execution: Execution
+    cycles: float
+    warps: float
+
+    @property
+    def warps_per_cycle(self) -> float:
+        return self.warps / self.cycles if self.cycles else 0.0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A workload on a machine, or a batch of machines, ready to be simulated row by row."""
+
+    workload: Workload
+    gpu: Gpu
+    settings: Settings
+    needed_by: str
+
+    @property
+    def policy(self) -> str:
+        chosen = self.settings.policy or self.gpu.scheduler
+        return "lrr" if chosen == "two-level" else str(chosen)
+
+    @property
+    def in_order(self) -> bool:
+        """A recorded warp issues in its order; a graph written by hand fixes none (§4.1)."""
+        chosen = self.settings.in_order
+        return self.workload.recorded_order if chosen is None else chosen
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        replaced = self.settings.policy is None and self.gpu.scheduler == "two-level"
+        return (TWO_LEVEL,) if replaced else ()
+
+    @cached_property
+    def program(self) -> Program:
+        return program_of_graphs([self.workload.dependence_graph(self.gpu, self.needed_by)])
+
+    @cached_property
+    def _programs(self) -> dict[int, tuple[Program, float]]:
+        return {}
+
+    @property
+    def _recorded(self) -> LaunchTrace | None:
+        """The trace, where every warp is to have its own graph."""
+        return getattr(self.workload, "trace", None) if self.settings.warps == "all" else None
+
+    @cached_property
+    def timings(self) -> dict[str, InstructionTiming]:
+        """Mapper f and, for memory, g: λ, Λ and pipeline of every class (§3.1.3, §4.4)."""
+        trace = self._recorded
+        classes = (
+            self.program.classes if trace is None else [CLASS_NAMES[n] for n in np.unique(trace.static.class_id)]
+        )
+        return {name: self._timing(name) for name in classes}
+
+    def _timing(self, name: str) -> InstructionTiming:
+        ratio, degree = self.settings.dram_ratio, self.settings.bank_conflicts
+        changed = ratio != 1.0 if INSTRUCTION_CLASSES[name].kind == "memory" else degree != 0.0
+        if not changed:
+            return self.workload.timing(self.gpu, name, self.needed_by)
+        return timing_from_counters(self.gpu, name, self.needed_by, ratio=ratio, conflict_degree=degree)
+
+    def run(self, times: Mapping[str, Times], issue_rate: float, share: Share, most_rows: int = 0) -> SmRun:
+        """Simulates the SM with most groups."""
+        blocks = self.workload.launch.blocks
+        groups = None if blocks is None else ceil(blocks / share.active_sms - 1e-9)
+        warps = share.warps if groups is None else groups * share.warps_per_block
+        trace = self._recorded
+        if trace is None:
+            program = self.program
+            execution = execution_of(share.warps, share.blocks_per_sm, share.warps_per_block, groups)
+            execution = bounded(execution, program.longest, self.settings.most_issues)
+            recorded = self.workload.total_instructions
+            if recorded is not None:  # the representative warp is not the average one
+                scale = recorded / (program.longest * share.total_warps)
+                execution = replace(execution, scale=execution.scale * scale)
+        else:
+            program, execution = self._every_warp(trace, share)
+        run = run_core(
+            program,
+            times,
+            issue_rate if self.settings.issue_limit else None,
+            execution,
+            policy=self.policy,
+            in_order=self.in_order,
+            most_rows=most_rows,
+        )
+        return SmRun(run, execution, run.cycles * execution.scale, warps)
+
+    def _every_warp(self, trace: LaunchTrace, share: Share) -> tuple[Program, Execution]:
+        sms = round(share.active_sms)
+        if sms not in self._programs:
+            self._programs[sms] = program_of_trace(trace, sms, self.settings.most_issues)
+        program, scale = self._programs[sms]
+        assert program.warp_graph is not None
+        size = max(1, round(share.warps_per_block))
+        if len(program.warp_graph) % size:
+            raise WorkloadError(f"the trace does not hold all {size} warps of every block; use warps=representative")
+        concurrent = max(1, floor(share.blocks_per_sm + 1e-9))
+        warnings = (SOME_WAVES,) if scale > 1 else ()
+        return program, Execution(size, concurrent, len(program.warp_graph) // size, scale, None, warnings)
+
+
+def simulate_pipeline(
+    workload: Workload,
+    gpu: Gpu,
+    *,
+    policy: str | None = None,
+    in_order: bool | None = None,
+    issue_limit: bool = True,
+    warps: str = "representative",
+    dram_ratio: float = 1.0,
+    bank_conflicts: float = 0.0,
+    most_issues: float = MOST_ISSUES,
+    record: bool = False,
+    most_rows: int = MOST_ROWS,
+) -> PipelineResult:
+    """The Pipeline model of one launch on one machine; `record=True` keeps the execution profile.
+
+    `policy` is rr, lrr, gto or oldest (None: the machine's). `in_order=None`
+    issues a recorded warp in its order and a graph written by hand in any.
+    `warps="all"` follows every warp of a trace's busiest SM instead of the
+    representative one. `dram_ratio` (R) and `bank_conflicts` (D) apply the rules
+    of §6.3 to the machine's own times.
+    """
+    settings = Settings(policy, in_order, issue_limit, warps, dram_ratio, bank_conflicts, most_issues)
+    simulation = Simulation(workload, gpu, settings, "the pipeline simulator")
+    residency = resident(workload.launch, gpu)
+    share = Share(
+        *(
+            float(value)
+            for value in (
+                residency.warps_per_sm,
+                residency.blocks_per_sm,
+                residency.warps_per_block,
+                residency.active_sms,
+                residency.total_warps,
+            )
+        )
+    )
+    times = {name: _times(timing) for name, timing in simulation.timings.items()}
+    made = simulation.run(times, float(gpu.issue_rate), share, most_rows if record else 0)
+    total = workload.total_instructions
+    if total is None:
+        total = simulation.program.longest * share.total_warps
+    overrides: dict[str, Any] = dict(gpu.overrides) | dict(workload.launch_overrides)
+    execution = made.execution
+    return PipelineResult(
+        kernel=workload.name,
+        launch=workload.launch_index,
+        gpu=gpu.name,
+        overrides=overrides,
+        cycles=made.cycles,
+        seconds=made.cycles / float(gpu.clock_hz),
+        ipc=total / made.cycles if made.cycles else 0.0,
+        warps_per_sm=execution.group_size * execution.concurrent,
+        group_size=execution.group_size,
+        concurrent_groups=execution.concurrent,
+        groups=execution.groups,
+        instructions=made.run.issues,
+        warps_per_cycle=made.warps_per_cycle,
+        policy=simulation.policy,
+        in_order=simulation.in_order,
+        simulated_cycles=made.run.cycles,
+        pipelines=made.run.pipelines,
+        overlap=made.run.overlap,
+        any_busy=made.run.any_busy,
+        issue_fill=made.run.issue_fill,
+        profile=made.run.profile,
+        warnings=(*simulation.warnings, *execution.warnings, *residency.notes, *workload.notes(gpu)),
+    )
+
+
+def _times(timing: InstructionTiming) -> Times:
+    return Times(float(timing.interval_cycles), float(timing.latency_cycles), str(timing.subsystem))

@@ -1,0 +1,242 @@
+"""The tables of a validation, ready for a terminal or a page: headings, cells, and how bad each cell is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .bounds import PARTS
+from .harness import Validation
+
+#: |IPC error| above which a cell is poor, and bad.
+POOR, BAD = 0.3, 1.0
+#: Difference of miss ratios above which a cell is poor, and bad.
+POOR_MISS, BAD_MISS = 0.05, 0.2
+#: Models whose equations read caches and queues off a trace stand in one table, the others in another.
+_INTERVAL_FAMILY = ("gpumech", "mdm")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text, and 1 or 2 where the number behind it is poor or bad."""
+
+    text: str
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns after the first `labels` hold numbers. A heading may have line breaks, for narrow columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    labels: int = 1
+    note: str = ""
+
+
+def percent(value: float | None, *, signed: bool = True) -> Cell:
+    """An error as a whole percentage."""
+    if value is None:
+        return Cell("–")
+    text = f"{100.0 * value:+.0f}" if signed else f"{100.0 * value:.0f}"
+    return Cell("0" if text in ("+0", "-0") else text, (abs(value) > POOR) + (abs(value) > BAD))
+
+
+def _heading(model: str) -> str:
+    """A model's name with line breaks at its hyphens."""
+    return model.replace("-", "-\n").replace("[", "\n[")
+
+
+def _families(models: Sequence[str]) -> list[tuple[str, ...]]:
+    interval = tuple(name for name in models if name.startswith(_INTERVAL_FAMILY))
+    others = tuple(name for name in models if name not in interval)
+    return [family for family in (interval, others) if family]
+
+
+def _kind(validation: Validation, kernel: str) -> str:
+    return "MD" if validation.divergent(kernel) else "NMD"
+
+
+def error_tables(validation: Validation, order: str) -> list[Table]:
+    """Kernels × models on the main configuration: GPUMech's and MDM's family, then the others."""
+    configuration = validation.main_configuration
+    errors = validation.errors(order, configuration)
+    tables = []
+    for models in _families(validation.models):
+        rows = [
+            (
+                Cell(kernel),
+                Cell(_kind(validation, kernel)),
+                *(percent(errors.get((kernel, model))) for model in models),
+            )
+            for kernel in validation.kernels
+        ]
+        for label, divergent in (("mean of MD", True), ("mean of NMD", False), ("mean of all", None)):
+            means = (
+                validation.mean_error(model, order=order, configuration=configuration, divergent=divergent)
+                for model in models
+            )
+            rows.append((Cell(label), Cell(""), *(percent(mean, signed=False) for mean in means)))
+        tables.append(
+            Table(
+                f"IPC error in % at {configuration}, caches in {order} order",
+                ("kernel", "", *map(_heading, models)),
+                tuple(rows),
+                labels=2,
+                note="positive: the model is too fast; means are of |error| (M-11)",
+            )
+        )
+    return tables
+
+
+def mean_table(validation: Validation) -> Table:
+    """Models × orders: means over divergent, other and all kernels."""
+    configuration = validation.main_configuration
+    groups = (("MD", True), ("NMD", False), ("all", None))
+    rows = [
+        (
+            Cell(model),
+            *(
+                percent(
+                    validation.mean_error(model, order=order, configuration=configuration, divergent=divergent),
+                    signed=False,
+                )
+                for order in validation.orders
+                for _, divergent in groups
+            ),
+        )
+        for model in validation.models
+    ]
+    columns = [f"{order},\n{label}" for order in validation.orders for label, _ in groups]
+    return Table(f"mean |IPC error| in % at {configuration}", ("model", *columns), tuple(rows))
+
+
+def configuration_table(validation: Validation, order: str, *, divergent: bool | None = None) -> Table:
+    """Models × configurations: mean |error| over the kernels."""
+    rows = [
+        (
+            Cell(model),
+            *(
+                percent(
+                    validation.mean_error(model, order=order, configuration=configuration, divergent=divergent),
+                    signed=False,
+                )
+                for configuration in validation.configurations
+            ),
+        )
+        for model in validation.models
+    ]
+    which = "all" if divergent is None else "the divergent" if divergent else "the other"
+    return Table(
+        f"mean |IPC error| in % over {which} kernels, caches in {order} order",
+        ("model", *validation.configurations),
+        tuple(rows),
+    )
+
+
+def _ratio(value: float, reference: float) -> Cell:
+    off = abs(value - reference)
+    return Cell(f"{value:.3f}", (off > POOR_MISS) + (off > BAD_MISS))
+
+
+def miss_table(validation: Validation) -> Table:
+    """Kernels × orders on the main configuration: miss ratios of both levels beside the reference's."""
+    configuration = validation.main_configuration
+    orders = validation.miss_orders
+    found = {(row.order, row.kernel): row for row in validation.misses if row.configuration == configuration}
+    rows = []
+    for kernel in validation.kernels:
+        reference = found[orders[0], kernel]
+        rows.append(
+            (
+                Cell(kernel),
+                Cell(f"{reference.l1_reference:.3f}"),
+                *(_ratio(found[order, kernel].l1, reference.l1_reference) for order in orders),
+                Cell(f"{reference.llc_reference:.3f}"),
+                *(_ratio(found[order, kernel].llc, reference.llc_reference) for order in orders),
+            )
+        )
+    columns = [f"{level}\n{name}" for level in ("L1", "LLC") for name in ("reference", *orders)]
+    return Table(f"miss ratios at {configuration} (L1 with stores)", ("kernel", *columns), tuple(rows))
+
+
+def miss_difference_table(validation: Validation) -> Table:
+    """Configurations × orders: mean and largest difference of the miss ratios from the reference's."""
+    orders = validation.miss_orders
+
+    def cell(configuration: str, order: str, level: str) -> Cell:
+        off = [
+            abs(getattr(row, level) - getattr(row, f"{level}_reference"))
+            for row in validation.misses
+            if (row.configuration, row.order) == (configuration, order)
+        ]
+        mean = float(np.mean(off))
+        return Cell(f"{mean:.3f} ({max(off):.2f})", (mean > POOR_MISS) + (mean > BAD_MISS))
+
+    rows = [
+        (Cell(configuration), *(cell(configuration, order, level) for level in ("l1", "llc") for order in orders))
+        for configuration in validation.configurations
+    ]
+    columns = [f"{level}\n{order}" for level in ("L1", "LLC") for order in orders]
+    return Table(
+        "mean (and largest) difference of miss ratios from the reference's", ("configuration", *columns), tuple(rows)
+    )
+
+
+def bound_table(validation: Validation) -> Table:
+    """Kernels × parts of the machine: least cycles, and how near the reference is to the largest of them."""
+    rows = [
+        (
+            Cell(each.kernel),
+            Cell(f"{each.reference_cycles:.0f}"),
+            *(Cell(f"{getattr(each, name):.0f}") for name in PARTS.values()),
+            Cell(each.largest),
+            Cell(f"{100.0 * each.share:.0f}"),
+            Cell(f"{each.busiest_bank:.2f}"),
+            Cell(f"{each.in_step:.0f}"),
+            Cell(f"{each.estimate:.0f}"),
+        )
+        for each in validation.bounds
+    ]
+    return Table(
+        "least cycles by part of the machine at base, and the reference's",
+        (
+            "kernel",
+            "reference",
+            *PARTS,
+            "largest",
+            "% of\nreference",
+            "busiest bank\n/ mean",
+            "banks\nin step",
+            "progress\nestimate",
+        ),
+        tuple(rows),
+    )
+
+
+def traffic_table(validation: Validation) -> Table:
+    """DRAM traffic of the kernels that write, in lines."""
+    rows = [
+        (
+            Cell(each.kernel),
+            *(Cell(f"{n:.0f}") for n in (each.dram_lines_read, each.dram_lines_written, each.dirty_lines_left)),
+        )
+        for each in validation.bounds
+        if each.dram_lines_written or each.dirty_lines_left
+    ]
+    return Table("DRAM traffic in lines", ("kernel", "read", "written back", "dirty at the end"), tuple(rows))
+
+
+def all_tables(validation: Validation) -> list[Table]:
+    """What the command prints."""
+    tables = [table for order in validation.orders for table in error_tables(validation, order)]
+    tables.append(mean_table(validation))
+    if len(validation.configurations) > 1:
+        tables += [configuration_table(validation, order) for order in validation.orders]
+    tables.append(miss_table(validation))
+    if len(validation.configurations) > 1:
+        tables.append(miss_difference_table(validation))
+    return [*tables, bound_table(validation)]

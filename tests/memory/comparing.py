@@ -1,0 +1,51 @@
+"""The package's cache simulation and the oracle's, on the same trace and machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reference import cache, coalescer
+from reference.traces import Block, memory_trace
+from warplens.machine import Gpu
+from warplens.memory import MissProfile, collect_events, instruction_kinds, simulate_caches
+from warplens.memory import _kernels as kernels
+from warplens.trace import StaticInstruction
+
+from .strategies import ROWS, latency
+
+COUNTERS = [name.removeprefix("C_") for name in vars(kernels) if name.startswith("C_")]
+
+
+def simulate(
+    blocks: Sequence[Block],
+    gpu: Gpu,
+    blocks_per_sm: int = 2,
+    order: str = "round-robin",
+    *,
+    rows: Sequence[StaticInstruction] = ROWS,
+    blocks_per_group: int = 1_000_000,
+) -> MissProfile:
+    trace = memory_trace(rows, blocks, blocks_per_group=blocks_per_group)
+    chunks = collect_events(trace, gpu.l1.line_bytes, latency)
+    return simulate_caches(chunks, instruction_kinds(trace.static), gpu, blocks_per_sm, order=order)
+
+
+def as_events(blocks: Sequence[Block], gpu: Gpu, rows: Sequence[StaticInstruction] = ROWS) -> cache.Launch:
+    """Blocks as the oracle takes them."""
+    return [[coalescer.events_of(warp, rows, gpu.l1.line_bytes, latency) for warp in block] for block in blocks]
+
+
+def assert_same(found: MissProfile, expected: cache.Memory) -> None:
+    """Every counter of every static instruction, and the totals that follow."""
+    for row in range(len(found.counters)):
+        counts = expected.counts.get(row, {})
+        counted = dict(zip(COUNTERS, found.counters[row].tolist(), strict=True))
+        assert counted == {name: counts.get(name, 0) for name in COUNTERS}, ROWS[row].opcode
+    totals = {name: sum(counts[name] for counts in expected.counts.values()) for name in COUNTERS}
+    assert found.dirty_left == expected.dirty_left
+    assert found.l1_accesses == totals["REQUESTS"]
+    assert found.l1_misses == totals["REQUESTS"] - totals["L1_HITS"]
+    assert found.llc_accesses == totals["LLC_HITS"] + totals["LLC_MISSES"]
+    assert found.llc_misses == totals["LLC_MISSES"]
+    assert found.dram_read_bytes == totals["DRAM_READS"] * found.transfer_bytes
+    assert found.dram_write_bytes == totals["DRAM_WRITES"] * found.transfer_bytes

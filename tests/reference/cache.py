@@ -1,0 +1,449 @@
+"""Caches over interleaved warps: one dictionary per set, one object per warp, no cleverness.
+
+An L1 per SM and an LLC in banks, both LRU. A request is a sector of a line, or
+the line where there are no sectors.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from warplens.machine import Gpu
+
+from .coalescer import Event
+
+GRANULES = 32
+#: Blocks of warps of events.
+Launch = Sequence[Sequence[Sequence[Event]]]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    sms: int
+    l1_sets: int
+    l1_ways: int
+    banks: int
+    llc_sets: int
+    llc_ways: int
+    sectors: int = 1
+    write_back: bool = True
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> Geometry:
+        """Sets from sizes. An LLC with fewer sets than banks has one bank."""
+        line = gpu.l1.line_bytes
+        llc_sets = (gpu.llc.size_bytes or 0) // (line * (gpu.llc.ways or 1))
+        banks = gpu.llc.banks or 1
+        if llc_sets < banks:
+            banks = 1
+        return cls(
+            gpu.sms,
+            (gpu.l1.size_bytes or 0) // (line * (gpu.l1.ways or 1)),
+            gpu.l1.ways or 1,
+            banks,
+            llc_sets // banks,
+            gpu.llc.ways or 1,
+            line // (gpu.l1.sector_bytes or line),
+            gpu.llc.write_policy != "through",
+        )
+
+
+@dataclass
+class Line:
+    """Sectors that were fetched, and granules that were written."""
+
+    fetched: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+
+
+class Lru:
+    """Sets of lines, the least recently used first."""
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self.sets: dict[tuple[int, int], OrderedDict[int, Line]] = {}
+
+    def find(self, place: tuple[int, int], number: int) -> Line | None:
+        return self.sets.get(place, {}).get(number)
+
+    def use(self, place: tuple[int, int], number: int) -> tuple[Line, Line | None]:
+        """(the line, now the most recent of its set; what had to leave for it)."""
+        here = self.sets.setdefault(place, OrderedDict())
+        gone = None
+        if number not in here:
+            if len(here) == self.ways:
+                gone = here.popitem(last=False)[1]
+            here[number] = Line()
+        here.move_to_end(number)
+        return here[number], gone
+
+    def drop(self, place: tuple[int, int], number: int) -> None:
+        self.sets.get(place, OrderedDict()).pop(number, None)
+
+
+class Memory:
+    """The caches, and counts per static instruction."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self.l1 = [Lru(geometry.l1_ways) for _ in range(geometry.sms)]
+        self.llc = Lru(geometry.llc_ways)
+        self.counts: dict[int, Counter[str]] = {}
+
+    def sector(self, granule: int) -> int:
+        return granule * self.geometry.sectors // GRANULES
+
+    def granules(self, sector: int) -> set[int]:
+        return {granule for granule in range(GRANULES) if self.sector(granule) == sector}
+
+    def execute(self, sm: int, event: Event) -> tuple[int, int]:
+        """All lines of one memory instruction; (requests that left the SM, that missed the LLC)."""
+        count = self.counts.setdefault(event.row, Counter())
+        left = missed = 0
+        for number, granules in event.lines.items():
+            touched = {self.sector(granule) for granule in granules}
+            missing = self._through_l1(sm, event.kind, number, touched)
+            count["REQUESTS"] += len(touched)
+            count["L1_HITS"] += len(touched) - len(missing)
+            asked = missing if event.kind == "load" else touched  # stores and atomics all go on
+            if asked:
+                lost = self._through_llc(event.kind, number, granules, asked, count)
+                left += len(asked)
+                missed += len(lost)
+        count["EXECUTED"] += 1
+        count["LINES"] += len(event.lines)
+        count["DIVERGENT"] += len(event.lines) > 1
+        count["LLC_HITS"] += left - missed
+        count["LLC_MISSES"] += missed
+        count["WORST_DRAM" if missed else "WORST_LLC" if left else "WORST_L1"] += 1
+        return left, missed
+
+    def _through_l1(self, sm: int, kind: str, number: int, touched: set[int]) -> set[int]:
+        """Sectors that are not in the L1."""
+        if not self.geometry.l1_sets:
+            return touched
+        place = (0, number % self.geometry.l1_sets)
+        cache = self.l1[sm]
+        if kind == "load":
+            line, _ = cache.use(place, number)
+            missing = touched - line.fetched
+            line.fetched |= touched
+            return missing
+        if cache.find(place, number) is None:
+            return touched
+        if kind == "store":
+            line, _ = cache.use(place, number)
+            return touched - line.fetched
+        cache.drop(place, number)
+        return touched
+
+    def _through_llc(
+        self, kind: str, number: int, granules: set[int], asked: set[int], count: Counter[str]
+    ) -> set[int]:
+        """Sectors that are not in the LLC."""
+        geometry = self.geometry
+        if not geometry.llc_sets:
+            count["DRAM_READS"] += len(asked) if kind != "store" else 0
+            count["DRAM_WRITES"] += len(asked) if kind != "load" else 0
+            return asked
+        bank, within = number % geometry.banks, number // geometry.banks
+        line, gone = self.llc.use((bank, within % geometry.llc_sets), number)
+        if gone is not None and geometry.write_back:
+            count["DRAM_WRITES"] += self.dirty(gone)
+        lost = {sector for sector in asked if not self._holds(line, kind, sector, granules)}
+        if kind != "store":
+            count["DRAM_READS"] += len(lost)
+            line.fetched |= lost
+        if kind != "load":
+            line.written |= granules
+            if not geometry.write_back:
+                count["DRAM_WRITES"] += len(asked)
+        return lost
+
+    def _holds(self, line: Line, kind: str, sector: int, granules: set[int]) -> bool:
+        here = self.granules(sector)
+        if sector in line.fetched:
+            return True
+        if kind == "load":
+            return here <= line.written
+        if kind == "atomic":
+            return (here & granules) <= line.written
+        return bool(here & line.written)
+
+    def dirty(self, line: Line) -> int:
+        """Sectors that differ from DRAM."""
+        return len({self.sector(granule) for granule in line.written})
+
+    @property
+    def dirty_left(self) -> int:
+        if not self.geometry.write_back:
+            return 0
+        return sum(self.dirty(line) for lines in self.llc.sets.values() for line in lines.values())
+
+
+# -- order without timing --------------------------------------------------------------------
+
+
+def in_rounds(launch: Launch, sms: int, blocks_per_sm: int, window: int) -> Iterator[tuple[int, Event]]:
+    """(SM, memory instruction) in the order in which warps take turns; barriers do not count.
+
+    SMs take turns. On each, the `window` oldest warps (0: all) do: one memory
+    instruction each. A warp whose turn comes and that has none left goes away;
+    with the last one of its block a new block enters.
+    """
+    waiting = list(range(len(launch)))
+    here: list[list[tuple[int, list[Event]]]] = [[] for _ in range(sms)]
+    unfinished = [len(block) for block in launch]
+    turn = [0] * sms
+
+    def enter(sm: int) -> None:
+        if waiting:
+            block = waiting.pop(0)
+            for warp in launch[block]:
+                here[sm].append((block, [event for event in warp if event.kind != "barrier"]))
+
+    for _ in range(blocks_per_sm):
+        for sm in range(sms):
+            enter(sm)
+    while any(here):
+        for sm in range(sms):
+            while here[sm]:
+                if turn[sm] >= min(window or len(here[sm]), len(here[sm])):
+                    turn[sm] = 0
+                block, events = here[sm][turn[sm]]
+                if events:
+                    yield sm, events.pop(0)
+                    turn[sm] += 1
+                    break
+                here[sm].pop(turn[sm])
+                unfinished[block] -= 1
+                if not unfinished[block]:
+                    enter(sm)
+
+
+def simulate_rounds(chunks: Sequence[Launch], geometry: Geometry, blocks_per_sm: int, window: int = 0) -> Memory:
+    memory = Memory(geometry)
+    for launch in chunks:
+        for sm, event in in_rounds(launch, geometry.sms, blocks_per_sm, window):
+            memory.execute(sm, event)
+    return memory
+
+
+# -- order by estimated progress ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Cycles, and how many misses of an SM may be outstanding."""
+
+    issue_interval: float
+    l1_latency: float
+    llc_latency: float
+    dram_latency: float
+    noc_service: float
+    sm_service: float
+    dram_service: float
+    outstanding: int
+    queue: int
+    greedy: bool
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> Timing:
+        """Of a machine. What it does not give takes no time or limits nothing."""
+        noc = gpu.service_cycles_now("noc", "the oracle") if gpu.noc.bandwidth_bytes_per_s else 0.0
+        limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
+        return cls(
+            issue_interval=1.0 / (gpu.schedulers * gpu.issue_width),
+            l1_latency=gpu.l1.latency_cycles or 0.0,
+            llc_latency=gpu.llc.latency_cycles or 0.0,
+            dram_latency=gpu.dram_latency_cycles_now("the oracle"),
+            noc_service=noc,
+            sm_service=noc * gpu.sms,
+            dram_service=gpu.service_cycles_now("dram", "the oracle"),
+            outstanding=limit or 1_000_000,
+            queue=gpu.l1.queue_entries or 8,
+            greedy=gpu.scheduler in ("gto", "oldest"),
+        )
+
+
+class _Warp:
+    """A warp on its way through its events."""
+
+    def __init__(self, number: int, block: _Block, events: Sequence[Event]) -> None:
+        self.number = number
+        self.block = block
+        self.events = events
+        self.next = 0
+        self.done: list[float] = []  # when the data of each event so far is there
+        self.at_barrier = False
+
+    def reach(self, now: float) -> float:
+        """When the next event is reached, or the end: computation first, and data that is needed on the way."""
+        if self.next == len(self.events):
+            return max(now, self.done[-1]) if self.done else now
+        event = self.events[self.next]
+        reached = now + event.gap
+        if event.dependence >= 0:
+            reached = max(reached, self.done[event.dependence] + event.tail)
+        return reached
+
+
+class _Block:
+    def __init__(self) -> None:
+        self.sm: _Sm | None = None
+        self.warps: list[_Warp] = []
+        self.alive = 0
+
+    @property
+    def stopped(self) -> list[_Warp]:
+        return [warp for warp in self.warps if warp.at_barrier]
+
+
+class _Sm:
+    def __init__(self, number: int, outstanding: int) -> None:
+        self.number = number
+        self.queue: list[_Warp] = []  # served in order
+        self.outside: list[_Warp] = []  # the queue was full
+        self.last_in = -1
+        self.free = 0.0
+        self.link_free = 0.0
+        self.in_flight = [0.0] * outstanding  # a ring: when each is back
+        self.flown = 0
+
+
+class Progress:
+    """Memory instructions in the order of an estimate of when warps reach them.
+
+    A warp that reaches an event enters its SM's memory queue, or waits outside
+    while that is full. The SM serves the queue in order; a service takes the
+    issue slots of the instructions since the warp's last event, a cycle per
+    line, and the wait for a free MSHR.
+    """
+
+    def __init__(self, memory: Memory, timing: Timing, blocks_per_sm: int) -> None:
+        self.memory = memory
+        self.timing = timing
+        self.blocks_per_sm = blocks_per_sm
+
+    def run(self, launch: Launch) -> float:
+        """Returns the estimated cycles."""
+        self.sms = [_Sm(number, self.timing.outstanding) for number in range(self.memory.geometry.sms)]
+        self.noc_free = self.dram_free = 0.0
+        #: (time, number): a warp's number, or after all of those an SM's.
+        self.agenda: list[tuple[float, int]] = []
+        self.warps: list[_Warp] = []
+        self.waiting: list[_Block] = []
+        for warps in launch:
+            block = _Block()
+            for events in warps:
+                block.warps.append(_Warp(len(self.warps), block, events))
+                self.warps.append(block.warps[-1])
+            block.alive = len(block.warps)
+            self.waiting.append(block)
+        now = 0.0
+        for _ in range(self.blocks_per_sm):
+            for sm in self.sms:
+                self._enter(sm, now)
+        while self.agenda:
+            now, number = heapq.heappop(self.agenda)
+            if number < len(self.warps):
+                block = self._arrive(self.warps[number], now)
+            else:
+                block = self._serve(self.sms[number - len(self.warps)], now)
+            stopped = block.stopped
+            if stopped and len(stopped) == block.alive:
+                for warp in stopped:
+                    warp.at_barrier = False
+                    self._send(warp, now)
+        return now
+
+    def _send(self, warp: _Warp, now: float) -> None:
+        heapq.heappush(self.agenda, (warp.reach(now), warp.number))
+
+    def _enter(self, sm: _Sm, now: float) -> None:
+        if self.waiting:
+            block = self.waiting.pop(0)
+            block.sm = sm
+            for warp in block.warps:
+                self._send(warp, now)
+
+    def _arrive(self, warp: _Warp, now: float) -> _Block:
+        sm = warp.block.sm
+        assert sm is not None
+        if warp.next == len(warp.events):
+            warp.block.alive -= 1
+            if not warp.block.alive:
+                self._enter(sm, now)
+        elif len(sm.queue) < self.timing.queue:
+            sm.queue.append(warp)
+            sm.last_in = warp.number
+            if len(sm.queue) == 1:
+                heapq.heappush(self.agenda, (max(now, sm.free), len(self.warps) + sm.number))
+        else:
+            sm.outside.append(warp)
+        return warp.block
+
+    def _next_in(self, sm: _Sm) -> _Warp:
+        """Greedy: the one that entered last, again, else the oldest. Else in turn."""
+        numbers = [warp.number for warp in sm.outside]
+        if self.timing.greedy:
+            chosen = sm.last_in if sm.last_in in numbers else min(numbers)
+        else:
+            chosen = min((n for n in numbers if n > sm.last_in), default=min(numbers))
+        return next(warp for warp in sm.outside if warp.number == chosen)
+
+    def _serve(self, sm: _Sm, now: float) -> _Block:
+        warp = sm.queue.pop(0)
+        if sm.outside:
+            enters = self._next_in(sm)
+            sm.outside.remove(enters)
+            sm.queue.append(enters)
+            sm.last_in = enters.number
+        event = warp.events[warp.next]
+        warp.next += 1
+        busy = event.instructions * self.timing.issue_interval
+        if event.kind == "barrier":
+            warp.done.append(now)
+            warp.at_barrier = True
+        else:
+            left, missed = self.memory.execute(sm.number, event)
+            back, start = self._misses(sm, now, left, missed, event.kind == "store")
+            warp.done.append(max(back, now + self.timing.l1_latency))
+            busy = max(busy, float(len(event.lines)), start - now)
+            self._send(warp, now)
+        sm.free = now + busy
+        if sm.queue:
+            heapq.heappush(self.agenda, (sm.free, len(self.warps) + sm.number))
+        return warp.block
+
+    def _misses(self, sm: _Sm, now: float, left: int, missed: int, store: bool) -> tuple[float, float]:
+        """(when the last of them is back, when the L1 goes on). Those that miss the LLC go first."""
+        timing = self.timing
+        back = start = now
+        for miss in range(left):
+            slot = sm.flown % timing.outstanding
+            if not store:
+                start = max(start, sm.in_flight[slot])
+            at_link = max(start, sm.link_free)
+            sm.link_free = at_link + timing.sm_service
+            arrival = max(at_link, self.noc_free) + timing.llc_latency
+            self.noc_free = max(now, self.noc_free) + timing.noc_service
+            if miss < missed:
+                arrival = max(arrival, self.dram_free + timing.llc_latency) + timing.dram_latency
+                self.dram_free = max(now, self.dram_free) + timing.dram_service
+            if not store:
+                sm.in_flight[slot] = arrival
+                sm.flown += 1
+            back = max(back, arrival)
+        return back, start
+
+
+def simulate_progress(
+    chunks: Sequence[Launch], geometry: Geometry, timing: Timing, blocks_per_sm: int
+) -> tuple[Memory, float]:
+    """(caches and counts, estimated cycles of all chunks one after the other)."""
+    memory = Memory(geometry)
+    return memory, sum(Progress(memory, timing, blocks_per_sm).run(launch) for launch in chunks)
