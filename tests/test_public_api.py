@@ -32,6 +32,7 @@ PUBLIC = [
     "model_names",
     "occupancy",
     "predict",
+    "simulate",
 ]
 
 #: Error -> its parent. Children of `InputError` exit with 2, the others with 1.

@@ -7,8 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from warplens.api import default_simulator, load_workload
 from warplens.cli.simulate import SIMULATORS, simulate
 from warplens.errors import InputError, MissingInputError, OptionError, UnknownNameError
+from warplens.validate.accelsim import trace_path
 
 
 def run(*arguments):
@@ -91,6 +93,18 @@ def test_bad_usage(arguments):
     assert run(*arguments).exit_code == 2
 
 
-def test_the_default_is_one_of_the_simulators():
-    default = next(option.default for option in simulate.params if option.name == "simulator")
-    assert default in SIMULATORS
+def test_a_workload_file_goes_to_the_pipeline_model_and_a_trace_to_the_reference_by_default():
+    assert default_simulator(load_workload("lemeire-example")) == "pipeline"
+    assert default_simulator(load_workload(trace_path("compute_ilp4_lowocc"))) == "detailed"
+    assert set(SIMULATORS) == {"pipeline", "detailed"}
+
+
+def test_the_reference_simulator_on_a_trace():
+    (one,) = document(trace_path("compute_ilp4_lowocc"), "--gpu", "accelsim-mdm")["simulations"]
+    assert one["simulator"] == "detailed"
+    assert sum(one["stack"].values()) == pytest.approx(one["cpi"], rel=1e-12)
+
+
+def test_the_reference_simulator_has_no_options_and_needs_a_trace():
+    assert run(trace_path("compute_ilp4_lowocc"), "--gpu", "accelsim-mdm", "--option", "policy=rr").exit_code == 2
+    assert isinstance(run("lemeire-example", "--simulator", "detailed").exception, InputError)

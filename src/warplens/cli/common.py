@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -102,3 +103,48 @@ def progress(items: Sequence[T], title: str, label: Callable[[T], str]) -> Itera
 def warn(text: str) -> None:
     """A warning on stderr."""
     click.secho(f"warning: {text}", fg="yellow", err=True)
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that choose launches of an input and how a trace is read: kernel, launches, order, representative."""
+    for option in (
+        click.option(
+            "--representative",
+            type=click.Choice(("clustering", "max", "min")),
+            default="clustering",
+            help="How the representative warp of a trace is chosen.",
+        ),
+        click.option(
+            "--order", metavar="ORDER", help="How warps interleave in caches: progress, round-robin, oldest-N."
+        ),
+        click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace."),
+        click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches."),
+    ):
+        command = option(command)
+    return command
+
+
+def choose(workloads: list[Any], kernel: str | None, launches: str | None) -> list[Any]:
+    """The workloads that --kernel and --launch leave."""
+    wanted = None if launches is None else parse_ranges(launches, "--launch")
+    pattern = None if kernel is None else pattern_of(kernel)
+    return [
+        each
+        for each in workloads
+        if (wanted is None or each.launch_index in wanted) and (pattern is None or pattern.search(each.name))
+    ]
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"--kernel {text!r} is not a regular expression: {error}") from None
+
+
+def changes_of(prediction: Any) -> str:
+    changed = ", ".join(
+        f"{key} = {show_number(value) if isinstance(value, float) else value}"
+        for key, value in prediction.overrides.items()
+    )
+    return f" with {changed}" if changed else ""

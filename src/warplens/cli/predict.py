@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .common import (
+    changes_of,
+    choose,
     console,
     json_option,
-    parse_ranges,
     print_json,
     progress,
+    selection_options,
     show_number,
     show_seconds,
     table,
@@ -27,15 +28,7 @@ from .common import (
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Model; repeat, or 'all' (default).")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
 @click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
-@click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches.")
-@click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace.")
-@click.option("--order", metavar="ORDER", help="How warps interleave in caches: progress, round-robin, oldest-N.")
-@click.option(
-    "--representative",
-    type=click.Choice(("clustering", "max", "min")),
-    default="clustering",
-    help="How the representative warp of a trace is chosen.",
-)
+@selection_options
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the comparison (.png, .svg)."
 )
@@ -66,7 +59,7 @@ def predict(
     results = []
     for each in inputs:
         workloads = load_workloads(each, order=order, selection=representative)
-        chosen = _choose(workloads, kernel, launches)
+        chosen = choose(workloads, kernel, launches)
         if not chosen:
             continue
         parts = [
@@ -99,24 +92,6 @@ def predict(
         console().print(f"picture: {plot}", markup=False)
 
 
-def _choose(workloads: list[Any], kernel: str | None, launches: str | None) -> list[Any]:
-    """The workloads that --kernel and --launch leave."""
-    wanted = None if launches is None else parse_ranges(launches, "--launch")
-    pattern = None if kernel is None else _pattern(kernel)
-    return [
-        each
-        for each in workloads
-        if (wanted is None or each.launch_index in wanted) and (pattern is None or pattern.search(each.name))
-    ]
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.UsageError(f"--kernel {text!r} is not a regular expression: {error}") from None
-
-
 def _split_options(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for text in texts:
@@ -140,7 +115,7 @@ def _show(result: Any) -> None:
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
         numbers = ("cycles", "time", "IPC", "CPI", *stacked)
         view = table(
-            f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(_changes(predictions[0]))}",
+            f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(changes_of(predictions[0]))}",
             ("model", *numbers, ""),
             right=numbers,
         )
@@ -170,14 +145,6 @@ def _show(result: Any) -> None:
 
 
 _CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
-
-
-def _changes(prediction: Any) -> str:
-    changed = ", ".join(
-        f"{key} = {show_number(value) if isinstance(value, float) else value}"
-        for key, value in prediction.overrides.items()
-    )
-    return f" with {changed}" if changed else ""
 
 
 def _share(prediction: Any, name: str) -> str:

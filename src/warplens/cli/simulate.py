@@ -9,8 +9,19 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, progress, show_number, show_seconds, table, warn
-from .predict import _changes, _choose
+from .common import (
+    changes_of,
+    choose,
+    console,
+    json_option,
+    print_json,
+    progress,
+    selection_options,
+    show_number,
+    show_seconds,
+    table,
+    warn,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ def _show_pipeline(result: Any) -> None:
     out = console()
     numbers = ("cycles", "time", "IPC", "warps/cycle", "warps per SM", "groups", "overlap")
     view = table(
-        f"[bold]{escape(result.kernel)}[/] on [bold]{escape(result.gpu)}[/]{escape(_changes(result))}",
+        f"[bold]{escape(result.kernel)}[/] on [bold]{escape(result.gpu)}[/]{escape(changes_of(result))}",
         (*numbers, "scheduler", "order"),
         right=numbers,
     )
@@ -103,9 +114,12 @@ def _draw_detailed(result: Any, path: Path) -> None:
 
 
 def _show_detailed(result: Any) -> None:
+    from rich.markup import escape
+
     out = console()
     numbers = ("cycles", "time", "IPC", "CPI", "L1 misses", "LLC misses", "DRAM read", "DRAM written")
-    view = table(f"[bold]{result.kernel}[/] on [bold]{result.gpu}[/]{_changes(result)}", numbers, right=numbers)
+    title = f"[bold]{escape(result.kernel)}[/] on [bold]{escape(result.gpu)}[/]{escape(changes_of(result))}"
+    view = table(title, numbers, right=numbers)
     view.add_row(
         show_number(result.cycles),
         show_seconds(result.seconds),
@@ -144,15 +158,7 @@ SIMULATORS: dict[str, Simulator] = {
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Set an option of the simulator.")
-@click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches.")
-@click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace.")
-@click.option("--order", metavar="ORDER", help="How warps interleave in caches: progress, round-robin, oldest-N.")
-@click.option(
-    "--representative",
-    type=click.Choice(("clustering", "max", "min")),
-    default="clustering",
-    help="How the representative warp of a trace is chosen.",
-)
+@selection_options
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the execution (.png, .svg).")
 @click.option(
     "--perfetto", type=click.Path(dir_okay=False, path_type=Path), help="Write the execution for ui.perfetto.dev."
@@ -185,7 +191,7 @@ def simulate(
     from ..api import JSON_SCHEMA, default_simulator, load_workloads, place
     from ..machine import split_override
 
-    workloads = _choose(load_workloads(source, order=order, selection=representative), kernel, launches)
+    workloads = choose(load_workloads(source, order=order, selection=representative), kernel, launches)
     if not workloads:
         raise click.UsageError("--kernel and --launch match no kernel of the input")
     if simulator is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, print_json, table, warn
+from .common import console, json_option, pattern_of, print_json, table, warn
 
 if TYPE_CHECKING:
     from ..validate import Dataset, Validation
@@ -69,7 +68,7 @@ def validate(
             "--markdown needs all kernels, configurations, models and orders: leave the others out"
         )
     _check_names(models, orders)
-    pattern = _pattern(kernel)
+    pattern = None if kernel is None else pattern_of(kernel)
     chosen = find_datasets(datasets)
     plans = [(each, each.choose_kernels(pattern), each.choose_configurations(configurations)) for each in chosen]
     documents: list[dict[str, Any]] = []
@@ -117,15 +116,6 @@ def _check_names(models: tuple[str, ...], orders: tuple[str, ...]) -> None:
             raise UnknownNameError(f"no model is named {name!r}; {nearest(name, model_names())}")
     for order in orders:
         order_window(order)
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    if text is None:
-        return None
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.UsageError(f"--kernel {text!r} is not a regular expression: {error}") from None
 
 
 def _run(dataset: Dataset, kernels: list[str], **choices: Any) -> Validation:

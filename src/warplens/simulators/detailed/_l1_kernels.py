@@ -42,13 +42,11 @@ from .layout import (
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
 def give_result(when, warp, registers, s, program):
-    """A memory instruction's registers are there at `when`; a warp that waits for them looks again then."""
+    """A memory instruction's registers are there at `when`; a warp that waits looks again what for and how long."""
     for d in range(program.destination_offsets[s], program.destination_offsets[s + 1]):
         if program.destinations[d] < 255:
             registers[program.destinations[d]] = when
-    if warp.waits_for_memory:
-        warp.waits_for_memory = False
-        warp.try_at = when
+    warp.waits_for_memory = False
     warp.in_flight -= 1
 
 

@@ -225,7 +225,8 @@ def at_bank(
     entry.used = glob.clock
     ready = begin
     if request.what != STORE:
-        missed = bits_in(not_held(words, asked, entry.valid, entry.written, sectors))
+        fresh = not_held(words, asked, entry.valid, entry.written, sectors)
+        missed = bits_in(fresh)
         if missed:
             place = banks[bank].misses % bank_ring.shape[1]
             begin = max(begin, bank_ring[bank, place])  # all MSHRs of the bank are taken until then
@@ -235,7 +236,7 @@ def at_bank(
             banks[bank].misses += 1
             request.dram_wait = starts - begin
             request.dram = floats[F_DRAM_LATENCY]
-            entry.valid |= asked  # a sector that was written whole is as good as fetched
+            entry.valid |= fresh
             entry.fill = ready
             totals[T_DRAM_READS] += missed
         else:

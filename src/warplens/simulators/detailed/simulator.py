@@ -77,17 +77,24 @@ def simulate_detailed(workload: Any, gpu: Gpu) -> DetailedResult:
         raise InputError(
             f"{workload.path or workload.name}: the detailed simulator needs a trace (.wlt or Accel-Sim)"
         )
+    return _result(workload, gpu, final_state(workload, gpu))
+
+
+def final_state(workload: TracedWorkload, gpu: Gpu) -> State:
+    """The machine after the launch, with all totals."""
     from ._kernels import run
 
+    assert workload.trace is not None
+
     needed_by = "the detailed simulator"
+    blocks = _count_blocks(workload)
+    if not blocks:
+        raise InputError(f"{workload.path or workload.name}: the trace holds no thread blocks")
     residency = resident(workload.launch, gpu)
     integers, floats = _parameters(gpu, residency, needed_by)
     program, units = make_program(workload.trace.static, gpu, needed_by)
     state = new_state(integers, floats, units)
     groups = stream_groups(workload.trace, int(gpu.l1.line_bytes))
-    blocks = _count_blocks(workload)
-    if not blocks:
-        raise InputError(f"{workload.path or workload.name}: the trace holds no thread blocks")
     window: Stream | None = None
     while True:
         oldest = _oldest_block(state)
@@ -101,7 +108,7 @@ def simulate_detailed(workload: Any, gpu: Gpu) -> DetailedResult:
                 f"{workload.name}: warps wait for each other in cycle {state.glob['time'][0]:.0f} "
                 "(a barrier that some never reach?)"
             )
-    return _result(workload, gpu, state)
+    return state
 
 
 def _count_blocks(workload: TracedWorkload) -> int:

@@ -1,0 +1,106 @@
+"""Machines of the detailed simulator's tests: the reference's numbers as overrides of a bundled machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest import mock
+
+from reference.detailed import Machine
+from reference.traces import memory_trace
+from warplens.machine import Gpu, load_gpu, with_overrides
+from warplens.simulators.detailed import layout, simulator
+from warplens.workload.traced import workload_of_trace
+
+BASE = load_gpu("accelsim-mdm")
+#: One cycle is a nanosecond, so that bandwidths are whole numbers and times exact.
+CLOCK = 1e9
+
+#: Totals of the package by the names of the reference.
+TOTALS = {
+    "CYCLES": layout.T_CYCLES,
+    "ISSUED": layout.T_ISSUED,
+    "L1_ACCESSES": layout.T_L1_ACCESSES,
+    "L1_MISSES": layout.T_L1_MISSES,
+    "LLC_ACCESSES": layout.T_LLC_ACCESSES,
+    "LLC_MISSES": layout.T_LLC_MISSES,
+    "DRAM_READS": layout.T_DRAM_READS,
+    "DRAM_WRITES": layout.T_DRAM_WRITES,
+    "BASE": layout.T_SLOT_BASE,
+    "DEP": layout.T_SLOT_DEP,
+    "UNIT": layout.T_SLOT_UNIT,
+    "MEMORY": layout.T_SLOT_MEMORY,
+    "L1": layout.T_SLOT_L1,
+    "MSHR": layout.T_SLOT_MSHR,
+    "NOC": layout.T_SLOT_NOC,
+    "SYNC": layout.T_SLOT_SYNC,
+    "IDLE": layout.T_SLOT_IDLE,
+    "MISS_COUNT": layout.T_MISS_COUNT,
+    "MISS_PATH": layout.T_MISS_PATH,
+    "MISS_MSHR": layout.T_MISS_MSHR,
+    "MISS_NOC": layout.T_MISS_NOC,
+    "MISS_LLC": layout.T_MISS_LLC,
+    "MISS_DRAM_QUEUE": layout.T_MISS_DRAM_QUEUE,
+    "MISS_DRAM": layout.T_MISS_DRAM,
+    "REQUESTS": layout.T_REQUESTS,
+    "RETURNED": layout.T_RETURNED,
+}
+
+
+def gpu_of(machine: Machine) -> Gpu:
+    transfer = machine.line_bytes // machine.sectors
+    overrides = {
+        "clock": CLOCK,
+        "sms": machine.sms,
+        "schedulers": machine.schedulers,
+        "scheduler": machine.policy,
+        "issue_width": machine.issue_width,
+        "max_blocks": machine.blocks_per_sm,
+        "l1.queue": machine.lsu_queue,
+        "l1.size": max(machine.l1_sets, 1) * machine.l1_ways * machine.line_bytes,
+        "l1.ways": machine.l1_ways,
+        "l1.line": machine.line_bytes,
+        "l1.sector": transfer,
+        "l1.latency": machine.l1_latency,
+        "l1.mshrs": machine.mshrs,
+        "l1.mshr_merges": machine.merges,
+        "l1.streaming": machine.streaming,
+        "noc.queue": machine.mshrs,
+        "noc.bandwidth": machine.banks * 32 * CLOCK / machine.bank_flit,
+        "noc.sm_bandwidth": 32 * CLOCK / machine.sm_flit,
+        "llc.size": machine.banks * machine.llc_sets * machine.llc_ways * machine.line_bytes,
+        "llc.ways": machine.llc_ways,
+        "llc.line": machine.line_bytes,
+        "llc.banks": machine.banks,
+        "llc.mshrs": machine.llc_mshrs,
+        "llc.latency": machine.llc_latency,
+        "llc.write_policy": "back" if machine.write_back else "through",
+        "dram.channels": machine.channels,
+        "dram.queue": machine.dram_queue,
+        # The machine gives the latency at its nominal clock.
+        "dram.latency": machine.dram_latency * BASE.clock_hz / CLOCK,
+        "dram.bandwidth": machine.channels * transfer * CLOCK / machine.service,
+        "instructions.shared.latency": machine.shared_latency,
+    }
+    for name, (unit, interval, latency) in machine.timings.items():
+        overrides |= {
+            f"instructions.{name}.subsystem": unit,
+            f"instructions.{name}.interval": interval,
+            f"instructions.{name}.latency": latency,
+        }
+    gpu = with_overrides(BASE, overrides)
+    return gpu if machine.l1_sets else replace(gpu, l1=replace(gpu.l1, size_bytes=None))
+
+
+def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000):
+    """The package's machine after a launch."""
+    workload = workload_of_trace(memory_trace(rows, blocks, blocks_per_group=blocks_per_group))
+    with (
+        mock.patch.object(simulator, "DEFAULT_NOC_QUEUE", machine.noc_queue),
+        mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps),
+    ):
+        return simulator.final_state(workload, gpu_of(machine))
+
+
+def totals(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000) -> dict[str, float]:
+    found = final_state(rows, blocks, machine, blocks_per_group).totals
+    return {name: float(found[index]) for name, index in TOTALS.items()}

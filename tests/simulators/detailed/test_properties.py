@@ -1,0 +1,280 @@
+"""Latencies come out as configured, bounds are reached and not exceeded, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from reference.detailed import Machine
+from reference.traces import Step, evenly, memory_trace
+from warplens.errors import InputError, SimulationError
+from warplens.intervals import InstructionMix
+from warplens.simulators.detailed import _kernels, layout, simulate_detailed
+from warplens.trace import StaticInstruction
+from warplens.workload import Launch, Workload
+from warplens.workload.traced import workload_of_trace
+
+from .machines import final_state, gpu_of, totals
+
+ROWS = [
+    StaticInstruction(0, "BAR", "barrier"),
+    StaticInstruction(16, "FADD", "fp32", destinations=(1,), sources=(0,)),
+    StaticInstruction(32, "MUFU", "sfu"),
+    StaticInstruction(48, "LDG", "load_global", "global", 4, (0,)),
+    StaticInstruction(64, "STG", "store_global", "global", 4),
+    StaticInstruction(80, "FADD", "fp32"),
+    StaticInstruction(96, "LDS", "load_shared", "shared", 4, (0,)),
+    StaticInstruction(112, "LDG", "load_global", "global", 4),
+]
+BARRIER, USE, SFU, LOAD, STORE, COMPUTE, SHARED, TOUCH = range(len(ROWS))
+
+#: Wide everywhere: each test narrows what it is about.
+WIDE = Machine(
+    sms=2,
+    schedulers=1,
+    policy="gto",
+    issue_width=1,
+    blocks_per_sm=16,
+    timings={"fp32": ("fma", 1.0, 4.0), "sfu": ("sfu", 4.0, 20.0)},
+    l1_sets=16,
+    l1_ways=4,
+    l1_latency=20.0,
+    mshrs=256,
+    merges=8,
+    sm_flit=0.125,
+    bank_flit=0.125,
+    banks=4,
+    llc_sets=64,
+    llc_ways=8,
+    llc_latency=100.0,
+    llc_mshrs=256,
+    channels=4,
+    dram_latency=150.0,
+    dram_queue=256,
+    service=0.125,
+)
+
+
+def narrowed(**changes):
+    return dataclasses.replace(WIDE, **changes)
+
+
+def line(number, row=LOAD):
+    return Step(row, evenly(2**20 + 128 * number, 4))
+
+
+def streaming(blocks=32, warps=4, loads=16, row=TOUCH, distinct=None):
+    """Warps that touch line after line; all lines are different unless `distinct` says how many there are."""
+    count = blocks * warps * loads
+    numbers = iter(np.arange(count) % (distinct or count))
+    return [[[line(int(next(numbers)), row) for _ in range(loads)] for _ in range(warps)] for _ in range(blocks)]
+
+
+def computing(row, blocks=32, warps=4, instructions=60):
+    return [[[Step(row)] * instructions] * warps] * blocks
+
+
+def cycles(blocks, machine):
+    return totals(ROWS, blocks, machine)["CYCLES"]
+
+
+# -- latencies ------------------------------------------------------------------
+
+
+def load_to_use(before, machine=WIDE):
+    """Cycles from the issue of a load to that of the instruction that needs it, with `before` issued long before."""
+    wait = [Step(USE)] * 200 if before else []  # its own results, 4 cycles each
+    one = [*before, *wait, line(0)]
+    return cycles([[[*one, Step(USE)]]], machine) - cycles([[[*one[:-1], Step(COMPUTE)]]], machine)
+
+
+def test_hit_in_l1_takes_its_latency_and_a_cycle_to_enter():
+    assert load_to_use([line(0)]) == WIDE.l1_latency + 1
+
+
+def test_hit_in_llc_takes_its_latency_and_a_cycle_to_enter():
+    evicting = [line(16 * n) for n in range(5)]  # one set of the L1, which has four ways
+    assert load_to_use(evicting) == WIDE.llc_latency + 1
+
+
+def test_dram_takes_both_latencies_and_a_cycle_to_enter():
+    assert load_to_use([]) == WIDE.llc_latency + WIDE.dram_latency + 1
+
+
+@pytest.mark.parametrize(("stride", "degree"), [(4, 1), (0, 1), (8, 2), (128, 32)])
+def test_shared_access_takes_its_latency_and_its_conflicts(stride, degree):
+    one = [Step(SHARED, evenly(1024, stride)), Step(USE)]
+    assert cycles([[one]], WIDE) - cycles([[[Step(COMPUTE)]]], WIDE) == WIDE.shared_latency + degree
+
+
+def test_dependent_instruction_waits_for_the_latency():
+    assert cycles([[[Step(USE)] * 11]], WIDE) - cycles([[[Step(USE)]]], WIDE) == 40
+
+
+def test_a_result_the_warp_does_not_need_does_not_hold_it():
+    """A shared access in conflict comes back long after the load that the warp waits for."""
+    hit = [line(0), *[Step(USE)] * 100]
+    conflict = dataclasses.replace(ROWS[SHARED], destinations=(9,))
+    rows = [*ROWS, conflict]
+    alone = [*hit, line(0), Step(USE)]
+    beside = [*hit, line(0), Step(len(ROWS), evenly(1024, 128)), Step(USE)]
+    assert totals(rows, [[beside]], WIDE)["CYCLES"] == totals(rows, [[alone]], WIDE)["CYCLES"]
+
+
+# -- bandwidths -----------------------------------------------------------------
+
+
+def reaches(work, bound, found, at_the_end=WIDE.sms):
+    """`work` units at `bound` a cycle: at least 90 % of it, never more than that and what is under way at the end."""
+    assert 0.9 * bound * found <= work <= bound * found + at_the_end
+
+
+@pytest.mark.parametrize(("schedulers", "width"), [(1, 1), (2, 1), (1, 2), (1, 0.5)])
+def test_issue_rate(schedulers, width):
+    machine = narrowed(schedulers=schedulers, issue_width=width, timings={"fp32": ("fma", 0.25, 4.0)})
+    reaches(32 * 4 * 60, 2 * schedulers * width, cycles(computing(COMPUTE), machine))
+
+
+def test_interval_of_a_pipeline():
+    reaches(32 * 4 * 60, 2 / 4, cycles(computing(SFU), WIDE))
+
+
+def test_l1_takes_a_line_a_cycle():
+    blocks = streaming(loads=100, distinct=8)
+    reaches(32 * 4 * 100, 2, cycles(blocks, WIDE))
+
+
+def test_port_of_an_sm():
+    """A line is four flits of a reply."""
+    reaches(32 * 4 * 16, 2 / (4 * 2.0), cycles(streaming(), narrowed(sm_flit=2.0)))
+
+
+def test_network():
+    reaches(32 * 4 * 16, 4 / (4 * 4.0), cycles(streaming(), narrowed(bank_flit=4.0)))
+
+
+def test_dram():
+    reaches(32 * 4 * 16, 4 / 16, cycles(streaming(), narrowed(service=16.0)))
+
+
+def test_dram_writes():
+    """Written through: every store goes on to DRAM. Those that wait there when the launch ends were acknowledged."""
+    machine = narrowed(service=16.0, write_back=False, dram_queue=4)
+    reaches(32 * 4 * 16, 4 / 16, cycles(streaming(row=STORE), machine), at_the_end=4 * (4 + 1))
+
+
+# -- more of anything ------------------------------------------------------------
+
+TIGHT = {
+    "issue_width": 0.5,
+    "schedulers": 1,
+    "lsu_queue": 1,
+    "mshrs": 4,
+    "merges": 1,
+    "sm_flit": 4.0,
+    "bank_flit": 8.0,
+    "banks": 2,
+    "llc_mshrs": 2,
+    "channels": 2,
+    "dram_queue": 2,
+    "service": 16.0,
+    "blocks_per_sm": 2,
+    "sms": 1,
+    "dram_latency": 300.0,
+    "llc_latency": 200.0,
+}
+
+
+@pytest.mark.parametrize("resource", TIGHT)
+@pytest.mark.parametrize("kernel", [streaming(16), computing(USE, 16)], ids=["streaming", "compute"])
+def test_more_of_a_resource_never_hurts(kernel, resource):
+    less = narrowed(**{resource: TIGHT[resource]})
+    assert cycles(kernel, WIDE) <= 1.03 * cycles(kernel, less)
+
+
+# -- nothing is lost --------------------------------------------------------------
+
+
+def mixed_launch():
+    warp = [
+        line(0),
+        Step(USE),
+        Step(BARRIER),
+        line(3, STORE),
+        line(9),
+        Step(SFU),
+        Step(SHARED, evenly(1024, 8)),
+        line(1),
+    ]
+    return [[warp, warp[:6], warp] for _ in range(9)]
+
+
+@pytest.mark.parametrize("policy", ["gto", "lrr", "oldest", "two-level"])
+@pytest.mark.parametrize(("width", "slots"), [(1, 1), (2, 2), (0.5, 1)])
+def test_everything_comes_back_and_every_slot_is_booked(policy, width, slots):
+    machine = narrowed(policy=policy, issue_width=width, mshrs=2, lsu_queue=1, schedulers=2)
+    state = final_state(ROWS, mixed_launch(), machine)
+    found = state.totals
+    assert found[layout.T_REQUESTS] == found[layout.T_RETURNED] > 0
+    assert state.glob["events"][0] == state.glob["stores_flying"][0] == 0
+    assert not state.sms["mshrs_used"].any()
+    assert (state.mshrs["line"] == -1).all()
+    assert state.glob["loads_free"][0] == len(state.loads)
+    assert state.glob["requests_free"][0] == len(state.requests)
+    assert sorted(state.load_pool) == list(range(len(state.loads)))
+    assert not state.l1["reserved"].any()
+    booked = found[layout.T_SLOT_BASE : layout.T_SLOT_IDLE + 1].sum()
+    assert booked == found[layout.T_CYCLES] * machine.sms * machine.schedulers * slots
+
+
+def test_stack_sums_to_cpi_and_runs_are_alike():
+    workload = workload_of_trace(memory_trace(ROWS, mixed_launch()))
+    first, second = (simulate_detailed(workload, gpu_of(WIDE)).to_dict() for _ in range(2))
+    assert first == second
+    assert sum(first["stack"].values()) == pytest.approx(first["cpi"], rel=1e-12)
+    assert first["cpi"] * first["ipc"] == pytest.approx(WIDE.sms)
+
+
+def test_loads_without_a_register_do_not_run_out_of_records():
+    """Nothing but the memory system limits them: more than any warp has registers."""
+    machine = narrowed(sms=1, blocks_per_sm=1, mshrs=256, merges=8, dram_latency=100_000.0)
+    blocks = [[[line(n // 8, TOUCH) for n in range(3000)]]]
+    found = totals(ROWS, blocks, machine)
+    assert found["REQUESTS"] == found["RETURNED"] == 375
+
+
+# -- barriers ----------------------------------------------------------------------
+
+
+def test_a_warp_that_exits_counts_as_arrived():
+    found = totals(ROWS, [[[Step(BARRIER), Step(COMPUTE)], [Step(COMPUTE)]]], WIDE)
+    assert found["ISSUED"] == 3
+
+
+def test_a_warp_that_ends_with_the_barrier_does_not_open_it_for_others():
+    """Three warps: one ends with the barrier, one waits there, the slow one keeps it until the end of its chain."""
+    slow = [*[Step(USE)] * 50, Step(BARRIER)]
+    found = totals(ROWS, [[[Step(BARRIER)], [Step(BARRIER), *[Step(USE)] * 50], slow]], WIDE)
+    assert found["CYCLES"] > 2 * 49 * 4
+
+
+def test_warps_that_can_never_go_on_are_an_error():
+    """No trace does that (a warp that exits has arrived), so the compiled loop is made to say so."""
+    workload = workload_of_trace(memory_trace(ROWS, mixed_launch()))
+    stuck = mock.patch.object(_kernels, "run", lambda *_: layout.STUCK)
+    with stuck, pytest.raises(SimulationError, match="wait for each other in cycle 0"):
+        simulate_detailed(workload, gpu_of(WIDE))
+
+
+def test_a_workload_without_a_trace_is_refused():
+    mix = Workload("mix", Launch(), mix=InstructionMix({}))
+    with pytest.raises(InputError, match="needs a trace"):
+        simulate_detailed(mix, gpu_of(WIDE))
+
+
+def test_a_trace_without_blocks_is_refused():
+    with pytest.raises(InputError, match="no thread blocks"):
+        simulate_detailed(workload_of_trace(memory_trace(ROWS, [])), gpu_of(WIDE))
