@@ -26,5 +26,13 @@ def measure() -> list[Row]:
     idle = cpu_seconds([sys.executable, "-c", "pass"])
     help_text = cpu_seconds([sys.executable, "-c", "from warplens.cli import main; main()", "--help"])
     return [
-        Row("warplens --help", help_text, "s CPU", "python -c pass", help_text / idle, target=0.4, lower_is_better=True)
+        Row(
+            "warplens --help",
+            help_text,
+            "s CPU",
+            "python -c pass",
+            help_text / idle,
+            target=0.4,
+            lower_is_better=True,
+        )
     ]

@@ -113,3 +113,12 @@ COMPLETE = {
 def complete_gpu(**overrides: Any) -> Gpu:
     changes = COMPLETE | {key.replace("__", "."): value for key, value in overrides.items()}
     return with_overrides(_named("mdm2020"), changes)
+
+
+#: For scripts run as a process of their own: peak memory in MiB. Not ru_maxrss, which starts at the size of the
+#: process that forked.
+PEAK_MEBIBYTES = """
+def peak_mebibytes():
+    import re
+    return int(re.search("VmHWM: +([0-9]+) kB", open("/proc/self/status").read().expandtabs())[1]) // 1024
+"""

@@ -408,13 +408,24 @@ def test_the_representative_is_found_in_later_groups_too(selection, index):
     assert found.selection == selection
 
 
-@given(st.lists(programs.filter(bool), min_size=1, max_size=8), whole_latencies)
+@pytest.mark.parametrize("selection", ("clustering", "max", "min"))
+def test_a_warp_that_executes_nothing_represents_none(selection):
+    """Traces have such warps where a front end recorded none of their instructions."""
+    found = representative_warp(trace_of([], [], [], [LDG, FADD], [], []), np.ones(len(ROWS)), 1.0, selection)
+    assert (found.index, found.instructions.tolist()) == (3, [LDG, FADD])
+    assert (found.warps, found.mean_instructions) == (6, pytest.approx(2 / 6))
+
+
+@given(st.lists(programs, min_size=1, max_size=8), whole_latencies)
 def test_the_report_of_any_trace(warps, latency):
+    assume(any(warps))
     trace = trace_of(*warps)
     features, _ = warp_features(trace, np.array(latency, dtype=np.float64), 1.0)
     found = representative_warp(trace, np.array(latency, dtype=np.float64), 1.0)
     assert found.instructions.tolist() == warps[found.index]
-    assert sum(found.cluster_sizes) == found.warps == len(warps)
+    assert warps[found.index]
+    assert sum(found.cluster_sizes) == sum(map(bool, warps))
+    assert found.warps == len(warps)
     distances = [math.dist(features[found.index], other) for other in features]
     assert found.mean_distance == pytest.approx(sum(distances) / len(warps), abs=1e-12)
     assert found.mean_instructions == pytest.approx(sum(map(len, warps)) / len(warps))

@@ -213,9 +213,7 @@ def test_lemeire_table_4(name):
 @pytest.mark.parametrize("name", LEMEIRE)
 def test_lemeire_subsystems(name):
     gpu = load_gpu(name)
-    compute = {
-        gpu.timing(c).subsystem for c in ("comp", "fp32", "fp64", "int32", "int32_div", "barrier", "move")
-    }
+    compute = {gpu.timing(c).subsystem for c in ("comp", "fp32", "fp64", "int32", "int32_div", "barrier", "move")}
     assert compute == {"compute"}
     assert gpu.timing("sfu").subsystem == ("compute" if name == "r9-380" else "sfu")
     assert gpu.timing("store_global").subsystem == "memory"

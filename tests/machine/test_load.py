@@ -236,9 +236,7 @@ def test_an_unknown_base_is_named_with_the_place(write):
     path = write('base = "mdm2021"\n')
     with pytest.raises(UnknownNameError) as caught:
         load_gpu(path)
-    assert str(caught.value).startswith(
-        f"{path}:1: base: no machine is named 'mdm2021'; did you mean 'mdm2020'"
-    )
+    assert str(caught.value).startswith(f"{path}:1: base: no machine is named 'mdm2021'; did you mean 'mdm2020'")
     with pytest.raises(FileError, match=r"absent\.toml: no such file"):
         load_gpu(write('base = "absent.toml"\n'))
 
@@ -336,9 +334,7 @@ def test_a_mistyped_key_is_answered_with_the_nearest(key, near):
     assert near in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "key", ["name", "description", "sources", "base", "overrides", "nominal_clock_hz", ""]
-)
+@pytest.mark.parametrize("key", ["name", "description", "sources", "base", "overrides", "nominal_clock_hz", ""])
 def test_what_is_no_parameter_cannot_be_overridden(key):
     with pytest.raises(OverrideError, match="unknown parameter"):
         load_gpu("mdm2020", {key: "1"})

@@ -126,9 +126,7 @@ def test_a_batch_of_machines_gives_the_occupancy_of_each():
         occupancy(load_gpu("h200", {"max_warps": np.array([64, 4])}), 256)
 
 
-machines = st.sampled_from(
-    ["fx5600", "gtx280", "tesla-c2050", "gtx650ti", "gtx1060", "rtx2070", "h200", "r9-380"]
-)
+machines = st.sampled_from(["fx5600", "gtx280", "tesla-c2050", "gtx650ti", "gtx1060", "rtx2070", "h200", "r9-380"])
 
 
 @given(machines, st.integers(1, 512), st.integers(0, 63), st.integers(0, 16384))

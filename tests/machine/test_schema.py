@@ -171,9 +171,7 @@ def test_get_reaches_every_parameter_and_require_names_the_remedy():
     assert gpu.get("instructions.mem.latency_cycles") == 6.0
     assert gpu.get("instructions.sfu.latency_cycles") is None
     assert gpu.require("sms", "a test") == 1
-    with pytest.raises(
-        MissingInputError, match=r"mdm needs l1.mshrs.*'lemeire-example'.*--set l1.mshrs=VALUE"
-    ):
+    with pytest.raises(MissingInputError, match=r"mdm needs l1.mshrs.*'lemeire-example'.*--set l1.mshrs=VALUE"):
         gpu.require("l1.mshrs", "mdm")
 
 

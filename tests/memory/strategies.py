@@ -112,6 +112,7 @@ def timed_machines(draw: st.DrawFn) -> Gpu:
         noc=dataclasses.replace(
             gpu.noc,
             bandwidth_bytes_per_s=draw(st.sampled_from((None, 3e9, 1050e9))),
+            sm_bandwidth_bytes_per_s=draw(st.sampled_from((None, 2e9, 43.75e9))),
             queue_entries=draw(st.sampled_from((1, 3, 64))),
         ),
     )

@@ -138,6 +138,19 @@ def test_markov_chain_is_what_the_iterated_matrix_tends_to(threads, p, q):
     assert kernels.all_suspended(threads, p, q) == pytest.approx(iterated, rel=1e-8, abs=1e-14)
 
 
+@pytest.mark.parametrize("asleep", [1e-5, 1e-6, 1e-17, 0.0])
+@pytest.mark.parametrize("p", [1.0, 0.5, 1e-18])
+def test_markov_chain_where_threads_wake_nearly_at_once_does_not_overflow(p, asleep):
+    """All 64 suspended at the same time has a probability below what floats can hold: it is 0, not NaN."""
+    assert kernels.all_suspended(64, p, 1.0 - asleep) == pytest.approx(0.0, abs=1e-200)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 64])
+def test_markov_chain_at_its_edges(warps):
+    assert kernels.all_suspended(warps, 0.0, 0.5) == 0.0  # nothing ever stalls
+    assert kernels.all_suspended(warps, 0.5, 0.0) == 1.0  # nothing ever wakes
+
+
 # -- whole evaluation --------------------------------------------------------------------------
 
 

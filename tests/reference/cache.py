@@ -254,6 +254,8 @@ class Timing:
     def of(cls, gpu: Gpu) -> Timing:
         """Of a machine. What it does not give takes no time or limits nothing."""
         noc = gpu.service_cycles_now("noc", "the oracle") if gpu.noc.bandwidth_bytes_per_s else 0.0
+        block = gpu.l1.sector_bytes or gpu.l1.line_bytes
+        port = gpu.noc.sm_bandwidth_bytes_per_s if noc else None
         limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
         return cls(
             issue_interval=1.0 / (gpu.schedulers * gpu.issue_width),
@@ -261,7 +263,7 @@ class Timing:
             llc_latency=gpu.llc.latency_cycles or 0.0,
             dram_latency=gpu.dram_latency_cycles_now("the oracle"),
             noc_service=noc,
-            sm_service=noc * gpu.sms,
+            sm_service=gpu.clock_hz * block / port if port else noc * gpu.sms,
             dram_service=gpu.service_cycles_now("dram", "the oracle"),
             outstanding=limit or 1_000_000,
             queue=gpu.l1.queue_entries or 8,

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from making import PEAK_MEBIBYTES
 from warplens.errors import TraceError
 from warplens.trace import (
     EMPTY_GROUP,
@@ -429,7 +430,7 @@ def test_a_file_that_went_away(tmp_path: Path) -> None:
 # -- memory -----------------------------------------------------------------------------
 
 _WRITE_AND_READ = """
-import resource, sys
+import sys
 import numpy as np
 from warplens.trace import IRREGULAR, LaunchHeader, StaticInstruction, TraceWriter, WarpGroup
 from warplens.trace import read_trace, static_table
@@ -466,13 +467,13 @@ with TraceWriter(path) as writer:
     writer.end_launch(LaunchHeader("k", (groups * (warps // 8), 1, 1), (256, 1, 1)), static)
 (launch,) = read_trace(path)
 assert sum(group.instructions for group in launch.groups()) == groups * per_group
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(peak_mebibytes())
 """
 
 
 def peak_mebibytes(path: Path, instructions: int) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", _WRITE_AND_READ, str(path), str(instructions)],
+        [sys.executable, "-c", PEAK_MEBIBYTES + _WRITE_AND_READ, str(path), str(instructions)],
         capture_output=True,
         text=True,
         check=True,

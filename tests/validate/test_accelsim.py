@@ -19,7 +19,7 @@ PAGES = ("validation/accelsim.md", "validation/explained.md", "decisions/0008-in
 #: Differences of miss ratios (L1, LLC) at base with the default order, where 0.01 is exceeded.
 AT_BASE = {
     # Tips over with the order of accesses: how much of its reuse L1 catches follows the depth of the memory queue.
-    "listing1_gs32": (0.20, 0.03),
+    "listing1_gs32": (0.22, 0.03),
     # Stores miss lines that the reference's L1 has reserved; docs/validation/accelsim.md shows the conflicts.
     "saxpy": (0.25, 0.01),
     # Neighbouring warps share lines, so their order counts.
@@ -27,8 +27,8 @@ AT_BASE = {
 }
 #: The same on all configurations, where 0.035 is exceeded.
 ANYWHERE = {
-    # Falls to the other side with 32 or 64 MSHRs, and shares the LLC worse with 56 SMs or lrr.
-    "listing1_gs32": (0.95, 0.95),
+    # Keeps more of its reuse with 32 MSHRs, and shares the LLC worse with 56 SMs or lrr.
+    "listing1_gs32": (0.52, 0.47),
     "saxpy": (0.25, 0.01),
     # With 56 SMs it has 32 warps an SM, and some find their lines of an earlier pass in L1.
     "strided32_l2": (0.10, 0.01),

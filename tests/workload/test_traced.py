@@ -117,6 +117,13 @@ def test_a_kernel_without_memory_instructions_runs_where_a_model_allows_it():
         assert not any((prediction.stack or {})[name] for name in memory), prediction.model
 
 
+def test_warps_without_instructions_do_no_harm():
+    empty = memory_trace(ROWS, [[[], [], warp(block, 2), []] for block in range(40)])
+    found = compare(workload_of_trace(empty), [machine()])
+    assert {prediction.model for prediction in found.predictions} == set(MODELS)
+    assert found.skipped == ()
+
+
 def test_the_launch_is_the_recorded_one():
     launch = fresh().launch
     assert (launch.blocks, launch.threads_per_block, launch.registers_per_thread) == (70.0, 128, 32)

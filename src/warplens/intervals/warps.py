@@ -133,19 +133,21 @@ def two_means(points: NDArray[np.float64], weights: NDArray[np.int64]) -> NDArra
 def representative_warp(
     trace: LaunchTrace, latency: NDArray[np.float64], issue_rate: float, selection: str = "clustering"
 ) -> Representative:
-    """Choose the representative warp and fetch its instructions."""
+    """Choose the representative warp, among those that execute anything, and fetch its instructions."""
     features, instructions = warp_features(trace, latency, issue_rate)
-    index, sizes, distance = select_warp(features, selection)
+    running = np.flatnonzero(instructions)
+    chosen, sizes, distance = select_warp(features[running], selection)
+    index = int(running[chosen])
     seen = 0
     for group in trace.groups():
         if index < seen + len(group):
             w = index - seen
-            chosen = group.static[group.start[w] : group.start[w + 1]].copy()
+            executed = group.static[group.start[w] : group.start[w + 1]].copy()
             break
         seen += len(group)
     return Representative(
         index=index,
-        instructions=chosen,
+        instructions=executed,
         selection=selection,
         cluster_sizes=sizes,
         distance=distance,

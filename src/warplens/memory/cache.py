@@ -126,7 +126,7 @@ def simulate_caches(
     needed_by: str = "the cache simulation",
 ) -> MissProfile:
     """Run the events of a launch through per-SM L1 caches and the shared LLC of one machine."""
-    from . import _kernels
+    from . import _kernels, _progress_kernels
 
     window = order_window(order)
     parameters = _parameters(gpu, blocks_per_sm, window, needed_by)
@@ -148,7 +148,7 @@ def simulate_caches(
                 counters,
             )
         else:
-            cycles += _kernels.simulate_progress(
+            cycles += _progress_kernels.simulate_progress(
                 chunk.block_start,
                 chunk.event_start,
                 chunk.event_static,

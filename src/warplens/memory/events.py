@@ -18,7 +18,7 @@ CHUNK_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Events of some thread blocks, as flat columns (see `_kernels.collect`)."""
+    """Events of some thread blocks, as flat columns (see `_coalesce_kernels.collect`)."""
 
     block_start: NDArray[np.int64]
     event_start: NDArray[np.int64]
@@ -91,9 +91,9 @@ def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callab
 def _collect(
     group: WarpGroup, static: StaticTable, kinds: NDArray[np.uint8], latencies: NDArray[np.float64], line_bytes: int
 ) -> Events:
-    from . import _kernels
+    from . import _coalesce_kernels
 
-    count, most_lines = _kernels.count_events(
+    count, most_lines = _coalesce_kernels.count_events(
         group.start, group.static, kinds, static.access_bytes, group.mask, line_bytes
     )
     warps = len(group)
@@ -106,7 +106,7 @@ def _collect(
     line_start = np.empty(count + 1, dtype=np.int64)
     line_id = np.empty(most_lines, dtype=np.int64)
     line_words = np.empty(most_lines, dtype=np.uint32)
-    used = _kernels.collect(
+    used = _coalesce_kernels.collect(
         group.start,
         group.static,
         group.mask,

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._version import __version__
 from ..errors import FileError, InputError, nearest
-from . import explain, tables
+from . import explain, simulated, tables
 from .harness import Validation
 from .paper import CAPPED, MODELS, STATED, TITLES
 from .tables import Cell, Table
@@ -153,6 +153,7 @@ def _sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
         "set-conflicts": one(explain.conflict_table),
         "experiments": one(explain.experiment_table),
         "queue-depths": one(explain.depth_table),
+        "simulator": one(simulated.simulator_table),
     }
     for order in validation.orders:
         made[f"errors {order}"] = partial(tables.error_tables, validation, order)
@@ -181,6 +182,8 @@ def new_page(validation: Validation) -> str:
     """A page with all tables, for a FILE that does not exist."""
     parts = [f"# Validation: {validation.dataset}\n"]
     for name in _sections(validation):
+        if name == "simulator":  # takes minutes, and has a page of its own
+            continue
         parts.append(f"## {name}\n\n<!-- validate: {validation.dataset} {name} -->\n<!-- /validate -->\n")
     return "\n".join(parts)
 

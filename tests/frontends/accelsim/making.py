@@ -15,7 +15,6 @@ from warplens.frontends.accelsim import load_accelsim
 from warplens.trace import IRREGULAR, LaunchTrace
 
 DATA = Path(__file__).parent / "data"
-SHARED = Path(__file__).parents[4] / "shared" / "data" / "accelsim" / "traces"
 
 OPCODES = (
     *("IADD3", "FFMA", "MUFU.RCP", "LDG.E", "LDG.E.64", "LDG.E.128.SYS", "LDG.E.U8", "STG.E", "LDS", "STS.64", "LDL"),

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from making import PEAK_MEBIBYTES
 from reference import accelsim_text
 from warplens.errors import TraceError
 from warplens.frontends.accelsim import load_accelsim
@@ -304,7 +305,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
 from warplens.errors import TraceError
 from warplens.frontends.accelsim import load_accelsim
 load_accelsim(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_mebibytes()
 for path in sys.argv[2:]:
     try:
         load_accelsim(path)
@@ -312,7 +313,7 @@ for path in sys.argv[2:]:
         print(error)
     else:
         print("read", path)
-print("grew", (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print("grew", peak_mebibytes() - before)
 """
 
 
@@ -330,7 +331,11 @@ def test_bombs_need_little_memory(tmp_path: Path) -> None:
         paths.append(tmp_path / name)
         paths[-1].write_bytes(data)
     done = subprocess.run(
-        [sys.executable, "-c", _LIMITED, *map(str, paths)], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", PEAK_MEBIBYTES + _LIMITED, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

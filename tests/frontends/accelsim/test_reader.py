@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from making import PEAK_MEBIBYTES
 from reference import accelsim_text
 from warplens.errors import TraceError
 from warplens.frontends.accelsim import KernelReader, coverage_warning, load_accelsim
 from warplens.trace import IRREGULAR, SPACES, LaunchTrace
+from warplens.validate.accelsim import trace_path
 
-from .making import DATA, SHARED, SIMPLE, block_text, header_text, load_text, one_warp, random_text, take_apart, texts
+from .making import DATA, SIMPLE, block_text, header_text, load_text, one_warp, random_text, take_apart, texts
 
 
 def agree(launch: LaunchTrace, text: bytes) -> None:
@@ -37,11 +39,11 @@ def test_agrees_with_the_slow_reader(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the larger traces are not here")
-def test_agrees_on_all_traces_at_hand() -> None:
-    for path in sorted(SHARED.glob("*/kernelslist.g")):
-        (launch,) = load_accelsim(path)
-        agree(launch, lzma.decompress((path.parent / "kernel-1.traceg.xz").read_bytes()))
+@pytest.mark.parametrize("kernel", ["listing1_gs32", "matmul", "stencil", "strided8"])
+def test_agrees_on_bundled_traces(kernel: str) -> None:
+    path = trace_path(kernel)
+    (launch,) = load_accelsim(path)
+    agree(launch, lzma.decompress((path.parent / "kernel-1.traceg.xz").read_bytes()))
 
 
 @given(texts())
@@ -224,12 +226,15 @@ def test_blocks_recorded_in_part(tmp_path: Path) -> None:
     assert launch.header.extra["recorded_blocks"] == 2
 
 
-_IMPORT = """
-import resource, sys
+_IMPORT = (
+    PEAK_MEBIBYTES
+    + """
+import sys
 from warplens.frontends.accelsim import import_accelsim
 (launch,) = import_accelsim(sys.argv[1], sys.argv[2])
-print(launch.instructions, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(launch.instructions, peak_mebibytes())
 """
+)
 
 
 def import_peak(folder: Path, blocks: int) -> int:

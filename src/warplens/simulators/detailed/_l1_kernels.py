@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ._memory_kernels import bits_in, inject, sectors_of, write_flits
+from ...memory._kernels import bit_count, sectors_of
+from ._memory_kernels import inject, write_flits
 from .layout import (
     ATOMIC,
     F_L1_LATENCY,
@@ -173,7 +174,7 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     totals = state.totals
     core = cores[sm]
     glob = globs[0]
-    wanted = bits_in(touched)
+    wanted = bit_count(touched)
     missing = touched
     if slot >= 0:
         missing = touched & ~l1[slot].valid
@@ -226,7 +227,7 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     mshr_loads[sm, m, 0] = entry.load
     core.mshrs_used += 1
     totals[T_L1_ACCESSES] += wanted
-    totals[T_L1_MISSES] += bits_in(missing)
+    totals[T_L1_MISSES] += bit_count(missing)
     totals[T_MISS_MSHR] += t - entry.at
     r = take_request(state)
     request = requests[r]
@@ -259,10 +260,10 @@ def l1_write(t, sm, entry, what, line, words, touched, slot, state, integers, fl
     if glob.stores_flying == integers[I_STORES] * integers[I_SMS]:
         glob.starved = True
         return T_SLOT_NOC
-    wanted = bits_in(touched)
+    wanted = bit_count(touched)
     totals[T_L1_ACCESSES] += wanted
     if slot >= 0 and what == STORE:
-        totals[T_L1_MISSES] += bits_in(touched & ~l1[slot].valid)
+        totals[T_L1_MISSES] += bit_count(touched & ~l1[slot].valid)
         glob.clock += 1
         l1[slot].used = glob.clock
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from numba import njit
 
+from ...memory._kernels import bit_count, sectors_of
 from .layout import (
     AT_BANK,
     AT_REPLY,
@@ -88,29 +89,6 @@ def pop(heap, glob):
     heap[hole].time = time
     heap[hole].sequence = sequence
     heap[hole].value = value
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def bits_in(mask):
-    n = 0
-    while mask:
-        mask &= mask - 1
-        n += 1
-    return n
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def sectors_of(words, sectors):
-    """Which of a line's sectors its 32 granules touch, as bits."""
-    if sectors == 1:
-        return 1
-    per = 32 // sectors
-    group = (1 << per) - 1
-    touched = 0
-    for k in range(sectors):
-        if words & (group << (k * per)):
-            touched |= 1 << k
-    return touched
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -203,7 +181,7 @@ def at_bank(
             slot = k
             break
     asked = sectors_of(words, sectors)
-    wanted = bits_in(asked)
+    wanted = bit_count(asked)
     totals[T_LLC_ACCESSES] += wanted
     missed = 0
     if slot < 0:
@@ -213,7 +191,7 @@ def at_bank(
             if llc[k].used < llc[slot].used:
                 slot = k
         if llc[slot].written != 0:
-            dirty = bits_in(sectors_of(llc[slot].written, sectors))
+            dirty = bit_count(sectors_of(llc[slot].written, sectors))
             totals[T_DRAM_WRITES] += dirty
             begin, _ = to_channel(begin, dirty, channels, channel_ring, channel, floats, glob, traffic)
         llc[slot].tag = line
@@ -226,7 +204,7 @@ def at_bank(
     ready = begin
     if request.what != STORE:
         fresh = not_held(words, asked, entry.valid, entry.written, sectors)
-        missed = bits_in(fresh)
+        missed = bit_count(fresh)
         if missed:
             place = banks[bank].misses % bank_ring.shape[1]
             begin = max(begin, bank_ring[bank, place])  # all MSHRs of the bank are taken until then
@@ -258,7 +236,7 @@ def at_bank(
 def reply_flits(request, integers, floats):
     """Data of a load; an acknowledgement of anything else."""
     if request.what == LOAD:
-        return floats[F_TRANSFER_FLITS] * bits_in(sectors_of(request.words, integers[I_SECTORS]))
+        return floats[F_TRANSFER_FLITS] * bit_count(sectors_of(request.words, integers[I_SECTORS]))
     return 1.0
 
 
