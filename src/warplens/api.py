@@ -37,6 +37,8 @@ class Comparison:
 
     predictions: tuple[Prediction, ...]
     skipped: tuple[Skipped, ...] = ()
+    #: What was found out about traced launches: cache misses, DPKI, the representative warp.
+    inputs: tuple[dict[str, Any], ...] = ()
     version: str = field(default=__version__, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,6 +47,7 @@ class Comparison:
             "version": self.version,
             "predictions": [prediction.to_dict() for prediction in self.predictions],
             "skipped": [vars(item) for item in self.skipped],
+            "inputs": list(self.inputs),
         }
 
 
@@ -155,6 +158,7 @@ def compare(
         workload = load_workload(workload)
     predictions: list[Prediction] = []
     skipped: list[Skipped] = []
+    inputs: list[dict[str, Any]] = []
     for gpu in gpus:
         placed, machine = place(workload, gpu, overrides)
         for name in named or MODELS:
@@ -165,12 +169,14 @@ def compare(
                 if named:
                     raise
                 skipped.append(Skipped(placed.name, machine.name, name, str(error)))
+        if predictions and (found := placed.summary(machine)):
+            inputs.append({"kernel": placed.name, "launch": placed.launch_index, "gpu": machine.name, **found})
     if not predictions:
         # What the input itself lacks says less than a complaint about what it has.
         reasons = [item.reason for item in skipped]
         reason = next((text for text in reasons if not text.startswith("model ")), reasons[0])
         raise InputError(f"{workload.path or workload.name}: no model can use this input; {reason}")
-    return Comparison(tuple(predictions), tuple(skipped))
+    return Comparison(tuple(predictions), tuple(skipped), tuple(inputs))
 
 
 def join(parts: Sequence[Comparison]) -> Comparison:
@@ -183,7 +189,7 @@ def join(parts: Sequence[Comparison]) -> Comparison:
     if len(parts) > 1:
         # A model that failed on one of the launches has nothing to say about the whole.
         predictions += [combine(group) for group in groups.values() if len(group) == len(parts)]
-    return Comparison(tuple(predictions), tuple(skipped))
+    return Comparison(tuple(predictions), tuple(skipped), tuple(item for part in parts for item in part.inputs))
 
 
 # -- simulations ------------------------------------------------------------------------------

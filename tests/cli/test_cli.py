@@ -263,7 +263,7 @@ def test_names_with_brackets_are_shown_as_they_are(good, write):
 
 def test_predict_json_is_the_documented_schema(good):
     found = document(good("predict", "mdm-baseline", "--model", "mdm", "--model", "naive-interval", "--json"))
-    assert list(found) == ["schema", "version", "predictions", "skipped"]
+    assert list(found) == ["schema", "version", "predictions", "skipped", "inputs"]
     assert (found["schema"], found["version"], found["skipped"]) == (1, warplens.__version__, [])
     mdm, naive = found["predictions"]
     types = {

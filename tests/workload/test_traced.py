@@ -17,7 +17,7 @@ from warplens.models.base import Aspect
 from warplens.models.prediction import Prediction
 from warplens.trace import MemoryTrace, StaticInstruction
 from warplens.validate import accelsim
-from warplens.validate.harness import DIVERGENT_DPKI, dpki
+from warplens.validate.harness import DIVERGENT_DPKI
 from warplens.workload import traced
 from warplens.workload.traced import TracedWorkload, workload_of_trace
 
@@ -69,6 +69,10 @@ def bundled_trace(kernel: str):
 def fresh(kernel: str = "made", **options: str) -> TracedWorkload:
     """A workload that remembers nothing."""
     return workload_of_trace(made_trace() if kernel == "made" else bundled_trace(kernel), **options)
+
+
+def divergence(workload: TracedWorkload) -> float:
+    return workload.divergent_loads_per_kilo_instruction(load_gpu(accelsim.GPU))
 
 
 #: What some models need and the simulator's description does not give.
@@ -434,12 +438,12 @@ DIVERGENT = ("strided8", "strided32", "strided32_l2", "listing1_gs32", "gather_d
 
 @pytest.mark.parametrize("kernel", COALESCED)
 def test_kernels_that_coalesce_have_no_divergent_loads(kernel):
-    assert dpki(fresh(kernel, order="round-robin"), load_gpu(accelsim.GPU)) == 0.0
+    assert divergence(fresh(kernel, order="round-robin")) == 0.0
 
 
 @pytest.mark.parametrize("kernel", DIVERGENT)
 def test_kernels_that_do_not_are_memory_divergent(kernel):
-    assert dpki(fresh(kernel, order="round-robin"), load_gpu(accelsim.GPU)) > DIVERGENT_DPKI
+    assert divergence(fresh(kernel, order="round-robin")) > DIVERGENT_DPKI
 
 
 @pytest.mark.parametrize("kernel", ("strided8", "strided32"))
@@ -450,7 +454,7 @@ def test_divergent_loads_are_those_that_touch_more_than_one_line(kernel):
     executed = np.concatenate([group.static for group in workload.trace.groups()])
     loads = np.count_nonzero(classes[executed] == traced.CLASS_NAMES.index("load_global"))
     assert loads > 0
-    assert dpki(workload, load_gpu(accelsim.GPU)) == pytest.approx(1000 * loads / len(executed))
+    assert divergence(workload) == pytest.approx(1000 * loads / len(executed))
 
 
 @pytest.mark.parametrize("kernel", accelsim.kernels())
@@ -461,3 +465,11 @@ def test_l1_accesses_are_those_of_the_simulator(kernel):
     measured = accelsim.measurements()["base", kernel]
     assert found.l1_accesses == measured.l1_accesses
     assert found.llc_accesses >= found.l1_misses
+
+
+def test_predictions_of_a_trace_say_what_was_found_out_about_it():
+    found = compare(fresh("matmul"), [accelsim.GPU], ["mdm", "volkov"])
+    (item,) = found.to_dict()["inputs"]
+    assert (item["kernel"], item["gpu"], item["order"]) == ("matmul", accelsim.GPU, "progress")
+    assert sum(item["cluster_sizes"]) == item["warps"] == 1792
+    assert item["llc_miss_ratio"] == pytest.approx(0.067, abs=0.001)

@@ -76,7 +76,9 @@ def predict(
     if not results:
         raise click.UsageError("--kernel and --launch match no kernel of the input")
     result = Comparison(
-        tuple(p for part in results for p in part.predictions), tuple(s for part in results for s in part.skipped)
+        tuple(p for part in results for p in part.predictions),
+        tuple(s for part in results for s in part.skipped),
+        tuple(i for part in results for i in part.inputs),
     )
     if plot is not None:
         from ..report.comparison import draw_comparison
@@ -134,6 +136,8 @@ def _show(result: Any) -> None:
         out.print(view)
         if stacked:
             out.print("[dim]BASE … QUEUE: share of the CPI that each cause takes, where the model has a CPI stack[/]")
+    for item in result.inputs:
+        out.print(_input_line(item), markup=False)
     for text, number in notes.items():
         out.print(f"[{number}] {text}", markup=False)
     if result.skipped:
@@ -153,3 +157,14 @@ def _share(prediction: Any, name: str) -> str:
         return ""
     percent = 100.0 * part / prediction.cpi
     return "·" if percent < 0.05 else f"{percent:.1f}%"
+
+
+def _input_line(item: dict[str, Any]) -> str:
+    large, small = sorted(item["cluster_sizes"], reverse=True)
+    return (
+        f"{item['kernel']}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
+        f"and {100 * item['llc_miss_ratio']:.1f} % in LLC ({item['order']}); "
+        f"{item['dpki']:.0f} divergent loads per 1000 instructions; "
+        f"warp {item['representative_warp']} represents {item['warps']} (clusters of {large} and {small}, "
+        f"mean distance {item['mean_distance']:.2f})"
+    )

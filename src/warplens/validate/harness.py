@@ -12,7 +12,6 @@ import numpy as np
 
 from ..api import load_workloads, place
 from ..errors import MissingInputError
-from ..machine import Gpu
 from ..memory import DEFAULT_ORDER
 from ..models import MODELS, get_model
 from ..trace import LaunchTrace
@@ -148,13 +147,6 @@ def model_names() -> list[str]:
     ]
 
 
-def dpki(workload: TracedWorkload, gpu: Gpu) -> float:
-    """Loads that touch more than one line, per thousand warp instructions of the launch."""
-    assert workload.trace is not None
-    instructions = sum(group.instructions for group in workload.trace.groups())
-    return 1000.0 * workload.misses(gpu).divergent_loads / instructions
-
-
 def validate_accelsim(
     *,
     kernels: Sequence[str] | None = None,
@@ -231,7 +223,7 @@ def _validate_kernel(
     trace = traced(kernel)
     own = workload_of_trace(trace)
     _, base = place(own, accelsim.GPU)
-    divergence = dpki(own, base)
+    divergence = own.divergent_loads_per_kilo_instruction(base)
     rows: list[Row] = []
     misses: list[MissRow] = []
     skipped: list[SkippedRow] = []

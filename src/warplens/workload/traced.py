@@ -85,6 +85,29 @@ class TracedWorkload(Workload):
     def recorded_order(self) -> bool:
         return True
 
+    def divergent_loads_per_kilo_instruction(self, gpu: Gpu) -> float:
+        """DPKI: loads that touch more than one line, per thousand warp instructions (MDM §IV)."""
+        return 1000.0 * self.misses(gpu).divergent_loads / self.total_instructions
+
+    def summary(self, gpu: Gpu) -> dict[str, Any]:
+        """The cache simulation and the representative warp with its quality, on the machine as named for a batch."""
+        machine = (gpu.original or gpu) if _is_batch(gpu, self.launch) else gpu
+        misses, warp = self.misses(machine), self.representative(machine)
+        return {
+            "order": self.order,
+            "l1_miss_ratio": misses.l1_miss_ratio,
+            "llc_miss_ratio": misses.llc_miss_ratio,
+            "dram_read_bytes": misses.dram_read_bytes,
+            "dram_write_bytes": misses.dram_write_bytes,
+            "dpki": self.divergent_loads_per_kilo_instruction(machine),
+            "representative_warp": warp.index,
+            "warps": warp.warps,
+            "cluster_sizes": list(warp.cluster_sizes),
+            "mean_distance": warp.mean_distance,
+            "instructions": len(warp.instructions),
+            "mean_instructions": warp.mean_instructions,
+        }
+
     def notes(self, gpu: Gpu) -> tuple[str, ...]:
         found = []
         coverage = self._trace.header.extra.get("opcode_coverage", 1.0)

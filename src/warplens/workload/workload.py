@@ -86,6 +86,10 @@ class Workload:
         """Whether instructions stand in the order in which a warp executed them, rather than in any that fits."""
         return False
 
+    def summary(self, gpu: Gpu) -> dict[str, Any]:
+        """What was found out about the kernel on the way to a prediction (nothing where all was given)."""
+        return {}
+
     def notes(self, gpu: Gpu) -> tuple[str, ...]:
         """What a reader of a prediction should know of this input."""
         return ()
