@@ -14,6 +14,7 @@ from reference.traces import Step, evenly
 from warplens.errors import MachineError, MissingInputError, OptionError
 from warplens.memory import _kernels as kernels
 from warplens.memory import events, order_window
+from warplens.memory._progress_kernels import pick
 from warplens.trace import StaticInstruction
 
 from .comparing import COUNTERS, as_events, assert_same, simulate
@@ -394,6 +395,16 @@ def test_warps_wait_at_a_barrier_for_the_slowest():
     without = simulate([[slow, quick[1:]]], gpu, 1, "progress").estimated_cycles
     assert alone + 0.9 * memory < together
     assert without < alone + 0.5 * memory
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), st.integers(-1, 9), st.booleans())
+def test_who_enters_a_full_memory_queue_next(waiting, last, greedy):
+    """Greedy: the one that entered last, else the oldest. In turn: the next after it, else the first."""
+    chosen = waiting[pick(np.array([*waiting, 0]), len(waiting), last, greedy)]
+    if greedy:
+        assert chosen == (last if last in waiting else min(waiting))
+    else:
+        assert chosen == min((warp for warp in waiting if warp > last), default=min(waiting))
 
 
 def test_estimated_cycles_of_one_load_are_its_latency():

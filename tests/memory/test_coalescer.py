@@ -148,9 +148,16 @@ def test_division_by_multiplication_is_exact(number, divisor):
     assert kernels.divide(number, divisor, 1.0 / divisor) == divmod(number, divisor)
 
 
-@pytest.mark.parametrize("divisor", (3, 24, 64, 2**20 - 1))
+@pytest.mark.parametrize("divisor", (1, 3, 24, 49, 64, 98, 2**20 - 1))
 def test_division_is_exact_around_multiples(divisor):
-    """Where the quotient jumps, and at the end of the range where multiplication serves."""
-    for quotient in (1, 2, 10**6, 2**52 // divisor):
+    """Where the quotient jumps, up to the end of the range where multiplication serves and beyond."""
+    ends = (2**52 // divisor, 2**57 // divisor)
+    quotients = [1, 2, 3, 10**6, *(end + near for end in ends for near in range(-200, 4))]
+    for quotient in quotients:
         for number in range(quotient * divisor - 2, quotient * divisor + 3):
             assert kernels.divide(number, divisor, 1.0 / divisor) == divmod(number, divisor)
+
+
+def test_some_quotients_need_their_correction():
+    assert int(49 * (1.0 / 49)) == 0
+    assert kernels.divide(49, 49, 1.0 / 49) == (1, 0)

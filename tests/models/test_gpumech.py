@@ -169,6 +169,14 @@ def test_the_clamp_is_at_the_issue_rate_of_all_active_sms():
     assert prediction.warnings == ["the equations exceed the issue rate; the prediction is clamped to it"]
 
 
+@pytest.mark.parametrize(("stall", "exceeds"), [(9.0, False), (1.0, True)])
+def test_the_warning_knows_that_two_schedulers_issue_two_instructions(stall, exceeds):
+    """16 warps of one instruction in 9.5 or 1.5 cycles, where two a cycle are possible."""
+    prediction = run("naive-interval", with_profile(Interval(1, stall), warps_per_sm=16), gpu(sms=1, schedulers=2))
+    assert prediction.terms["IPC_raw"] == pytest.approx(16 / (stall + 0.5))
+    assert bool(prediction.warnings) == exceeds
+
+
 def test_what_the_clamp_adds_is_base():
     pure = with_profile(Interval(1, 1), warps_per_sm=64)
     clamped = run("gpumech-mt", pure, gpu(scheduler="gto")).stack
@@ -359,8 +367,9 @@ def test_markov_chain_where_every_instruction_stalls_briefly():
     assert prediction.ipc == pytest.approx(1.0, rel=1e-12)
 
 
-def test_markov_chain_refuses_more_warps_than_it_can_follow():
-    workload = with_profile(Interval(4, 16), warps_per_sm=1e6)
+@pytest.mark.parametrize("warps", [1e6, np.array([4.0, 1e6])], ids=["one machine", "one of a batch"])
+def test_markov_chain_refuses_more_warps_than_it_can_follow(warps):
+    workload = with_profile(Interval(4, 16), warps_per_sm=warps)
     with pytest.raises(InputError, match="'markov-chain' follows at most 4096 resident warps"):
         run("markov-chain", workload, gpu(max_warps=1_000_000))
 
