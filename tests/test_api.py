@@ -121,7 +121,7 @@ def test_a_model_that_failed_on_one_launch_says_nothing_about_the_whole():
 
 def test_a_comparison_as_plain_data():
     found = Comparison((predict("mdm-baseline"),)).to_dict()
-    assert list(found) == ["schema", "version", "predictions", "skipped"]
+    assert list(found) == ["schema", "version", "predictions", "skipped", "inputs"]
     assert found["version"] == warplens.__version__
 
 
