@@ -148,6 +148,15 @@ def test_short_stalls_join_the_interval_they_lie_in():
     assert [item.cause for item in intervals(warp, latency)] == [LDG, FADD, None]
     assert intervals(warp, latency, min_gap=5.0) == [oracle.Interval(2, 13.0, FADD), oracle.Interval(1, 0.0, None)]
     assert intervals(warp, latency, min_gap=10.0) == [oracle.Interval(3, 13.0, FADD)]
+    # A stall of exactly min_gap ends an interval.
+    assert [item.stall for item in intervals(warp, latency, min_gap=4.0)] == [4.0, 9.0, 0.0]
+    assert [item.stall for item in intervals(warp, latency, min_gap=9.0)] == [13.0, 0.0]
+
+
+def test_of_stalls_that_are_as_long_the_first_is_the_cause():
+    latency = [0.0] * len(ROWS)
+    latency[LDG], latency[FADD] = 6.0, 6.0
+    assert intervals([LDG, FADD, FMUL], latency, min_gap=10.0) == [oracle.Interval(3, 12.0, LDG)]
 
 
 def test_the_cause_is_the_latest_producer():
@@ -444,6 +453,11 @@ def test_the_dependence_graph_is_def_use(warp):
     assert [item.instruction_class for item in graph.instructions] == [ROWS[row].instruction_class for row in warp]
     expected = [tuple(sorted(set(found))) for found in oracle.producers(warp, ROWS)]
     assert [item.depends for item in graph.instructions] == expected
+
+
+def test_nobody_depends_on_the_zero_register():
+    graph = graph_of_warp(as_representative([MOV, FMUL]), TABLE)
+    assert [item.depends for item in graph.instructions] == [(), ()]
 
 
 def test_views_of_a_warp_by_hand():

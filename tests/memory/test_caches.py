@@ -311,6 +311,12 @@ def test_line_i_lies_in_bank_i_mod_banks():
     assert simulate([[[Step(LDG, (128 * line,)) for line in spread]]], gpu).llc_misses == 4
 
 
+def test_an_llc_with_fewer_sets_than_banks_has_one_bank():
+    """Two lines fit, whatever the number of banks."""
+    gpu = small_gpu(1, {"size_bytes": None}, {"size_bytes": 128 * 2, "ways": 2, "banks": 4})
+    assert simulate([[[Step(LDG, (128 * line,)) for line in (3, 5, 3, 5)]]], gpu).llc_misses == 2
+
+
 def test_sms_have_their_own_l1_and_share_the_llc():
     warp = [Step(LDG, (128,))]
     found = simulate([[warp], [warp]], small_gpu(2), 1)

@@ -310,9 +310,13 @@ def test_contention_alone_needs_one_simulation(simulations, order):
 def test_other_caches_need_another_simulation(simulations, key, value):
     workload = fresh()
     before = workload.misses(machine())
-    changed = workload.misses(place(workload, machine(), {key: value})[1])
+    overridden = place(workload, machine(), {key: value})[1]
+    changed = workload.misses(overridden)
     assert len(simulations) == 2
     assert changed is not before
+    described = fresh().misses(dataclasses.replace(overridden, original=None))
+    assert np.array_equal(changed.counters, described.counters)
+    simulations.pop()
     assert workload.misses(place(workload, machine(), {key: value, "dram.bandwidth": 1e9})[1]) is changed
     assert workload.misses(machine()) is before
     assert len(simulations) == 2
