@@ -35,6 +35,18 @@ class TraceError(InputError):
     """A trace cannot be read: damaged, truncated, of another version, or not a trace at all."""
 
 
+class PtxError(InputError):
+    """A PTX text is not valid, or uses something that is not covered; the message names the line."""
+
+
+class KernelFault(InputError):
+    """A kernel did what would end it on a GPU too: a wild access, a deadlock, a trap; or it ran past a limit."""
+
+
+class CompileError(InputError):
+    """The source of a kernel does not compile; the message has the compiler's words and the place."""
+
+
 class OverrideError(InputError):
     """An override (`--set KEY=VALUE`) names no parameter or has an unusable value."""
 

@@ -1,0 +1,189 @@
+"""Control flow of a flat kernel: where lanes meet again, which registers live where, and a register allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from .flatten import BasicBlock, FlatKernel
+
+#: Stands for "after the end of the kernel" among block numbers.
+END = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """What code generation and the trace need to know of a kernel's control flow."""
+
+    kernel: FlatKernel
+
+    @cached_property
+    def post_dominator(self) -> list[int]:
+        """The immediate post-dominator of each block, or END (Cooper, Harvey and Kennedy's iteration)."""
+        blocks = self.kernel.blocks
+        count = len(blocks)
+        order = _post_order(blocks)  # on the reversed graph, from the end
+        rank = {number: position for position, number in enumerate(order)}
+        end = count
+        found: dict[int, int] = {end: end}
+        rank[end] = len(order)
+
+        def meet(a: int, b: int) -> int:
+            while a != b:
+                while rank[a] < rank[b]:
+                    a = found[a]
+                while rank[b] < rank[a]:
+                    b = found[b]
+            return a
+
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(order):
+                known = [each for each in _exits(blocks[number], end) if each in found]
+                if not known:
+                    continue
+                new = known[0]
+                for other in known[1:]:
+                    new = meet(new, other)
+                if found.get(number) != new:
+                    found[number] = new
+                    changed = True
+        # A block that can never reach the end (an endless loop) has none.
+        return [END if found.get(number, end) == end else found[number] for number in range(count)]
+
+    @cached_property
+    def live_in(self) -> list[set[str]]:
+        """Registers whose value at the start of a block is read later."""
+        blocks = self.kernel.blocks
+        used: list[set[str]] = []
+        killed: list[set[str]] = []
+        for block in blocks:
+            uses: set[str] = set()
+            kills: set[str] = set()
+            for item in block.instructions:
+                uses.update(name for name in item.sources if name not in kills)
+                if item.guard is None:
+                    kills.update(item.destinations)
+                else:  # lanes that are off keep the old value
+                    uses.update(name for name in item.destinations if name not in kills)
+            used.append(uses)
+            killed.append(kills)
+        live = [set(each) for each in used]
+        waiting = list(range(len(blocks)))
+        before: list[list[int]] = [[] for _ in blocks]
+        for block in blocks:
+            for successor in block.successors:
+                before[successor].append(block.number)
+        while waiting:
+            number = waiting.pop()
+            out = set().union(*(live[each] for each in blocks[number].successors)) if blocks[number].successors else ()
+            new = used[number] | (set(out) - killed[number])
+            if new != live[number]:
+                live[number] = new
+                waiting += before[number]
+        return live
+
+    def live_out(self, number: int) -> set[str]:
+        found: set[str] = set()
+        for successor in self.kernel.blocks[number].successors:
+            found |= self.live_in[successor]
+        return found
+
+    @cached_property
+    def loop_heads(self) -> set[int]:
+        """Blocks that a backward edge (in depth-first order) leads to: every cycle passes one."""
+        heads: set[int] = set()
+        state = [0] * len(self.kernel.blocks)
+        stack: list[tuple[int, int]] = [(0, 0)]
+        state[0] = 1
+        while stack:
+            number, position = stack.pop()
+            successors = self.kernel.blocks[number].successors
+            if position == len(successors):
+                state[number] = 2
+                continue
+            stack.append((number, position + 1))
+            target = successors[position]
+            if state[target] == 1:
+                heads.add(target)
+            elif state[target] == 0:
+                state[target] = 1
+                stack.append((target, 0))
+        return heads
+
+    @cached_property
+    def divergent_branches(self) -> list[int]:
+        """Blocks that end with a choice which lanes can make differently."""
+        return [block.number for block in self.kernel.blocks if len(set(block.successors)) > 1]
+
+    @cached_property
+    def must_keep(self) -> list[set[str]]:
+        """Per block: registers whose writes must leave the lanes that are not active alone.
+
+        That is so where lanes wait with a value that is still needed: at the point
+        where a branch's lanes meet again, or at the side that runs second, while
+        the others run the code in between.
+        """
+        blocks = self.kernel.blocks
+        found: list[set[str]] = [set() for _ in blocks]
+        for number in self.divergent_branches:
+            meeting = self.post_dominator[number]
+            at_meeting = self.live_in[meeting] if meeting != END else set()
+            sides = list(dict.fromkeys(blocks[number].successors))
+            for side in sides:
+                waiting = set(at_meeting)
+                for other in sides:
+                    if other != side:
+                        waiting |= self.live_in[other]
+                if not waiting:
+                    continue
+                for each in self._between(side, meeting):
+                    found[each] |= waiting
+        return found
+
+    def _between(self, start: int, stop: int) -> set[int]:
+        """Blocks that `start` leads to before `stop`."""
+        if start == stop:
+            return set()
+        reached, waiting = {start}, [start]
+        while waiting:
+            for successor in self.kernel.blocks[waiting.pop()].successors:
+                if successor != stop and successor not in reached:
+                    reached.add(successor)
+                    waiting.append(successor)
+        return reached
+
+
+def _exits(block: BasicBlock, end: int) -> list[int]:
+    """Successors, with the end of the kernel where lanes can leave from here."""
+    last = block.instructions[-1] if block.instructions else None
+    leaves = not block.successors or (last is not None and last.opcode in ("ret", "exit", "trap") and not last.targets)
+    return [*block.successors, *([end] if leaves else [])]
+
+
+def _post_order(blocks: tuple[BasicBlock, ...]) -> list[int]:
+    """Depth-first post-order of the reversed graph, from the blocks that leave the kernel."""
+    before: list[list[int]] = [[] for _ in blocks]
+    starts = []
+    for block in blocks:
+        for successor in block.successors:
+            before[successor].append(block.number)
+        if len(block.successors) < len(_exits(block, END)):
+            starts.append(block.number)
+    seen = set(starts)
+    order: list[int] = []
+    for start in starts:
+        stack = [(start, 0)]
+        while stack:
+            number, position = stack.pop()
+            if position == len(before[number]):
+                order.append(number)
+                continue
+            stack.append((number, position + 1))
+            target = before[number][position]
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, 0))
+    return order

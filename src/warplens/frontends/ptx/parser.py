@@ -1,0 +1,585 @@
+"""Tokens to `PtxModule`: directives, declarations, functions and instructions."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+
+from ...errors import PtxError
+from .lexer import Token, tokens
+from .program import (
+    TYPES,
+    Address,
+    BranchTargets,
+    Function,
+    Immediate,
+    Instruction,
+    Label,
+    Operand,
+    Pair,
+    PtxModule,
+    Register,
+    Sink,
+    SourcePlace,
+    Special,
+    Statement,
+    Symbol,
+    Type,
+    Variable,
+    Vector,
+)
+
+#: Registers a kernel can declare: far more than ptxas accepts in practice.
+MOST_REGISTERS = 1_000_000
+MOST_NESTING = 64
+_LINKAGE = (".visible", ".extern", ".weak", ".common")
+_SPACES = (".global", ".const", ".shared", ".local", ".param")
+_SPECIAL = {
+    *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
+    *(f"%lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")),
+    *("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi", "%clock64"),
+    *("%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size", "%dynamic_smem_size"),
+}
+_VECTOR_SPECIAL = ("%tid", "%ntid", "%ctaid", "%nctaid")
+
+
+def parse_ptx(text: str, name: str = "PTX") -> PtxModule:
+    """A PTX text as data; `name` is how errors call it."""
+    return _Parser(tokens(text, name), name).module()
+
+
+@dataclass
+class _Scope:
+    """Names declared between two braces. Inner ones get a number so that they are unique in their function."""
+
+    suffix: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+
+
+class _Parser:
+    def __init__(self, found: list[Token], name: str) -> None:
+        self.tokens, self.name = found, name
+        self.position = 0
+        self.place = SourcePlace()
+        self.variables: dict[str, Variable] = {}
+        self.functions: dict[str, Function] = {}
+        self.files: dict[int, str] = {}
+
+    # -- tokens ---------------------------------------------------------------------------
+
+    @property
+    def here(self) -> Token:
+        return self.tokens[self.position]
+
+    def fail(self, why: str, token: Token | None = None) -> PtxError:
+        return PtxError(f"{self.name}: line {(token or self.here).line}: {why}")
+
+    def next(self) -> Token:
+        token = self.here
+        if token.kind == "end":
+            raise self.fail("the text ends in the middle of a statement; is the file truncated?")
+        self.position += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        if self.here.text == text and self.here.kind != "string":
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        token = self.next()
+        if token.text != text:
+            raise self.fail(f"{text!r} is expected where {token.text!r} stands", token)
+        return token
+
+    def word(self, what: str) -> str:
+        token = self.next()
+        if token.kind != "word":
+            raise self.fail(f"{what} is expected where {token.text!r} stands", token)
+        return token.text
+
+    def integer(self) -> int:
+        negative = self.accept("-")
+        token = self.next()
+        value = _literal(token)
+        if token.kind != "number" or value is None or value.float_bits or isinstance(value.value, float):
+            raise self.fail(f"a whole number is expected where {token.text!r} stands", token)
+        return -int(value.value) if negative else int(value.value)
+
+    # -- module -----------------------------------------------------------------------------
+
+    def module(self) -> PtxModule:
+        version, target = (0, 0), ""
+        while self.here.kind != "end":
+            token = self.next()
+            if token.text == ".version":
+                text = self.next().text
+                major, _, minor = text.partition(".")
+                if not (major.isdigit() and minor.isdigit()):
+                    raise self.fail(f"{text!r} is no version of PTX", token)
+                version = (int(major), int(minor))
+            elif token.text == ".target":
+                target = self.word("a target")
+                while self.accept(","):
+                    self.word("a target")
+            elif token.text == ".address_size":
+                if self.integer() != 64:
+                    raise self.fail("only 64-bit PTX is covered; compile with -m64", token)
+            elif token.text == ".file":
+                self._file()
+            elif token.text == ".section":
+                self._skip_section()
+            elif token.text in (".loc", ".pragma", ".alias"):
+                self._skip_to(";") if token.text != ".loc" else self._loc()
+            elif token.text in (*_LINKAGE, *_SPACES, ".entry", ".func"):
+                self.position -= 1
+                self._declaration()
+            elif token.text != ";":
+                raise self.fail(f"{token.text!r} is not known at the top of a module", token)
+        if version == (0, 0):
+            raise PtxError(f"{self.name}: line 1: no .version directive; is this PTX?")
+        return PtxModule(self.name, version, target, self.functions, self.variables, self.files)
+
+    def _file(self) -> None:
+        number = self.integer()
+        token = self.next()
+        if token.kind != "string":
+            raise self.fail("a file name is expected", token)
+        self.files[number] = token.text[1:-1]
+        while self.accept(","):
+            self.integer()
+
+    def _skip_section(self) -> None:
+        self.next()
+        depth = 0
+        while True:
+            token = self.next()
+            depth += (token.text == "{") - (token.text == "}")
+            if depth == 0:
+                return
+
+    def _skip_to(self, text: str) -> None:
+        while self.next().text != text:
+            pass
+
+    def _loc(self) -> None:
+        file, line, _ = self.integer(), self.integer(), self.integer()
+        self.place = SourcePlace(file, line)
+        while self.accept(","):
+            what = self.word("function_name or inlined_at")
+            if what == "function_name":
+                self.word("a name")
+                if self.accept("+"):
+                    self.integer()
+            else:
+                outer_file, outer_line, _ = self.integer(), self.integer(), self.integer()
+                self.place = SourcePlace(file, line, outer_file, outer_line)
+
+    def _declaration(self) -> None:
+        linkage = []
+        while self.here.text in _LINKAGE:
+            linkage.append(self.next().text)
+        if self.here.text in (".entry", ".func"):
+            self._function(is_entry=self.next().text == ".entry")
+        else:
+            for variable in self._variables(external=".extern" in linkage):
+                self.variables[variable.name] = variable
+
+    # -- variables ---------------------------------------------------------------------------
+
+    def _type(self) -> Type:
+        token = self.next()
+        found = TYPES.get(token.text[1:]) if token.kind == "dot" else None
+        if found is None:
+            raise self.fail(f"a type is expected where {token.text!r} stands", token)
+        return found
+
+    def _variables(self, *, external: bool = False, parameter: bool = False) -> list[Variable]:
+        """`.space .align 4 .b8 name[64] = {…}, other;` without the ends of parameters."""
+        first = self.next()
+        if first.text not in _SPACES:
+            raise self.fail(f"an address space is expected where {first.text!r} stands", first)
+        space = first.text[1:]
+        alignment, vector, kind = 0, 1, None
+        while self.here.kind == "dot":
+            token = self.here
+            if token.text == ".align":
+                self.next()
+                alignment = self.integer()
+            elif token.text in (".v2", ".v4"):
+                self.next()
+                vector = int(token.text[2])
+            elif token.text == ".ptr":  # .ptr .global .align 4: a hint on what a parameter points to
+                self.next()
+                while self.here.text in (".global", ".const", ".shared", ".local"):
+                    self.next()
+                if self.accept(".align"):
+                    self.integer()
+            elif token.text == ".attribute":
+                self.next()
+                self._skip_to(")")
+            elif token.text == ".unified":
+                self.next()
+            else:
+                kind = self._type()
+        if kind is None:
+            raise self.fail(f"a variable in {first.text} needs a type")
+        found = []
+        while True:
+            found.append(self._variable(space, kind, alignment, vector, external))
+            if parameter or not self.accept(","):
+                break
+        if not parameter:
+            self.expect(";")
+        return found
+
+    def _variable(self, space: str, kind: Type, alignment: int, vector: int, external: bool) -> Variable:
+        name_token = self.here
+        name = self.word("a variable's name")
+        count, is_array = 1, False
+        while self.accept("["):
+            is_array = True
+            size = 0 if self.here.text == "]" else self.integer()
+            if size < 0 or count * max(size, 1) > 1 << 40:
+                raise self.fail(f"{name} has an impossible size", name_token)
+            count *= size
+            self.expect("]")
+        if alignment & (alignment - 1) or alignment < 0 or alignment > 4096:
+            raise self.fail(f"{name}: {alignment} is no alignment", name_token)
+        variable = Variable(
+            name,
+            space,
+            kind,
+            count,
+            alignment or kind.bytes * vector,
+            name_token.line,
+            is_array,
+            vector,
+            external=external,
+        )
+        return self._initialised(variable) if self.accept("=") else variable
+
+    def _initialised(self, variable: Variable) -> Variable:
+        size = variable.type.bytes
+        content = bytearray()
+        pointers: list[tuple[int, str, int]] = []
+
+        def item(depth: int) -> None:
+            if depth > MOST_NESTING:
+                raise self.fail("the initial values are nested too deeply")
+            if self.accept("{"):
+                while not self.accept("}"):
+                    item(depth + 1)
+                    if not self.accept(","):
+                        self.expect("}")
+                        return
+                return
+            token = self.here
+            if token.kind == "word":
+                function = self.word("a name")
+                if function == "generic" and self.accept("("):
+                    function = self.word("a name")
+                    self.expect(")")
+                addend = self.integer() if self.accept("+") else 0
+                pointers.append((len(content), function, addend))
+                content.extend(bytes(size))
+                return
+            negative = self.accept("-")
+            literal = _literal(self.next())
+            if literal is None:
+                raise self.fail(f"an initial value is expected where {token.text!r} stands", token)
+            content.extend(_value_bytes(literal, variable.type, negative))
+
+        item(0)
+        total = max(variable.size_bytes, len(content) if variable.count == 0 else 0)
+        if len(content) > total:
+            raise self.fail(f"{variable.name} has more initial values than elements")
+        count = variable.count or len(content) // (size * variable.vector)
+        initial = bytes(content).ljust(total, b"\0")
+        return replace(variable, count=count, initial=initial, pointers=tuple(pointers))
+
+    # -- functions ------------------------------------------------------------------------------
+
+    def _parameters(self) -> tuple[Variable, ...]:
+        found: list[Variable] = []
+        if self.accept("("):
+            while not self.accept(")"):
+                if self.here.text == ".reg":
+                    raise self.fail("parameters in registers are not covered; use .param")
+                found += self._variables(parameter=True)
+                if not self.accept(","):
+                    self.expect(")")
+                    break
+        return tuple(found)
+
+    def _function(self, *, is_entry: bool) -> None:
+        line = self.here.line
+        results = self._parameters() if self.here.text == "(" else ()
+        name = self.word("a function's name")
+        parameters = self._parameters()
+        limits: dict[str, tuple[int, ...]] = {}
+        while self.here.kind == "dot":
+            directive = self.next().text
+            numbers = []
+            while self.here.kind == "number":
+                numbers.append(self.integer())
+                self.accept(",")
+            if directive == ".pragma":
+                self._skip_to(";")
+            limits[directive] = tuple(numbers)
+        body = None
+        self.registers: dict[str, Type] = {}
+        self.local_variables: dict[str, Variable] = {each.name: each for each in (*parameters, *results)}
+        self.scopes = [_Scope()]
+        self.scope_count = 0
+        self.place = SourcePlace()
+        if self.accept("{"):
+            statements: list[Statement] = []
+            self._statements(statements)
+            body = tuple(statements)
+        else:
+            self.accept(";")
+        old = self.functions.get(name)
+        if old is not None and old.body is not None and body is not None:
+            raise self.fail(f"{name} is defined twice")
+        if old is None or old.body is None:
+            self.functions[name] = Function(
+                name,
+                is_entry,
+                parameters,
+                results,
+                body,
+                self.registers,
+                self.local_variables,
+                line,
+                limits.get(".reqntid", ()),
+                limits.get(".maxntid", ()),
+            )
+
+    def _resolve(self, name: str) -> str:
+        for scope in reversed(self.scopes):
+            if name in scope.names:
+                return scope.names[name]
+        return name
+
+    def _declare(self, name: str) -> str:
+        scope = self.scopes[-1]
+        scope.names[name] = name + scope.suffix
+        return scope.names[name]
+
+    def _statements(self, into: list[Statement]) -> None:
+        """Up to the closing brace."""
+        while True:
+            token = self.here
+            if self.accept("}"):
+                return
+            if self.accept("{"):
+                if len(self.scopes) > MOST_NESTING:
+                    raise self.fail("braces are nested too deeply", token)
+                self.scope_count += 1
+                self.scopes.append(_Scope(f"@{self.scope_count}"))
+                self._statements(into)
+                self.scopes.pop()
+            elif token.text == ".reg":
+                self._registers()
+            elif token.text in _SPACES:
+                for variable in self._variables():
+                    unique = self._declare(variable.name)
+                    self.local_variables[unique] = replace(variable, name=unique)
+            elif token.text == ".loc":
+                self.next()
+                self._loc()
+            elif token.text == ".pragma":
+                self._skip_to(";")
+            elif token.text == ".file":
+                self.next()
+                self._file()
+            elif token.kind == "dot":
+                raise self.fail(f"the directive {token.text} is not covered", token)
+            elif token.kind == "word" and self.tokens[self.position + 1].text == ":":
+                into.append(self._label())
+            elif not self.accept(";"):
+                into.append(self._instruction())
+
+    def _label(self) -> Statement:
+        token = self.next()
+        self.expect(":")
+        if self.accept(".branchtargets"):
+            labels = [self.word("a label")]
+            while self.accept(","):
+                labels.append(self.word("a label"))
+            self.expect(";")
+            return BranchTargets(token.text, tuple(labels), token.line)
+        if self.here.text in (".callprototype", ".calltargets"):
+            raise self.fail("calls through pointers are not covered", token)
+        # Labels of inner scopes are unique in what compilers emit; shadowing would be caught as a double label.
+        return Label(token.text, token.line)
+
+    def _registers(self) -> None:
+        self.next()
+        while self.here.text in (".v2", ".v4"):
+            raise self.fail("vector registers are not covered; use scalars")
+        kind = self._type()
+        while True:
+            name = self.word("a register's name")
+            if self.accept("<"):
+                count = self.integer()
+                self.expect(">")
+                if not 0 <= count <= MOST_REGISTERS:
+                    raise self.fail(f"{count} registers named {name}; at most {MOST_REGISTERS} can be declared")
+                names = [f"{name}{index}" for index in range(count)]
+            else:
+                names = [name]
+            for each in names:
+                self.registers[self._declare(each)] = kind
+            if len(self.registers) > MOST_REGISTERS:
+                raise self.fail(f"more than {MOST_REGISTERS} registers")
+            if not self.accept(","):
+                break
+        self.expect(";")
+
+    # -- instructions ------------------------------------------------------------------------------
+
+    def _instruction(self) -> Instruction:
+        start = self.here
+        guard = None
+        if self.accept("@"):
+            negated = self.accept("!")
+            guard = Register(self._resolve(self.word("a predicate")), negated)
+            if guard.name not in self.registers:
+                raise self.fail(f"the predicate {guard.name} is not declared", start)
+        opcode = self.word("an instruction")
+        modifiers = []
+        while self.here.kind == "dot" and self.here.glued:
+            modifiers.append(self.next().text[1:])
+        operands: list[Operand] = []
+        if opcode == "call":
+            operands = self._call()
+        elif self.here.text != ";":
+            operands.append(self._operand())
+            while self.accept(","):
+                operands.append(self._operand())
+        self.expect(";")
+        return Instruction(opcode, tuple(modifiers), tuple(operands), guard, start.line, self.place)
+
+    def _call(self) -> list[Operand]:
+        """(results), function, (arguments): the results and arguments as vectors."""
+
+        def listed() -> Vector:
+            items: list[Operand] = []
+            while not self.accept(")"):
+                items.append(self._operand())
+                if not self.accept(","):
+                    self.expect(")")
+                    break
+            return Vector(tuple(items))
+
+        results = Vector(())
+        if self.accept("("):
+            results = listed()
+            self.expect(",")
+        target = self._operand()
+        arguments = Vector(())
+        if self.accept(","):
+            if not self.accept("("):
+                raise self.fail("calls through pointers are not covered")
+            arguments = listed()
+            if self.accept(","):
+                raise self.fail("calls through pointers are not covered")
+        return [results, target, arguments]
+
+    def _operand(self) -> Operand:
+        token = self.here
+        if self.accept("{"):
+            items = [self._operand()]
+            while self.accept(","):
+                items.append(self._operand())
+            self.expect("}")
+            if any(isinstance(each, Vector | Address | Pair) for each in items):
+                raise self.fail("a vector holds registers and numbers only", token)
+            return Vector(tuple(items))
+        if self.accept("["):
+            return self._address(token)
+        if self.accept("!"):
+            found = self._name()
+            if not isinstance(found, Register):
+                raise self.fail("! negates a predicate only", token)
+            return Register(found.name, negated=True)
+        if token.text == "-" or token.kind == "number":
+            negative = self.accept("-")
+            literal = _literal(self.next())
+            if literal is None:
+                raise self.fail(f"a number is expected where {token.text!r} stands", token)
+            return Immediate(-literal.value, literal.float_bits) if negative else literal
+        if token.kind != "word":
+            raise self.fail(f"an operand is expected where {token.text!r} stands", token)
+        found = self._name()
+        if self.accept("|"):
+            second = self._name() if self.here.kind == "word" else None
+            if second is None:
+                raise self.fail("a second destination is expected after |", token)
+            return Pair(found, second)
+        if isinstance(found, Symbol) and self.here.text in ("+", "-") and self.here.kind == "punctuation":
+            sign = 1 if self.next().text == "+" else -1
+            return Symbol(found.name, sign * self.integer())
+        return found
+
+    def _name(self) -> Register | Special | Symbol | Sink:
+        token = self.next()
+        if token.kind != "word":
+            raise self.fail(f"a name is expected where {token.text!r} stands", token)
+        if token.text == "_":
+            return Sink()
+        name = self._resolve(token.text)
+        if name in self.registers:
+            return Register(name)
+        special = token.text
+        if special in _VECTOR_SPECIAL and self.here.kind == "dot" and self.here.glued:
+            special += self.next().text
+        if special in _SPECIAL:
+            return Special(special)
+        if special.startswith("%"):
+            raise self.fail(f"the register {special} is neither declared nor a special register that is covered", token)
+        return Symbol(name)
+
+    def _address(self, token: Token) -> Address:
+        base: Register | Symbol | Immediate
+        if self.here.kind == "number":
+            base = Immediate(self.integer())
+        else:
+            found = self._name()
+            if not isinstance(found, Register | Symbol):
+                raise self.fail("an address is a register or a variable, with an offset", token)
+            base = found
+        offset = 0
+        while self.here.text in ("+", "-"):
+            sign = 1 if self.next().text == "+" else -1
+            offset += sign * self.integer()
+        self.expect("]")
+        return Address(base, offset)
+
+
+def _literal(token: Token) -> Immediate | None:
+    text = token.text
+    if token.kind != "number":
+        return None
+    if text[:2] in ("0f", "0F"):
+        return Immediate(struct.unpack(">f", bytes.fromhex(text[2:]))[0], 32)
+    if text[:2] in ("0d", "0D"):
+        return Immediate(struct.unpack(">d", bytes.fromhex(text[2:]))[0], 64)
+    text = text.rstrip("U")
+    if text[:2] in ("0x", "0X", "0b", "0B"):
+        return Immediate(int(text, 0))
+    if not text.isdigit():
+        return Immediate(float(text), 64)
+    octal = len(text) > 1 and text[0] == "0" and not set(text) & set("89")
+    return Immediate(int(text, 8) if octal else int(text))
+
+
+def _value_bytes(literal: Immediate, kind: Type, negative: bool) -> bytes:
+    value = -literal.value if negative else literal.value
+    if kind.is_float:
+        formats = {16: "<e", 32: "<f", 64: "<d"}
+        return struct.pack(formats[kind.bits], value)
+    return (int(value) & ((1 << kind.total_bits) - 1)).to_bytes(kind.bytes, "little")

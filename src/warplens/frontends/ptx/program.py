@@ -1,0 +1,232 @@
+"""PTX as data: modules, functions and instructions, each with its place in the text and in the CUDA source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Type:
+    """A fundamental type: kind is b (bits), u, s, f, bf (bfloat16) or pred."""
+
+    kind: str
+    bits: int
+    #: Values packed in one register: 2 for f16x2 and bf16x2.
+    packed: int = 1
+
+    @property
+    def total_bits(self) -> int:
+        return self.bits * self.packed
+
+    @property
+    def bytes(self) -> int:
+        return max(self.total_bits // 8, 1)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("f", "bf")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "s"
+
+    def __str__(self) -> str:
+        if self.kind == "pred":
+            return "pred"
+        name = f"bf{self.bits}" if self.kind == "bf" else f"{self.kind}{self.bits}"
+        return name + ("x2" if self.packed == 2 else "")
+
+
+TYPES: Mapping[str, Type] = {
+    **{f"{kind}{bits}": Type(kind, bits) for kind in "bus" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": Type("f", bits) for bits in (16, 32, 64)},
+    "b128": Type("b", 128),
+    "f16x2": Type("f", 16, 2),
+    "bf16": Type("bf", 16),
+    "bf16x2": Type("bf", 16, 2),
+    "pred": Type("pred", 1),
+}
+
+
+# -- operands -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Register:
+    """A virtual register, by its name within its function; `negated` for `!%p`."""
+
+    name: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Special:
+    """A register that the hardware sets, such as %tid.x."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A literal. Floats given as bits (0f3F800000) keep them; `float_bits` is 32 or 64 then, else 0."""
+
+    value: int | float
+    float_bits: int = 0
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A variable, label or function by its name."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Address:
+    """[base + offset]."""
+
+    base: Register | Symbol | Immediate
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Vector:
+    """{a, b, …}."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """a|b: two destinations."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True)
+class Sink:
+    """_: a result that nobody wants."""
+
+
+Operand = Register | Special | Immediate | Symbol | Address | Vector | Pair | Sink
+
+
+# -- code -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SourcePlace:
+    """Where a PTX instruction comes from: file (by its number in the module) and line; 0 where unknown.
+
+    Code of an inlined function also has the place that it was inlined at.
+    """
+
+    file: int = 0
+    line: int = 0
+    outer_file: int = 0
+    outer_line: int = 0
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """opcode.modifier.modifier operands; `guard` is the predicate it runs under."""
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Register | None
+    #: Line in the PTX text.
+    line: int
+    place: SourcePlace = SourcePlace()
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types among its modifiers, in order."""
+        return tuple(TYPES[each] for each in self.modifiers if each in TYPES)
+
+    def has(self, *modifiers: str) -> bool:
+        return any(each in self.modifiers for each in modifiers)
+
+
+@dataclass(frozen=True)
+class Label:
+    name: str
+    line: int
+
+
+@dataclass(frozen=True)
+class BranchTargets:
+    """A named list of labels that brx.idx chooses from."""
+
+    name: str
+    labels: tuple[str, ...]
+    line: int
+
+
+Statement = Instruction | Label | BranchTargets
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A declared variable. `count` elements (0: size given at launch); initial values as bytes or names."""
+
+    name: str
+    space: str
+    type: Type
+    count: int
+    alignment: int
+    line: int
+    is_array: bool = False
+    vector: int = 1
+    initial: bytes | None = None
+    #: (byte offset, name, addend) of pointers among the initial values.
+    pointers: tuple[tuple[int, str, int], ...] = ()
+    external: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return self.count * self.vector * self.type.bytes
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel (`is_entry`) or device function; without `body` it is only declared."""
+
+    name: str
+    is_entry: bool
+    parameters: tuple[Variable, ...]
+    results: tuple[Variable, ...]
+    body: tuple[Statement, ...] | None
+    registers: Mapping[str, Type]
+    variables: Mapping[str, Variable]
+    line: int
+    #: Threads per block that the kernel was compiled for, where it says so.
+    required_threads: tuple[int, ...] = ()
+    most_threads: tuple[int, ...] = ()
+
+    def instructions(self) -> Iterator[Instruction]:
+        return (each for each in self.body or () if isinstance(each, Instruction))
+
+
+@dataclass(frozen=True)
+class PtxModule:
+    """A parsed PTX text."""
+
+    name: str
+    version: tuple[int, int]
+    target: str
+    functions: Mapping[str, Function]
+    variables: Mapping[str, Variable]
+    #: Source files by number.
+    files: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> dict[str, Function]:
+        return {name: each for name, each in self.functions.items() if each.is_entry}

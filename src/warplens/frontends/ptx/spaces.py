@@ -1,0 +1,42 @@
+"""Where things lie: the address windows of a launch, and how variables are laid out in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .program import Variable
+
+#: Generic addresses of shared, local and global memory start here, each far from the others and from 0.
+SHARED_WINDOW = 0x7D00_0000_0000
+LOCAL_WINDOW = 0x7E00_0000_0000
+GLOBAL_WINDOW = 0x7F00_0000_0000
+WINDOW_BYTES = 1 << 38
+#: Allocations start at multiples of this, as cudaMalloc's do, and one such granule lies free after each.
+GRANULE_BYTES = 256
+#: Shared memory of a thread block that a launch may ask for: what the largest GPUs have.
+MOST_SHARED_BYTES = 228 * 1024
+#: Local memory of a thread: what CUDA allows.
+MOST_LOCAL_BYTES = 512 * 1024
+
+
+def align(value: int, alignment: int) -> int:
+    return -(-value // alignment) * alignment
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Offsets of named variables in one space, and the bytes they take together."""
+
+    offsets: dict[str, int]
+    size_bytes: int
+
+
+def lay_out(variables: Iterable[Variable], start: int = 0) -> Layout:
+    """Variables one after the other, each at its alignment."""
+    offsets, position = {}, start
+    for variable in variables:
+        position = align(position, max(variable.alignment, 1))
+        offsets[variable.name] = position
+        position += variable.size_bytes
+    return Layout(offsets, position)
