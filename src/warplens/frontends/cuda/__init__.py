@@ -1,0 +1,1 @@
+"""CUDA C++ and Python kernels: sources to PTX, and the arguments of their launches."""

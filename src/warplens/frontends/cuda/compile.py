@@ -1,0 +1,259 @@
+"""CUDA C++ to PTX with NVRTC, which needs neither a GPU nor a toolkit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ...errors import CompileError, MissingPackageError, nearest
+from .cache import cache_folder, content_hash, read_entry, write_entry
+from .cubin import KernelResources, read_cubin
+from .headers import STANDARD_HEADERS, included_files, includes_anything
+
+#: Code for this is what counts registers unless something else is asked for.
+DEFAULT_ARCHITECTURE = "sm_90"
+
+#: The compiler sees this name, in the folder of the source; the user's name takes its place in what comes out.
+_PLACEHOLDER = "warplens_source.cu"
+#: Raise when what is kept of a compilation changes.
+_CACHE_KIND = "nvrtc-1"
+_LARGEST_SOURCE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class CompiledSource:
+    """PTX and what the compiler said on the way."""
+
+    name: str
+    ptx: str
+    log: str
+    """The compiler's warnings."""
+    lowered_names: Mapping[str, str]
+    """Name in the PTX of each kernel that was asked for by a name expression (`scale<float>`)."""
+    resources: Mapping[str, KernelResources]
+    """What the machine code of each kernel uses; empty for a virtual architecture (`compute_90`)."""
+    compiler: str
+    from_cache: bool = False
+
+    @property
+    def registers(self) -> dict[str, int]:
+        """Registers per thread of each kernel, where machine code was made."""
+        return {name: item.registers_per_thread for name, item in self.resources.items()}
+
+
+def compile_cuda(
+    source: str,
+    *,
+    name: str = "kernel.cu",
+    options: Sequence[str] = (),
+    architecture: str = DEFAULT_ARCHITECTURE,
+    kernels: Sequence[str] = (),
+    folder: str | Path | None = None,
+    cached: bool = True,
+) -> CompiledSource:
+    """Compile CUDA C++ to PTX, with line numbers.
+
+    `name` is what messages and the PTX call the source. `folder` is where its
+    `#include "…"` and relative `-I` start. `kernels` are name expressions:
+    they instantiate templates and are found again in `lowered_names`.
+    """
+    folder = None if folder is None else Path(folder).resolve()
+    arguments, folders = _checked_options(name, options, folder)
+    if not re.fullmatch(r"(sm|compute)_\d+[af]?", architecture):
+        raise CompileError(f'{name}: architecture {architecture!r} is none; write "sm_90", say')
+    for text, what in ((source, "source"), *((kernel, "name of a kernel") for kernel in kernels)):
+        if "\0" in text or len(text) > _LARGEST_SOURCE_BYTES:
+            raise CompileError(f"{name}: the {what} holds a NUL character or is larger than 64 MiB: not CUDA C++")
+    version = _version()
+    key = None
+    if cached:
+        files = included_files(source, folder, folders)
+        if files is not None:
+            parts = [version, architecture, *arguments, "", *kernels, "", source]
+            key = content_hash([*parts, *(part for item in sorted(files.items()) for part in item)])
+    if key is not None and (entry := read_entry(_CACHE_KIND, key)) is not None:
+        try:
+            return _unpacked(entry, name, version, from_cache=True)
+        except (KeyError, TypeError, AttributeError):
+            pass  # not ours: made again below
+    entry = _compiled(source, name, arguments, architecture, tuple(kernels), folder)
+    if key is not None:
+        write_entry(_CACHE_KIND, key, entry)
+    return _unpacked(entry, name, version, from_cache=False)
+
+
+def kernel_names(source: str) -> list[str]:
+    """Names of the kernels in a source, as far as its text shows them."""
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.S)
+    plain = re.sub(r"__launch_bounds__\s*\([^)]*\)", " ", plain)
+    return sorted(set(re.findall(r"__global__[^;{}()]*?\b(\w+)\s*\(", plain)))
+
+
+def _library() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # loads the library itself
+    except (ImportError, RuntimeError) as error:
+        raise MissingPackageError(
+            "CUDA C++ is compiled by NVRTC, which is not installed "
+            f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); "
+            "`pip install nvidia-cuda-nvrtc cuda-bindings` (Linux and Windows; elsewhere give PTX instead)"
+        ) from None
+    return nvrtc
+
+
+def _version() -> str:
+    """Version of the compiler; that of the wheel is known without loading the library, which takes a while."""
+    try:
+        return f"NVRTC {metadata.version('nvidia-cuda-nvrtc')}"
+    except metadata.PackageNotFoundError:
+        _, major, minor = _library().nvrtcVersion()
+        return f"NVRTC {major}.{minor}"
+
+
+def _checked_options(name: str, options: Sequence[str], folder: Path | None) -> tuple[list[str], list[Path]]:
+    """The options for the compiler, and the folders that they add for headers."""
+    arguments: list[str] = []
+    folders: list[Path] = []
+    pending = list(options)
+    while pending:
+        option = pending.pop(0)
+        if "\0" in option or not option.startswith("-"):
+            raise CompileError(f'{name}: compile option {option!r} does not begin with "-"')
+        if re.match(r"--?(gpu-architecture|arch)\b", option):
+            raise CompileError(f'{name}: compile option {option!r}: give architecture = "sm_90" instead')
+        if option in ("-I", "--include-path"):
+            if not pending:
+                raise CompileError(f"{name}: compile option {option!r} names no folder")
+            option = f"-I{pending.pop(0)}"
+        if match := re.match(r"(?:-I|--include-path)=?(.+)", option, re.S):
+            folders.append((folder or Path.cwd()) / match[1])
+            option = f"-I{folders[-1]}"
+        arguments.append(option)
+    return arguments, folders
+
+
+def _compiled(
+    source: str,
+    name: str,
+    options: list[str],
+    architecture: str,
+    kernels: tuple[str, ...],
+    folder: Path | None,
+) -> dict[str, Any]:
+    """What is kept of a compilation, with the placeholder for the name of the source."""
+    nvrtc = _library()
+    _, supported = nvrtc.nvrtcGetSupportedArchs()
+    number = re.sub(r"\D", "", architecture)
+    if int(number) not in supported:
+        known = nearest(f"sm_{number}", [f"sm_{value}" for value in supported])
+        raise CompileError(f"{name}: architecture {architecture!r} is unknown to the compiler; {known}")
+    # A folder that does not exist keeps the current one out of the search for headers.
+    path = str((folder or cache_folder() / "no-folder") / _PLACEHOLDER)
+    arguments = ["-lineinfo", f"-arch={architecture}", *options]
+    if includes_anything(source):
+        # NVRTC unpacks the toolkit's headers that it carries (fp16, mma, cooperative groups, …) once.
+        headers = cache_folder() / f"headers-{_version().split()[-1]}"
+        arguments.append(f"--use-bundled-headers={headers}")
+    names = [text.encode() for text in STANDARD_HEADERS]
+    texts = [text.encode() for text in STANDARD_HEADERS.values()]
+    result, program = nvrtc.nvrtcCreateProgram(_encoded(source, name), path.encode(), len(names), texts, names)
+    _expect_success(result, name, "starting")
+    try:
+        for kernel in kernels:
+            _expect_success(
+                nvrtc.nvrtcAddNameExpression(program, _encoded(kernel, name))[0], name, f"naming {kernel}"
+            )
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [_encoded(a, name) for a in arguments])
+        log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n")
+        text = log.decode("utf-8", "replace").replace(path, _PLACEHOLDER)
+        if int(result):
+            raise _failure(text.replace(_PLACEHOLDER, name) or str(result), name, kernels, source)
+        ptx = _output(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode("utf-8", "replace")
+        if ".entry" not in ptx:
+            raise CompileError(f'{name}: no kernel comes out; mark one `extern "C" __global__ void …`')
+        lowered = {kernel: nvrtc.nvrtcGetLoweredName(program, kernel.encode())[1].decode() for kernel in kernels}
+        resources: dict[str, KernelResources] = {}
+        if architecture.startswith("sm_"):
+            cubin = _output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+            try:
+                resources = read_cubin(cubin)
+            except ValueError as error:
+                text += f"\nwarplens: registers are not known: {error}"
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    # The compiler writes characters beyond ASCII as octal, so the folder is matched, not compared.
+    ptx = re.sub(rf'(\.file\s+\d+\s+")[^"\n]*{re.escape(_PLACEHOLDER)}"', rf'\g<1>{_PLACEHOLDER}"', ptx)
+    kept = {kernel: asdict(item) for kernel, item in resources.items()}
+    return {"ptx": ptx, "log": text, "lowered_names": lowered, "resources": kept}
+
+
+def _unpacked(entry: dict[str, Any], name: str, version: str, *, from_cache: bool) -> CompiledSource:
+    shown = name.replace('"', "'").replace("\n", " ")
+    return CompiledSource(
+        name=name,
+        ptx=entry["ptx"].replace(f'"{_PLACEHOLDER}"', f'"{shown}"'),
+        log=entry["log"].replace(_PLACEHOLDER, name),
+        lowered_names=MappingProxyType(dict(entry["lowered_names"])),
+        resources=MappingProxyType({k: KernelResources(**item) for k, item in entry["resources"].items()}),
+        compiler=version,
+        from_cache=from_cache,
+    )
+
+
+def _encoded(text: str, name: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise CompileError(f"{name}: holds characters that are not Unicode text; save the file as UTF-8") from None
+
+
+def _output(size_of: Any, write: Any, program: Any) -> bytes:
+    result, size = size_of(program)
+    if int(result) or not size:
+        return b""
+    buffer = bytes(size + 8)  # never one of the short ones that Python shares: the library writes into it
+    write(program, buffer)
+    return buffer[:size]
+
+
+def _expect_success(result: Any, name: str, doing: str) -> None:
+    if int(result):
+        raise CompileError(f"{name}: {doing} the compilation failed ({result})")
+
+
+_DIAGNOSTIC = re.compile(r"^(.*)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (.*)$", re.M)
+_HOST_CODE = re.compile(r"JIT mode|\bcuda[A-Z]\w+|namespace \"std\" has no member|cannot open source file")
+
+
+def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> CompileError:
+    """One error of the compiler's many: the first, with its place, and how many there are."""
+    if match := re.search(r"nvrtc: error: (.*)", log):
+        option = re.search(r"option (\S+)", match[1])
+        what = f"compile option {option[1]!r} is unknown to NVRTC" if option else match[1]
+        return CompileError(
+            f"{name}: {what}; it takes those of nvcc that concern device code, such as -DNAME=VALUE, -Ifolder, "
+            "-std=c++17, -use_fast_math, -fmad=false, -maxrregcount=32"
+        )
+    found = list(_DIAGNOSTIC.finditer(log))
+    if not found:
+        return CompileError(f"{name}: does not compile: {' '.join(log.split())[:2000]}")
+    file, line, message = found[0].groups()
+    if file == "__nv_name_map":
+        known = kernel_names(source)
+        remedy = "write the arguments of the template, as in name<float>" if "template" in message else ""
+        remedy = remedy or (nearest(kernels[0], known) if known else "the source defines no __global__ function")
+        return CompileError(f"{name}: kernel {', '.join(map(repr, kernels))}: {message}; {remedy}")
+    errors = len(found)
+    more = f" (and {errors - 1} more error{'s' if errors > 2 else ''})" if errors > 1 else ""
+    remedy = ""
+    if any(_HOST_CODE.search(item[3]) for item in found):
+        remedy = "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
+        remedy += "code between #ifndef __CUDACC_RTC__ and #endif"
+    return CompileError(f"{file}:{line}: {message}{more}{remedy}")
