@@ -1,0 +1,257 @@
+"""CUDA C++ through NVRTC: what comes out, what is kept, and what the errors say."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warplens.errors import CompileError, MissingPackageError
+from warplens.frontends.cuda import compile as compile_module
+from warplens.frontends.cuda.cache import cache_folder, content_hash, read_entry, write_entry
+from warplens.frontends.cuda.compile import compile_cuda, kernel_names
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+
+SAXPY = """
+extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+"""
+
+
+def message(source: str, **arguments: object) -> str:
+    with pytest.raises(CompileError) as caught:
+        compile_cuda(source, **arguments)  # type: ignore[arg-type]
+    text = str(caught.value)
+    assert "\n" not in text and "warplens_source" not in text
+    return text
+
+
+def test_a_kernel_becomes_ptx_with_the_users_lines() -> None:
+    compiled = compile_cuda(SAXPY, name="folder/saxpy.cu")
+    assert ".entry saxpy(" in compiled.ptx and compiled.log == ""
+    assert re.search(r'\.file\s+1 "folder/saxpy\.cu"', compiled.ptx)
+    lines = {int(line) for line in re.findall(r"\.loc\s+1 (\d+)", compiled.ptx)}
+    assert {4, 5, 6} <= lines <= set(range(2, 8))
+    assert compiled.compiler.startswith("NVRTC 1")
+
+
+def test_templates_are_found_by_name_expressions() -> None:
+    source = "namespace a { template <class T, int N> __global__ void scale(T *x) { x[threadIdx.x] *= N; } }"
+    wanted = ("a::scale<float, 3>", "&a::scale<double, 2>")
+    compiled = compile_cuda(source, kernels=wanted)
+    assert set(compiled.lowered_names) == set(wanted)
+    for lowered in compiled.lowered_names.values():
+        assert f".entry {lowered}(" in compiled.ptx
+        assert compiled.registers[lowered] > 0
+
+
+def test_a_virtual_architecture_has_no_registers() -> None:
+    compiled = compile_cuda(SAXPY, architecture="compute_90")
+    assert compiled.resources == {} and ".target sm_90" in compiled.ptx
+
+
+@pytest.mark.parametrize(
+    "header, use",
+    [
+        ("cstdint", "uint64_t v = x[0]; x[1] = (int)(v >> 3);"),
+        ("stdint.h", "int8_t v = x[0]; x[1] = v;"),
+        ("math.h", "x[0] = (int)(sqrtf((float)x[1]) * M_PI); if (x[2] > INFINITY) x[3] = 1;"),
+        ("climits", "x[0] = INT_MAX;"),
+        ("cfloat", "x[0] = (int)(FLT_EPSILON * 1e9f);"),
+        ("stdio.h", 'printf("%d", x[0]);'),
+        ("cuda_runtime.h", "x[0] = make_float2(1.0f, 2.0f).x;"),
+        ("cuda_fp16.h", "x[0] = (int)__half2float(__hadd(__float2half(x[1]), __float2half(2.0f)));"),
+        ("cuda_bf16.h", "x[0] = (int)__bfloat162float(__float2bfloat16(x[1]));"),
+        ("mma.h", "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f; x[0] = f.num_elements;"),
+    ],
+)
+def test_usual_headers_need_no_toolkit(header: str, use: str) -> None:
+    compiled = compile_cuda(f'#include <{header}>\nextern "C" __global__ void f(int *x) {{ {use} }}')
+    assert ".entry f(" in compiled.ptx
+
+
+def test_includes_are_found_beside_the_source_and_noticed_when_they_change(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder é"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "one.h").write_text('#include "deep/two.h"\n')
+    (folder / "deep" / "two.h").write_text('#include "three.h"\n')
+    (folder / "deep" / "three.h").write_text("#define VALUE 41\n")
+    source = '#include "one.h"\nextern "C" __global__ void f(int *x) { x[0] = VALUE; }'
+    first = compile_cuda(source, folder=folder)
+    assert "41" in first.ptx and not first.from_cache
+    assert compile_cuda(source, folder=folder).from_cache
+    (folder / "deep" / "three.h").write_text("#define VALUE 42\n")
+    changed = compile_cuda(source, folder=folder)
+    assert "42" in changed.ptx and not changed.from_cache
+    other = compile_cuda(source.replace("one.h", "two.h"), folder=folder, options=["-I", "deep"])
+    assert "42" in other.ptx
+
+
+def test_the_current_folder_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stray.h").write_text("#define VALUE 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert '"stray.h"' in message('#include "stray.h"\nextern "C" __global__ void f(int *x) { x[0] = VALUE; }')
+
+
+def test_an_include_that_only_the_preprocessor_knows_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "v.h").write_text("#define VALUE 1\n")
+    source = '#define NAME "v.h"\n#include NAME\nextern "C" __global__ void f(int *x) { x[0] = VALUE; }'
+    compile_cuda(source, folder=tmp_path)
+    assert not compile_cuda(source, folder=tmp_path).from_cache
+
+
+def test_what_is_kept_depends_on_everything_but_the_name() -> None:
+    source = SAXPY + "// kept"
+    first = compile_cuda(source, name="one.cu")
+    again = compile_cuda(source, name='tw"o.cu')
+    assert not first.from_cache and again.from_cache
+    assert again.ptx == first.ptx.replace("one.cu", "tw'o.cu") and again.resources == first.resources
+    assert not compile_cuda(source, options=["-DN=1"]).from_cache
+    assert not compile_cuda(source, architecture="sm_80").from_cache
+    assert not compile_cuda(source, kernels=["saxpy"]).from_cache
+    assert not compile_cuda(source, cached=False).from_cache
+
+
+def test_a_damaged_entry_is_made_again() -> None:
+    source = SAXPY + "// damaged"
+    compile_cuda(source)
+    newest = max((cache_folder() / "nvrtc-1").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for wrong in ("", "{", "[]", "{}", '{"ptx": 3, "log": "", "lowered_names": {}, "resources": {}}'):
+        newest.write_text(wrong)
+        assert not compile_cuda(source).from_cache
+    assert compile_cuda(source).from_cache
+
+
+def _write_often(key: str) -> None:
+    for index in range(50):
+        write_entry("test", key, {"value": str(index) * 20_000})
+
+
+def test_several_writers_leave_a_whole_entry() -> None:
+    key = content_hash(["several writers"])
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_often, args=(key,)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        entry = read_entry("test", key)
+        assert entry is None or len(set(entry["value"])) <= 2
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    assert set(read_entry("test", key)["value"]) == {"4", "9"}  # type: ignore[index]
+    assert [path.name for path in (cache_folder() / "test").iterdir()] == [f"{key}.json"]
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path / "file"))
+    assert ".entry saxpy(" in compile_cuda(SAXPY).ptx
+
+
+def test_parts_of_a_hash_do_not_run_together() -> None:
+    assert content_hash(["ab", "c"]) != content_hash(["a", "bc"]) != content_hash(["abc"])
+
+
+@pytest.mark.parametrize("platform, folder", [("linux", "/x/warplens"), ("darwin", "Library/Caches/warplens")])
+def test_the_cache_is_in_the_users_folder(platform: str, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WARPLENS_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    monkeypatch.setattr(sys, "platform", platform)
+    assert cache_folder().as_posix().endswith(folder)
+
+
+def test_errors_name_the_place_and_the_reason() -> None:
+    source = '\n\nextern "C" __global__ void f(int *x) {\n  x[0] = y;\n  z();\n}'
+    assert message(source, name="a/b.cu") == 'a/b.cu:4: identifier "y" is undefined (and 1 more error)'
+
+
+def test_errors_of_host_code_say_what_to_do() -> None:
+    assert "__CUDACC_RTC__" in message("int main() { float *x; cudaMalloc(&x, 4); }")
+    assert "__CUDACC_RTC__" in message("#include <vector>\n")
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ({"options": ["-nosuch"]}, "'-nosuch' is unknown to NVRTC; it takes"),
+        ({"options": ["N=4"]}, 'does not begin with "-"'),
+        ({"options": ["-I"]}, "names no folder"),
+        ({"options": ["-arch=sm_80"]}, 'give architecture = "sm_90" instead'),
+        ({"architecture": "sm_77"}, "'sm_77' is unknown to the compiler; did you mean 'sm_"),
+        ({"architecture": "hopper"}, 'write "sm_90"'),
+        ({"kernels": ["saxy"]}, "did you mean 'saxpy'?"),
+        ({"kernels": [""]}, "kernel ''"),
+        ({"kernels": ["\0"]}, "NUL"),
+    ],
+)
+def test_wrong_arguments_come_with_a_remedy(arguments: dict[str, object], expected: str) -> None:
+    text = message(SAXPY, name="k.cu", **arguments)
+    assert text.startswith("k.cu: ") and expected in text
+
+
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ("", "no kernel comes out"),
+        ("__device__ int x;", "no kernel comes out"),
+        ("\0", "NUL"),
+        ("\udc80", "UTF-8"),
+        ('__global__ void f(int *x) { asm("nonsense.b32 %0;" : "=r"(x[0])); }', "nonsense"),
+        ("__global__ void f(int *x) { __shared__ int y[9999999]; y[x[0]] = 1; x[0] = y[1]; }", "too much shared"),
+        ("template <int N> __global__ void g(int *x) { x[0] += N; }", "no kernel comes out"),
+    ],
+)
+def test_sources_that_are_none(source: str, expected: str) -> None:
+    assert expected in message(source)
+
+
+def test_a_template_without_its_arguments_says_how_to_write_them() -> None:
+    source = "template <int N> __global__ void g(int *x) { x[0] += N; }"
+    assert "name<float>" in message(source, kernels=["g"])
+
+
+def test_kernels_are_seen_in_the_text() -> None:
+    source = """
+    // __global__ void commented(int x)
+    /* __global__ void too() */
+    extern "C" __global__ void __launch_bounds__(256, 2) first(int *x) { f(x); }
+    template <class T> __global__ void second(T x) {}
+    __device__ int no(int x) { return x; }
+    """
+    assert kernel_names(source) == ["first", "second"]
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(MissingPackageError, match="pip install nvidia-cuda-nvrtc"):
+        compile_cuda(SAXPY, cached=False)
+
+
+def test_what_is_kept_is_read_without_loading_the_library() -> None:
+    source = SAXPY + "// no library"
+    compile_cuda(source)
+    code = (
+        "import sys\nfrom warplens.frontends.cuda.compile import compile_cuda\n"
+        f"assert compile_cuda({source!r}).from_cache\n"
+        "assert not any(name.startswith('cuda.bindings') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_registers_that_cannot_be_read_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: bytes) -> None:
+        raise ValueError("damaged cubin")
+
+    monkeypatch.setattr(compile_module, "read_cubin", fail)
+    compiled = compile_cuda(SAXPY, cached=False)
+    assert compiled.resources == {} and "registers are not known: damaged cubin" in compiled.log
