@@ -1,0 +1,1 @@
+"""CUDA kernels that ship with warplens: source, inputs at three sizes, NumPy reference."""
