@@ -1,0 +1,222 @@
+"""What one thread's instruction computes, as bit patterns in and out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from warplens.frontends.ptx.program import Instruction, Type
+
+from . import floats
+from .floats import FORMATS, NAN, Format, Value, decode, encode
+from .integers import OPERATIONS, NotCovered, clamp, compared, integer_order, limits, number, ones
+
+#: Instructions whose results GPUs only approximate.
+APPROXIMATE = ("ex2", "lg2", "sin", "cos", "tanh", "rsqrt")
+_MODES = ("rn", "rz", "rm", "rp")
+
+
+def is_approximate(item: Instruction) -> bool:
+    return item.opcode in APPROXIMATE or item.has("approx", "full")
+
+
+def form_of(kind: Type) -> Format:
+    return FORMATS[kind.kind, kind.bits]
+
+
+def _mode(item: Instruction) -> str:
+    return next((each for each in item.modifiers if each in _MODES), "rn")
+
+
+def _inputs(item: Instruction, kind: Type, values: Sequence[int]) -> list[Value]:
+    form = form_of(kind)
+    found = [decode(each, form) for each in values]
+    return [floats.flush(each, form) for each in found] if item.has("ftz") else found
+
+
+def _output(item: Instruction, kind: Type, value: Value, mode: str = "rn") -> int:
+    form = form_of(kind)
+    if item.has("sat"):
+        value = floats.saturate(value)
+    if item.has("relu") and value.kind != "nan" and (value.sign or value.is_zero):
+        value = Value(0, "finite")
+    bits = encode(value, form, mode)
+    if item.has("ftz"):
+        bits = encode(floats.flush(decode(bits, form), form), form)
+    return bits
+
+
+def integer_result(item: Instruction, kind: Type, values: Sequence[int]) -> int:
+    if item.opcode not in OPERATIONS:
+        raise NotCovered(item.name)
+    return OPERATIONS[item.opcode](item, kind, values)
+
+
+def float_result(item: Instruction, kind: Type, values: Sequence[int]) -> int:
+    """Instructions on floats; packed ones do both halves."""
+    if kind.packed == 2:
+        half = Type(kind.kind, kind.bits)
+        low = float_result(item, half, [each & ones(16) for each in values])
+        return low | float_result(item, half, [each >> 16 for each in values]) << 16
+    form = form_of(kind)
+    sign_bit = 1 << (kind.bits - 1)
+    if item.opcode == "copysign":
+        return (values[1] & ~sign_bit) | (values[0] & sign_bit)
+    if item.opcode in ("neg", "abs"):
+        (a,) = _inputs(item, kind, values)
+        if a.kind == "nan":
+            return form.nan
+        return encode(Value(1 - a.sign if item.opcode == "neg" else 0, a.kind, a.size), form)
+    mode = _mode(item)
+    found = _inputs(item, kind, values)
+    if item.opcode in ("min", "max"):
+        return _output(item, kind, _least_or_most(item, found))
+    return _output(item, kind, _exact(item, kind, found, mode), mode)
+
+
+def _exact(item: Instruction, kind: Type, found: list[Value], mode: str) -> Value:
+    """The result before rounding (approximate functions: in double precision)."""
+    name = item.opcode
+    if name == "add":
+        return floats.add(found[0], found[1], mode)
+    if name == "sub":
+        return floats.add(found[0], floats.negate(found[1]), mode)
+    if name == "mul":
+        return floats.multiply(found[0], found[1])
+    if name in ("fma", "mad"):
+        return floats.add(floats.multiply(found[0], found[1]), found[2], mode)
+    if name == "div":
+        return floats.divide(found[0], found[1])
+    if name == "rcp":
+        return floats.divide(Value(0, "finite", Fraction(1)), found[0])
+    if name == "sqrt":
+        return floats.square_root(found[0])
+    if name == "rsqrt":
+        if found[0].is_zero:
+            return Value(found[0].sign, "inf")
+        return floats.divide(Value(0, "finite", Fraction(1)), floats.square_root(found[0]))
+    if name in ("ex2", "lg2", "sin", "cos", "tanh"):
+        return floats.from_float(_approximate(name, floats.to_float(found[0])))
+    raise NotCovered(item.name)
+
+
+def _approximate(name: str, x: float) -> float:
+    if name == "ex2":
+        if x != x or math.isinf(x):
+            return x if x != x or x > 0 else 0.0
+        return 0.0 if x < -1074 else math.inf if x > 1024 else 2.0**x
+    if name == "lg2":
+        return floats.binary_logarithm(x)
+    if name == "tanh":
+        return math.tanh(x)
+    if math.isinf(x):
+        return math.nan
+    return math.sin(x) if name == "sin" else math.cos(x)
+
+
+def _least_or_most(item: Instruction, found: list[Value]) -> Value:
+    if item.has("NaN") and any(each.kind == "nan" for each in found):
+        return NAN
+    numbers = [each for each in found if each.kind != "nan"]
+    if not numbers:
+        return NAN
+    result = numbers[0]
+    for each in numbers[1:]:
+        smaller = floats.smaller(result, each)
+        result = smaller if item.opcode == "min" else (each if smaller is result else result)
+    return result
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")
+_COMPARISONS += ("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+
+
+def comparison(item: Instruction, kind: Type, a: int, b: int) -> bool:
+    name = next(each for each in item.modifiers if each in _COMPARISONS)
+    if kind.is_float:
+        return compared(name, floats.compare(*_inputs(item, kind, [a, b])))
+    return compared(name, integer_order(name, a, b, kind))
+
+
+def combined(item: Instruction, result: bool, other: bool | None) -> bool:
+    """A comparison's result with the boolean operand, if the instruction has one."""
+    if other is None:
+        return result
+    if item.has("and"):
+        return result and other
+    return result or other if item.has("or") else result != other
+
+
+def tested(item: Instruction, kind: Type, bits: int) -> bool:
+    """testp."""
+    form = form_of(kind)
+    value = decode(bits, form)
+    name = item.modifiers[0]
+    normal = value.kind == "finite" and value.size >= form.smallest_normal
+    results = {
+        "finite": value.kind == "finite",
+        "infinite": value.kind == "inf",
+        "number": value.kind != "nan",
+        "notanumber": value.kind == "nan",
+        "normal": normal,
+        "subnormal": value.kind == "finite" and not normal and not value.is_zero,
+    }
+    return results[name]
+
+
+# -- conversions -------------------------------------------------------------------------------------
+
+
+def converted(item: Instruction, values: Sequence[int]) -> int:
+    """cvt of one or (packing) two values, in the width of the destination's type."""
+    to, source = item.types[-2], item.types[-1]
+    if to.packed == 2:
+        half = Type(to.kind, to.bits)
+        upper, lower = (_convert(item, half, source, each) for each in values)
+        return upper << 16 | lower
+    return _convert(item, to, source, values[0])
+
+
+def _convert(item: Instruction, to: Type, source: Type, bits: int) -> int:
+    whole = next((each[:2] for each in item.modifiers if each in ("rni", "rzi", "rmi", "rpi")), "")
+    if not source.is_float:
+        value = number(bits, source)
+        if not to.is_float:
+            return (clamp(value, to) if item.has("sat") else value) & ones(to.bits)
+        exact = Value(int(value < 0), "finite", Fraction(abs(value)))
+        return _output(item, to, exact, _mode(item))
+    found = decode(bits, form_of(source))
+    if item.has("ftz") and source.bits == 32:
+        found = floats.flush(found, form_of(source))
+    if to.is_float:
+        if whole and found.kind == "finite":
+            found = Value(found.sign, "finite", Fraction(floats.round_to_whole(found.size, found.sign, whole)))
+        form = form_of(to)
+        if item.has("sat"):
+            found = floats.saturate(found)
+        if item.has("relu") and found.kind != "nan" and found.sign:
+            found = Value(0, "finite")
+        result = encode(found, form, _mode(item))
+        if item.has("ftz") and to.bits == 32:
+            result = encode(floats.flush(decode(result, form), form), form)
+        return result
+    if found.kind == "nan":
+        return 1 << (to.bits - 1) if source.bits == 64 or to.bits == 64 else 0
+    low, high = limits(to)
+    if found.kind == "inf":
+        return (low if found.sign else high) & ones(to.bits)
+    size = floats.round_to_whole(found.size, found.sign, whole or "rz")
+    return clamp(-size if found.sign else size, to) & ones(to.bits)
+
+
+def float_atomic_sum(kind: Type, old: int, added: int) -> int:
+    """atom.add on floats; fp32 in global memory keeps subnormals as LLVM and the manual's .f32 do."""
+    if kind.packed == 2:
+        half = Type(kind.kind, kind.bits)
+        low = float_atomic_sum(half, old & ones(16), added & ones(16))
+        return low | float_atomic_sum(half, old >> 16, added >> 16) << 16
+    form = form_of(kind)
+    return encode(floats.add(decode(old, form), decode(added, form)), form)

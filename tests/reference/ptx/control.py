@@ -1,0 +1,88 @@
+"""Where lanes meet again: immediate post-dominators, straight from the definition."""
+
+from __future__ import annotations
+
+from warplens.frontends.ptx.program import BranchTargets, Function, Instruction, Label, Symbol
+
+from .memory import Fault
+
+
+class Code:
+    """A function's instructions by number, with the places that each can go to; `end` is after the last."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.tables: dict[str, tuple[str, ...]] = {}
+        for each in function.body or ():
+            if isinstance(each, Label):
+                self.labels[each.name] = len(self.instructions)
+            elif isinstance(each, BranchTargets):
+                self.tables[each.name] = each.labels
+            else:
+                self.instructions.append(each)
+        self.end = len(self.instructions)
+        self.meeting = self._immediate_post_dominators()
+
+    def targets(self, item: Instruction) -> list[int]:
+        if item.opcode == "bra":
+            (target,) = item.operands
+            assert isinstance(target, Symbol)
+            return [self.labels[target.name]]
+        if item.opcode == "brx":
+            table = item.operands[1]
+            assert isinstance(table, Symbol)
+            return [self.labels[each] for each in self.tables[table.name]]
+        return []
+
+    def successors(self, number: int) -> list[int]:
+        item = self.instructions[number]
+        if item.opcode in ("bra", "brx"):
+            found = self.targets(item)
+        elif item.opcode in ("ret", "exit", "trap"):
+            found = [self.end]
+        else:
+            return [number + 1]
+        return found if item.guard is None else [*found, number + 1]
+
+    def _immediate_post_dominators(self) -> list[int]:
+        """p post-dominates n if every path from n to the end passes p; the immediate one is the first such."""
+        everything = (1 << (self.end + 1)) - 1
+        sets = [everything] * self.end + [1 << self.end]
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(range(self.end)):
+                common = everything
+                for successor in self.successors(number):
+                    common &= sets[successor]
+                if (common | 1 << number) != sets[number]:
+                    sets[number] = common | 1 << number
+                    changed = True
+        found = []
+        for number in range(self.end):
+            if not self._reaches_end(number):
+                found.append(self.end)  # nowhere to meet
+                continue
+            others = [each for each in range(self.end + 1) if sets[number] >> each & 1 and each != number]
+            # The nearest one is post-dominated by all others, so its own set is the largest.
+            found.append(max(others, key=lambda each: sets[each].bit_count()))
+        return found
+
+    def _reaches_end(self, start: int) -> bool:
+        reached, waiting = {start}, [start]
+        while waiting:
+            number = waiting.pop()
+            if number == self.end:
+                return True
+            new = set(self.successors(number)) - reached
+            reached |= new
+            waiting += new
+        return False
+
+
+def choose(targets: list[int], index: int) -> int:
+    if not 0 <= index < len(targets):
+        raise Fault(f"brx.idx with {index} of {len(targets)} targets")
+    return targets[index]

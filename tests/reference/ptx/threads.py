@@ -1,0 +1,258 @@
+"""Instructions that every lane runs for itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warplens.frontends.ptx.program import TYPES, Instruction, Operand, Pair, Sink, Type, Vector
+
+from . import arithmetic
+from .integers import NotCovered, atomic, ones, signed, with_carry
+from .memory import window_of
+
+if TYPE_CHECKING:
+    from .machine import _Warp
+
+WORD, FLAG = TYPES["u32"], TYPES["pred"]
+_SPACES = ("global", "shared", "local", "const", "param")
+_NOTHING = ("membar", "fence", "prefetch", "prefetchu", "nanosleep", "bar", "barrier", "discard", "pmevent")
+#: Types of the sources where they are not all the instruction's own.
+_SOURCES = {
+    "shl": (None, WORD),
+    "shr": (None, WORD),
+    "bfe": (None, WORD, WORD),
+    "bfi": (None, None, WORD, WORD),
+    "lop3": (None, None, None, WORD),
+    "fns": (WORD, WORD, WORD),
+    "dp4a": (WORD, WORD, WORD),
+    "dp2a": (WORD, WORD, WORD),
+}
+
+
+def space_of(item: Instruction) -> str:
+    found = next(
+        (each.partition("::")[0] for each in item.modifiers if each.partition("::")[0] in _SPACES), "generic"
+    )
+    return "global" if found == "const" else found
+
+
+def execute(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int] | None:
+    """All lanes of an instruction in order; the addresses of a memory instruction."""
+    if item.opcode in ("ld", "ldu"):
+        return {lane: _load(warp, item, lane) for lane in on}
+    if item.opcode == "st":
+        return {lane: _store(warp, item, lane) for lane in on}
+    if item.opcode in ("atom", "red"):
+        return {lane: _atomic(warp, item, lane) for lane in on}
+    if item.opcode == "cp":
+        if item.has("commit_group", "wait_group", "wait_all"):
+            return None
+        return {lane: _copy(warp, item, lane) for lane in on}
+    if item.opcode in _NOTHING:
+        return None
+    for lane in on:
+        _compute(warp, item, lane)
+    return None
+
+
+# -- memory -----------------------------------------------------------------------------------------
+
+
+def _vector(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _place(warp: _Warp, item: Instruction, lane: int, operand: Operand, space: str, size: int) -> tuple:
+    found, address = warp.place(lane, operand, space)
+    found.find(address, size)
+    recorded = address + warp.window(found.name) if space == "generic" else address
+    return found, address, recorded
+
+
+def _load(warp: _Warp, item: Instruction, lane: int) -> int:
+    kind = item.types[-1]
+    targets = _vector(item.operands[0])
+    space = space_of(item)
+    found, address, recorded = _place(warp, item, lane, item.operands[1], space, kind.bytes * len(targets))
+    for position, target in enumerate(targets):
+        bits = found.read(address + position * kind.bytes, kind.bytes)
+        warp.write(lane, target, signed(bits, kind.bits) if kind.is_signed else bits)
+    return recorded
+
+
+def _store(warp: _Warp, item: Instruction, lane: int) -> int:
+    kind = item.types[-1]
+    sources = _vector(item.operands[1])
+    space = space_of(item)
+    found, address, recorded = _place(warp, item, lane, item.operands[0], space, kind.bytes * len(sources))
+    for position, source in enumerate(sources):
+        found.write(address + position * kind.bytes, kind.bytes, warp.value(lane, source, kind))
+    return recorded
+
+
+def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
+    kind = item.types[-1]
+    returns = item.opcode == "atom"
+    place = item.operands[1 if returns else 0]
+    values = [warp.value(lane, each, kind) for each in item.operands[2 if returns else 1 :]]
+    found, address, recorded = _place(warp, item, lane, place, space_of(item), kind.bytes)
+    name = next(
+        each
+        for each in item.modifiers
+        if each in ["add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec"]
+    )
+    old = found.read(address, kind.bytes)
+    if kind.is_float and name == "add":
+        new = arithmetic.float_atomic_sum(kind, old, values[0])
+    elif kind.is_float:
+        raise NotCovered(item.name)
+    else:
+        new = atomic(name, kind, old, values)
+    found.write(address, kind.bytes, new)
+    if returns:
+        warp.write(lane, item.operands[0], old)
+    return recorded
+
+
+def _copy(warp: _Warp, item: Instruction, lane: int) -> int:
+    """cp.async: at once; bytes past the source's size are zero."""
+    size = warp.value(lane, item.operands[2], WORD)
+    given = warp.value(lane, item.operands[3], WORD) if len(item.operands) > 3 else size
+    target, to, _ = _place(warp, item, lane, item.operands[0], "shared", size)
+    source, start, recorded = _place(warp, item, lane, item.operands[1], "global", size)
+    for position in range(size):
+        target.write(to + position, 1, source.read(start + position, 1) if position < given else 0)
+    return recorded
+
+
+# -- computing --------------------------------------------------------------------------------------
+
+
+def _compute(warp: _Warp, item: Instruction, lane: int) -> None:
+    name = item.opcode
+    if name in _SPECIAL:
+        _SPECIAL[name](warp, item, lane)
+        return
+    kind = item.types[-1] if name not in ("dp4a", "dp2a") else WORD
+    given = item.operands[1:]
+    wanted = _SOURCES.get(name, (None,) * len(given))
+    kinds = [each or kind for each in wanted]
+    if name == "mad" and item.has("wide"):
+        kinds[2] = Type(kind.kind, 2 * kind.bits)
+    values = [warp.value(lane, operand, each) for operand, each in zip(given, kinds, strict=True)]
+    width = 2 * kind.bits if item.has("wide") else kind.total_bits
+    if name in ("popc", "clz", "bfind"):
+        width = 32
+    if item.has("cc") or name in ("addc", "subc", "madc"):
+        registers = warp.threads[lane].registers
+        result, carry = with_carry(item, kind, values, registers.get("carry", 0))
+        if item.has("cc"):
+            registers["carry"] = carry
+    elif kind.is_float:
+        result = arithmetic.float_result(item, kind, values)
+    else:
+        result = arithmetic.integer_result(item, kind, values)
+    warp.write(lane, item.operands[0], result & ones(width))
+
+
+def _move(warp: _Warp, item: Instruction, lane: int) -> None:
+    kind = item.types[-1]
+    target, source = item.operands
+    bits = warp.value(lane, source, kind)
+    if isinstance(target, Vector):
+        width = kind.total_bits // len(target.items)
+        for position, each in enumerate(target.items):
+            warp.write(lane, each, bits >> width * position & ones(width))
+    else:
+        warp.write(lane, target, bits)
+
+
+def _to_generic(warp: _Warp, item: Instruction, lane: int) -> None:
+    target, source = item.operands
+    bits = warp.value(lane, source, TYPES["u64"])
+    start = warp.window(space_of(item))
+    warp.write(lane, target, (bits - start if item.has("to") else bits + start) & ones(64))
+
+
+def _is_space(warp: _Warp, item: Instruction, lane: int) -> None:
+    target, source = item.operands
+    found, _ = window_of(warp.value(lane, source, TYPES["u64"]))
+    warp.write(lane, target, int(found == space_of(item)))
+
+
+def _convert(warp: _Warp, item: Instruction, lane: int) -> None:
+    to, source = item.types[-2], item.types[-1]
+    values = [warp.value(lane, each, source) for each in item.operands[1:]]
+    result = arithmetic.converted(item, values)
+    warp.write(lane, item.operands[0], signed(result, to.bits) if to.is_signed else result)
+
+
+def _set_predicate(warp: _Warp, item: Instruction, lane: int) -> None:
+    kind = item.types[-1]
+    target, a, b, *other = item.operands
+    flag = bool(warp.value(lane, other[0], FLAG)) if other else None
+    first, second = warp.value(lane, a, kind), warp.value(lane, b, kind)
+    one, two = (target.first, target.second) if isinstance(target, Pair) else (target, Sink())
+    if kind.packed == 2:
+        half = Type(kind.kind, kind.bits)
+        low = arithmetic.comparison(item, half, first & ones(16), second & ones(16))
+        high = arithmetic.comparison(item, half, first >> 16, second >> 16)
+        warp.write(lane, one, int(arithmetic.combined(item, low, flag)))
+        warp.write(lane, two, int(arithmetic.combined(item, high, flag)))
+        return
+    result = arithmetic.comparison(item, kind, first, second)
+    warp.write(lane, one, int(arithmetic.combined(item, result, flag)))
+    warp.write(lane, two, int(arithmetic.combined(item, not result, flag)))
+
+
+def _set(warp: _Warp, item: Instruction, lane: int) -> None:
+    to, kind = item.types[-2], item.types[-1]
+    target, a, b, *other = item.operands
+    flag = bool(warp.value(lane, other[0], FLAG)) if other else None
+    first, second = warp.value(lane, a, kind), warp.value(lane, b, kind)
+    true = {("f", 32): 0x3F800000, ("f", 16): 0x3C00, ("bf", 16): 0x3F80}.get((to.kind, to.bits), ones(to.bits))
+    if kind.packed == 2:
+        half = Type(kind.kind, kind.bits)
+        halves = [(first >> shift & ones(16), second >> shift & ones(16)) for shift in (0, 16)]
+        flags = [arithmetic.combined(item, arithmetic.comparison(item, half, *each), flag) for each in halves]
+        true = true if to.packed == 2 else ones(16)
+        warp.write(lane, target, (true if flags[0] else 0) | (true if flags[1] else 0) << 16)
+        return
+    result = arithmetic.combined(item, arithmetic.comparison(item, kind, first, second), flag)
+    warp.write(lane, target, true if result else 0)
+
+
+def _select(warp: _Warp, item: Instruction, lane: int) -> None:
+    kind = item.types[-1]
+    target, a, b, flag = item.operands
+    warp.write(lane, target, warp.value(lane, a if warp.value(lane, flag, FLAG) else b, kind))
+
+
+def _select_by_sign(warp: _Warp, item: Instruction, lane: int) -> None:
+    kind, by = item.types
+    target, a, b, c = item.operands
+    bits = warp.value(lane, c, by)
+    if by.is_float:
+        value = arithmetic._inputs(item, by, [bits])[0]
+        chosen = value.kind != "nan" and (not value.sign or value.is_zero)
+    else:
+        chosen = signed(bits, 32) >= 0
+    warp.write(lane, target, warp.value(lane, a if chosen else b, kind))
+
+
+def _test(warp: _Warp, item: Instruction, lane: int) -> None:
+    kind = item.types[-1]
+    warp.write(lane, item.operands[0], int(arithmetic.tested(item, kind, warp.value(lane, item.operands[1], kind))))
+
+
+_SPECIAL = {
+    "mov": _move,
+    "cvta": _to_generic,
+    "isspacep": _is_space,
+    "cvt": _convert,
+    "setp": _set_predicate,
+    "set": _set,
+    "selp": _select,
+    "slct": _select_by_sign,
+    "testp": _test,
+}
