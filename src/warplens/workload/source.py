@@ -26,7 +26,7 @@ from ..frontends.cuda.arguments import (
     function_of,
     scalar_of,
 )
-from ..frontends.cuda.compile import DEFAULT_ARCHITECTURE, compile_cuda, kernel_names
+from ..frontends.cuda.compile import ARCHITECTURE, DEFAULT_ARCHITECTURE, compile_cuda, kernel_names
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
@@ -241,7 +241,7 @@ def _cuda_table(table: _Reader) -> dict[str, Any]:
     }
     if math.prod(result["block"]) > _MOST_THREADS:
         raise table.fail("block", f"{math.prod(result['block'])} threads exceed the {_MOST_THREADS} of a block")
-    if not re.fullmatch(r"(sm|compute)_\d+[af]?", result["architecture"]):
+    if not ARCHITECTURE.fullmatch(result["architecture"]):
         raise table.fail("architecture", f'{result["architecture"]!r} is none; write "sm_90", say')
     table.done()
     check_total(sum(argument.nbytes for argument in result["arguments"]), table.file.where("cuda.arguments"))

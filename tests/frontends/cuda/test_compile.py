@@ -107,6 +107,10 @@ def test_an_include_that_only_the_preprocessor_knows_is_not_kept(tmp_path: Path)
     source = '#define NAME "v.h"\n#include NAME\nextern "C" __global__ void f(int *x) { x[0] = VALUE; }'
     compile_cuda(source, folder=tmp_path)
     assert not compile_cuda(source, folder=tmp_path).from_cache
+    by_option = {"options": [f"--pre-include={tmp_path / 'v.h'}"]}
+    source = 'extern "C" __global__ void f(int *x) { x[0] = VALUE; }'
+    compile_cuda(source, **by_option)  # type: ignore[arg-type]
+    assert not compile_cuda(source, **by_option).from_cache  # type: ignore[arg-type]
 
 
 def test_what_is_kept_depends_on_everything_but_the_name() -> None:
@@ -156,6 +160,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path / "file"))
     assert ".entry saxpy(" in compile_cuda(SAXPY).ptx
+    assert "set WARPLENS_CACHE_DIR to a folder" in message("#include <cuda_fp16.h>\n" + SAXPY)
 
 
 def test_parts_of_a_hash_do_not_run_together() -> None:

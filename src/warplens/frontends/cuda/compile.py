@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,13 +12,18 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import CompileError, MissingPackageError, nearest
-from .cache import cache_folder, content_hash, read_entry, write_entry
+from .cache import CACHE_VARIABLE, cache_folder, content_hash, read_entry, write_entry
 from .cubin import KernelResources, read_cubin
 from .headers import STANDARD_HEADERS, included_files, includes_anything
 
 #: Code for this is what counts registers unless something else is asked for.
 DEFAULT_ARCHITECTURE = "sm_90"
 
+ARCHITECTURE = re.compile(r"(sm|compute)_\d{2,4}[af]?")
+#: Options that bring in files which the text of the source does not name: such compilations are not kept.
+_MORE_FILES = re.compile(r"--?(pre-include|include|pch|create-pch|use-pch)(=|$)")
+
+_WHEEL = "nvidia-cuda-nvrtc"
 #: The compiler sees this name, in the folder of the source; the user's name takes its place in what comes out.
 _PLACEHOLDER = "warplens_source.cu"
 #: Raise when what is kept of a compilation changes.
@@ -64,17 +70,17 @@ def compile_cuda(
     """
     folder = None if folder is None else Path(folder).resolve()
     arguments, folders = _checked_options(name, options, folder)
-    if not re.fullmatch(r"(sm|compute)_\d+[af]?", architecture):
+    if not ARCHITECTURE.fullmatch(architecture):
         raise CompileError(f'{name}: architecture {architecture!r} is none; write "sm_90", say')
     for text, what in ((source, "source"), *((kernel, "name of a kernel") for kernel in kernels)):
         if "\0" in text or len(text) > _LARGEST_SOURCE_BYTES:
             raise CompileError(f"{name}: the {what} holds a NUL character or is larger than 64 MiB: not CUDA C++")
     version = _version()
     key = None
-    if cached:
+    if cached and not any(map(_MORE_FILES.match, arguments)):
         files = included_files(source, folder, folders)
         if files is not None:
-            parts = [version, architecture, *arguments, "", *kernels, "", source]
+            parts = [version, architecture, *arguments, "", *kernels, "", source, *STANDARD_HEADERS.values()]
             key = content_hash([*parts, *(part for item in sorted(files.items()) for part in item)])
     if key is not None and (entry := read_entry(_CACHE_KIND, key)) is not None:
         try:
@@ -98,8 +104,12 @@ def _library() -> Any:
     try:
         from cuda.bindings import nvrtc
 
-        nvrtc.nvrtcVersion()  # loads the library itself
-    except (ImportError, RuntimeError) as error:
+        for file in _wheel_files():
+            if re.fullmatch(r"libnvrtc\.so\.\d+|nvrtc64_\d+_\d+\.dll", file.name):
+                # cuda-bindings takes a library that is loaded already; left alone it may prefer a toolkit's.
+                ctypes.CDLL(str(file.locate()))
+        nvrtc.nvrtcVersion()  # loads the library where no wheel brought it
+    except (ImportError, OSError, RuntimeError) as error:
         raise MissingPackageError(
             "CUDA C++ is compiled by NVRTC, which is not installed "
             f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); "
@@ -108,10 +118,17 @@ def _library() -> Any:
     return nvrtc
 
 
+def _wheel_files() -> list[metadata.PackagePath]:
+    try:
+        return metadata.files(_WHEEL) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
 def _version() -> str:
     """Version of the compiler; that of the wheel is known without loading the library, which takes a while."""
     try:
-        return f"NVRTC {metadata.version('nvidia-cuda-nvrtc')}"
+        return f"NVRTC {metadata.version(_WHEEL)}"
     except metadata.PackageNotFoundError:
         _, major, minor = _library().nvrtcVersion()
         return f"NVRTC {major}.{minor}"
@@ -235,6 +252,8 @@ _HOST_CODE = re.compile(r"JIT mode|\bcuda[A-Z]\w+|namespace \"std\" has no membe
 def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> CompileError:
     """One error of the compiler's many: the first, with its place, and how many there are."""
     if match := re.search(r"nvrtc: error: (.*)", log):
+        if str(cache_folder()) in match[1]:  # where the headers go
+            return CompileError(f"{name}: {match[1]}; set {CACHE_VARIABLE} to a folder that can be written to")
         option = re.search(r"option (\S+)", match[1])
         what = f"compile option {option[1]!r} is unknown to NVRTC" if option else match[1]
         return CompileError(
