@@ -1,7 +1,7 @@
 """A slow, obvious interpreter of PTX: the oracle of the executor's differential tests."""
 
-from .integers import NotCovered
+from .integers import NotCoveredError
 from .machine import Launch, Record, Run
-from .memory import Fault
+from .memory import FaultError
 
-__all__ = ["Fault", "Launch", "NotCovered", "Record", "Run"]
+__all__ = ["FaultError", "Launch", "NotCoveredError", "Record", "Run"]

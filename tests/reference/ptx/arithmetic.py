@@ -10,7 +10,7 @@ from warplens.frontends.ptx.program import Instruction, Type
 
 from . import floats
 from .floats import FORMATS, NAN, Format, Value, decode, encode
-from .integers import OPERATIONS, NotCovered, clamp, compared, integer_order, limits, number, ones
+from .integers import OPERATIONS, NotCoveredError, clamp, compared, integer_order, limits, number, ones
 
 #: Instructions whose results GPUs only approximate.
 APPROXIMATE = ("ex2", "lg2", "sin", "cos", "tanh", "rsqrt")
@@ -49,7 +49,7 @@ def _output(item: Instruction, kind: Type, value: Value, mode: str = "rn") -> in
 
 def integer_result(item: Instruction, kind: Type, values: Sequence[int]) -> int:
     if item.opcode not in OPERATIONS:
-        raise NotCovered(item.name)
+        raise NotCoveredError(item.name)
     return OPERATIONS[item.opcode](item, kind, values)
 
 
@@ -87,7 +87,11 @@ def _exact(item: Instruction, kind: Type, found: list[Value], mode: str) -> Valu
     if name in ("fma", "mad"):
         return floats.add(floats.multiply(found[0], found[1]), found[2], mode)
     if name == "div":
-        return floats.divide(found[0], found[1])
+        a, b = found
+        if item.has("approx") and b.kind == "finite" and b.size > floats.power_of_two(126):
+            # The manual's words: the reciprocal is flushed.
+            return NAN if a.kind in ("inf", "nan") else Value(a.sign ^ b.sign, "finite")
+        return floats.divide(a, b)
     if name == "rcp":
         return floats.divide(Value(0, "finite", Fraction(1)), found[0])
     if name == "sqrt":
@@ -98,7 +102,7 @@ def _exact(item: Instruction, kind: Type, found: list[Value], mode: str) -> Valu
         return floats.divide(Value(0, "finite", Fraction(1)), floats.square_root(found[0]))
     if name in ("ex2", "lg2", "sin", "cos", "tanh"):
         return floats.from_float(_approximate(name, floats.to_float(found[0])))
-    raise NotCovered(item.name)
+    raise NotCoveredError(item.name)
 
 
 def _approximate(name: str, x: float) -> float:
@@ -161,7 +165,7 @@ def tested(item: Instruction, kind: Type, bits: int) -> bool:
         "infinite": value.kind == "inf",
         "number": value.kind != "nan",
         "notanumber": value.kind == "nan",
-        "normal": normal,
+        "normal": normal or value.is_zero,
         "subnormal": value.kind == "finite" and not normal and not value.is_zero,
     }
     return results[name]

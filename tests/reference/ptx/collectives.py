@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from warplens.frontends.ptx.program import Instruction, Operand, Pair, Sink, Type
 
-from .integers import NotCovered, number, ones
+from .integers import NotCoveredError, number, ones
 
 if TYPE_CHECKING:
     from .machine import _Warp
@@ -80,7 +80,7 @@ def match(warp: _Warp, item: Instruction, on: list[int]) -> None:
 def reduce(warp: _Warp, item: Instruction, on: list[int]) -> None:
     kind = item.types[-1]
     if kind.is_float:
-        raise NotCovered(item.name)
+        raise NotCoveredError(item.name)
     name = next(each for each in item.modifiers if each in ("add", "min", "max", "and", "or", "xor"))
     values = [number(warp.value(lane, item.operands[1], kind), kind) for lane in on]
     result = values[0] if values else 0

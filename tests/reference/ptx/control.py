@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warplens.frontends.ptx.program import BranchTargets, Function, Instruction, Label, Symbol
 
-from .memory import Fault
+from .memory import FaultError
 
 
 class Code:
@@ -84,5 +84,5 @@ class Code:
 
 def choose(targets: list[int], index: int) -> int:
     if not 0 <= index < len(targets):
-        raise Fault(f"brx.idx with {index} of {len(targets)} targets")
+        raise FaultError(f"brx.idx with {index} of {len(targets)} targets")
     return targets[index]

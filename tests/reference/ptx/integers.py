@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from warplens.frontends.ptx.program import Instruction, Type
 
 
-class NotCovered(Exception):
+class NotCoveredError(Exception):
     """The oracle does not know this instruction."""
 
 
@@ -71,8 +71,8 @@ def _add(item: Instruction, kind: Type, values: Sequence[int]) -> int:
 
 def _divide(item: Instruction, kind: Type, values: Sequence[int]) -> int:
     a, b = number(values[0], kind), number(values[1], kind)
-    if b == 0:  # the manual leaves it open; this is what GPUs give
-        return ones(kind.bits) if item.opcode == "div" else a
+    if b == 0:  # the manual leaves it open; this is what an H200 gives
+        return ones(kind.bits)
     quotient = divide(a, b)
     return quotient if item.opcode == "div" else a - b * quotient
 
@@ -315,5 +315,5 @@ def atomic(name: str, kind: Type, old: int, values: Sequence[int]) -> int:
         "exch": first,
     }
     if name not in results:
-        raise NotCovered(name)
+        raise NotCoveredError(name)
     return results[name] & ones(kind.bits)

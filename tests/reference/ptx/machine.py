@@ -28,8 +28,8 @@ from warplens.frontends.ptx.spaces import LOCAL_WINDOW, SHARED_WINDOW
 from . import collectives, threads
 from .control import Code, choose
 from .floats import F16, F32, F64, encode, from_float
-from .integers import NotCovered, ones
-from .memory import Allocation, Fault, GlobalMemory, Space, parameter_bytes, place_shared, up_to, window_of
+from .integers import NotCoveredError, ones
+from .memory import Allocation, FaultError, GlobalMemory, Space, parameter_bytes, place_shared, up_to, window_of
 
 LANES = 32
 
@@ -136,7 +136,7 @@ class _Block:
                 except StopIteration:
                     del runs[number]
             if len({each[:2] for each in waiting.values()}) > 1:
-                raise Fault("warps of a block wait at different barriers")
+                raise FaultError("warps of a block wait at different barriers")
             flags = [flag for _, _, lanes in waiting.values() for flag in lanes.values()]
             for number, (operation, _, _) in waiting.items():
                 results = {"popc": sum(flags), "and": int(all(flags)), "or": int(any(flags)), "": 0}
@@ -237,7 +237,7 @@ class _Warp:
             return
         code = self.launch.codes.get(target.name)
         if code is None:
-            raise NotCovered(f"call of {target.name}")
+            raise NotCoveredError(f"call of {target.name}")
         function = code.function
         for lane in on:
             thread = self.threads[lane]
@@ -262,7 +262,7 @@ class _Warp:
 
     def _barrier(self, item: Instruction, on: set[int]) -> Generator[Barrier, int, None]:
         if on != self.alive:
-            raise Fault("some lanes of a warp wait at a barrier and others do not")
+            raise FaultError("some lanes of a warp wait at a barrier and others do not")
         word = Type("u", 32)
         lane = min(on)
         if item.has("red"):
@@ -287,7 +287,7 @@ class _Warp:
     def _count(self) -> None:
         self.launch.left -= 1
         if self.launch.left < 0:
-            raise Fault("too many instructions")
+            raise FaultError("too many instructions")
 
     def _record(self, item: Instruction, on: set[int], addresses: dict[int, int] | None = None) -> None:
         listed = None if addresses is None else tuple(addresses[lane] for lane in sorted(on))
@@ -311,7 +311,7 @@ class _Warp:
             width = kind.total_bits // len(operand.items)
             parts = [self.value(lane, each, Type("b", width)) for each in operand.items]
             return sum(part << width * place for place, part in enumerate(parts))
-        raise NotCovered(f"operand {operand}")
+        raise NotCoveredError(f"operand {operand}")
 
     @staticmethod
     def _literal(operand: Immediate, kind: Type) -> int:
@@ -338,7 +338,7 @@ class _Warp:
             "dynamic_smem_size": launch.dynamic_shared_memory_bytes,
         }
         if base not in others:
-            raise NotCovered(name)
+            raise NotCoveredError(name)
         return others[base]
 
     def write(self, lane: int, operand: Operand, bits: int) -> None:
@@ -360,13 +360,13 @@ class _Warp:
             return self.launch.memory.addresses[name]
         if name in self.launch.parameter_offsets:
             return self.launch.parameter_offsets[name]
-        raise NotCovered(f"address of {name}")
+        raise NotCoveredError(f"address of {name}")
 
     def place(self, lane: int, operand: Operand, space: str) -> tuple[Space, int]:
         """Where [operand] is."""
         thread = self.threads[lane]
         if not isinstance(operand, Address):
-            raise NotCovered(f"address {operand}")
+            raise NotCoveredError(f"address {operand}")
         base = operand.base
         if space == "param":
             if isinstance(base, Symbol):

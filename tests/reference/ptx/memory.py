@@ -11,7 +11,7 @@ from warplens.frontends.ptx.program import Function, PtxModule, Symbol, Variable
 from warplens.frontends.ptx.spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """What a GPU would stop at."""
 
 
@@ -31,11 +31,11 @@ class Space:
 
     def find(self, address: int, size: int) -> tuple[Allocation, int]:
         if address % size:
-            raise Fault(f"misaligned access of {size} bytes at {address:#x} of {self.name}")
+            raise FaultError(f"misaligned access of {size} bytes at {address:#x} of {self.name}")
         for each in self.allocations:
             if each.start <= address and address + size <= each.start + len(each.content):
                 return each, address - each.start
-        raise Fault(f"access of {size} bytes outside every allocation of {self.name} at {address:#x}")
+        raise FaultError(f"access of {size} bytes outside every allocation of {self.name} at {address:#x}")
 
     def read(self, address: int, size: int) -> int:
         found, offset = self.find(address, size)

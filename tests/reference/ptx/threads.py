@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from warplens.frontends.ptx.program import TYPES, Instruction, Operand, Pair, Sink, Type, Vector
 
 from . import arithmetic
-from .integers import NotCovered, atomic, ones, signed, with_carry
+from .integers import NotCoveredError, atomic, ones, signed, with_carry
 from .memory import window_of
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WORD, FLAG = TYPES["u32"], TYPES["pred"]
 _SPACES = ("global", "shared", "local", "const", "param")
+_ATOMIC = ("add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec")
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "nanosleep", "bar", "barrier", "discard", "pmevent")
 #: Types of the sources where they are not all the instruction's own.
 _SOURCES = {
@@ -105,7 +106,7 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
     if kind.is_float and name == "add":
         new = arithmetic.float_atomic_sum(kind, old, values[0])
     elif kind.is_float:
-        raise NotCovered(item.name)
+        raise NotCoveredError(item.name)
     else:
         new = atomic(name, kind, old, values)
     found.write(address, kind.bytes, new)
