@@ -22,7 +22,8 @@ class Comparison:
     max_absolute_error: float
     max_relative_error: float
     max_ulps: float
-    """In units of the last place of the expected value's type (integers: the difference)."""
+    """Largest error in units of the last place (integers: the difference). Results smaller than the array's root mean
+    square count by the latter's last place: what cancellation leaves near zero has no more exact bits than that."""
     ok: bool
     first_bad_index: tuple[int, ...] | None = None
     got: Any = None
@@ -69,7 +70,8 @@ def _compare(argument: int, got: Array, expected: Array, tolerance: Tolerance) -
     size = np.abs(expected.astype(wide))
     bad = ~(error <= tolerance.relative * size + tolerance.absolute) if is_float else error != 0
     mismatches = int(np.count_nonzero(bad))
-    last_place = np.spacing(np.abs(expected)).astype(np.float64) if is_float else 1.0
+    root_mean_square = np.sqrt(np.mean(np.square(size, dtype=np.float64))) if is_float else 0.0
+    last_place = np.spacing(np.maximum(size, root_mean_square).astype(expected.dtype)) if is_float else 1
     ok = mismatches <= allowed_outliers
     first = None if ok else tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
     with np.errstate(divide="ignore", invalid="ignore"):

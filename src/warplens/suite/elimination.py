@@ -152,7 +152,7 @@ KERNELS = (
         entry="gaussian_fan1",
         group="divergent",
         stands_for="Rodinia Gaussian elimination, Fan1: a column of multipliers of a tall panel, rows apart",
-        prepare=Sized(_gaussian_fan1, (16_000, 16, 3), (300_000, 64, 3), (1_500_000, 64, 3)),
+        prepare=Sized(_gaussian_fan1, (16_000, 16, 3), (400_000, 64, 3), (1_500_000, 64, 3)),
         reference=_gaussian_fan1_reference,
         tolerance=Tolerance(
             relative=2.4e-7, because="one division, which the GPU rounds correctly; two units allowed"
@@ -164,7 +164,7 @@ KERNELS = (
         entry="gaussian_fan2",
         group="divergent",
         stands_for="Rodinia Gaussian elimination, Fan2: threads of a warp run down the rows of the matrix",
-        prepare=Sized(_gaussian_fan2, (110, 5), (1536, 64), (4096, 64)),
+        prepare=Sized(_gaussian_fan2, (110, 5), (1792, 64), (4096, 64)),
         reference=_gaussian_fan2_reference,
         tolerance=Tolerance(
             relative=3e-7, absolute=1e-7, because="a product and a difference, contracted on the GPU"
@@ -186,7 +186,7 @@ KERNELS = (
         entry="lu_internal",
         group="divergent",
         stands_for="Rodinia LUD, internal: each tile less the product of two 16×16 tiles in shared memory",
-        prepare=Sized(_lu_internal, (96, 1), (1024, 1), (4096, 1)),
+        prepare=Sized(_lu_internal, (96, 1), (1792, 1), (4096, 1)),
         reference=_lu_internal_reference,
         tolerance=Tolerance(relative=1e-6, absolute=2e-6, because="sums of 16 products in another order"),
     ),

@@ -105,7 +105,7 @@ KERNELS = (
         entry="sepia",
         group="non-divergent",
         stands_for="Merge Sepia of mwp-cwp-isca2009: three byte loads and three byte stores a pixel, 3 bytes apart",
-        prepare=Sized(_sepia, (100, 70), (2048, 1024), (7000, 7000)),
+        prepare=Sized(_sepia, (100, 70), (2600, 2600), (7000, 7000)),
         reference=_sepia_reference,
     ),
     SuiteKernel(
@@ -114,7 +114,7 @@ KERNELS = (
         entry="linear_filter",
         group="non-divergent",
         stands_for="Merge Linear of mwp-cwp-isca2009: average of 9 pixels, 27 byte loads and three byte stores",
-        prepare=Sized(_linear_filter, (75, 50), (1536, 1024), (6000, 6000)),
+        prepare=Sized(_linear_filter, (75, 50), (2000, 1500), (6000, 6000)),
         reference=_linear_filter_reference,
     ),
     SuiteKernel(
@@ -123,7 +123,7 @@ KERNELS = (
         entry="ray_tracing",
         group="non-divergent",
         stands_for="GPGPU-Sim's RAY: spheres with reflections, square roots and branches that split warps",
-        prepare=Sized(_ray_tracing, (40, 30, 12), (512, 384, 16), (1920, 1080, 16)),
+        prepare=Sized(_ray_tracing, (40, 30, 12), (1100, 800, 16), (2560, 1440, 16)),
         reference=_ray_tracing_reference,
         tolerance=Tolerance(
             relative=1e-2,

@@ -157,7 +157,7 @@ KERNELS = (
         entry="btree_search",
         group="non-divergent",
         stands_for="Rodinia B+-trees, find K: one block per query, a coalesced load of a node's keys per level",
-        prepare=Sized(_btree_search, (3000, 60), (1_000_000, 10_000), (2_000_000, 100_000)),
+        prepare=Sized(_btree_search, (3000, 60), (1_000_000, 22_000), (2_000_000, 100_000)),
         reference=_btree_search_reference,
     ),
     SuiteKernel(

@@ -77,7 +77,7 @@ def _svm_constant_reference(launch: SuiteLaunch) -> dict[int, Array]:
     return {1: _svm_decisions(features, vectors, weights, float(gamma), float(bias))}
 
 
-_SVM_SIZES = ((300,), (368 * 496,), (736 * 992,))
+_SVM_SIZES = ((300,), (600 * 496,), (736 * 992,))
 _SVM_TOLERANCE = Tolerance(
     relative=1e-5,
     absolute=1e-5,
@@ -151,7 +151,7 @@ KERNELS = (
         entry="backprop_forward",
         group="non-divergent",
         stands_for="Rodinia Back Propagation, layer forward: products in shared memory, tree sum with barriers",
-        prepare=Sized(_backprop_forward, (512,), (65_536,), (1_048_576,)),
+        prepare=Sized(_backprop_forward, (512,), (327_680,), (1_048_576,)),
         reference=_backprop_forward_reference,
         tolerance=Tolerance(
             relative=1e-6, because="a tree of 16 positive terms: four roundings of 6e-8 and the product's"
@@ -163,7 +163,7 @@ KERNELS = (
         entry="backprop_adjust",
         group="non-divergent",
         stands_for="Rodinia Back Propagation, adjust weights: streaming update of two arrays in place",
-        prepare=Sized(_backprop_adjust, (1024,), (131_072,), (1_048_576,)),
+        prepare=Sized(_backprop_adjust, (1024,), (327_680,), (1_048_576,)),
         reference=_backprop_adjust_reference,
         tolerance=Tolerance(relative=5e-7, absolute=1e-7, because="three roundings, one fewer where contracted"),
     ),
@@ -221,7 +221,7 @@ KERNELS = (
         entry="convolution_alexnet",
         group="divergent",
         stands_for="Tango AlexNet, shape of its first layer: 11×11 filters over three channels with stride 4",
-        prepare=Sized(_convolution, (39, 3, 8, 1, 11, 4, 0), (227, 3, 96, 1, 11, 4, 0), (227, 3, 96, 8, 11, 4, 0)),
+        prepare=Sized(_convolution, (39, 3, 8, 1, 11, 4, 0), (227, 3, 48, 1, 11, 4, 0), (227, 3, 96, 8, 11, 4, 0)),
         reference=_convolution_reference,
         tolerance=_CONVOLUTION_TOLERANCE,
     ),

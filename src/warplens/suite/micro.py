@@ -36,7 +36,7 @@ def _strided(stride: int) -> SuiteKernel:
         entry="strided_square",
         group="divergent" if stride > 1 else "non-divergent",
         stands_for=f"Listing 1 of mdm-micro2020, grid stride {stride}: a warp's loads lie {4 * stride} bytes apart",
-        prepare=Sized(partial(_strided_square, stride), (10,), (4096,), (16_384,)),
+        prepare=Sized(partial(_strided_square, stride), (10,), (6144,), (16_384,)),
         reference=_strided_square_reference,
         parameters={"stride": stride},
     )
@@ -61,14 +61,14 @@ def _instruction_mix_reference(beta: int, launch: SuiteLaunch) -> dict[int, Arra
     return {1: x.astype(values.dtype)}
 
 
-def _mix(beta: int) -> SuiteKernel:
+def _mix(beta: int, medium_repetitions: int) -> SuiteKernel:
     return SuiteKernel(
         name=f"instruction_mix_{beta}",
         source="instruction_mix.cu",
         entry="instruction_mix",
         group="micro",
         stands_for=f"Volkov's instruction mix: chains of {beta} multiply-adds (β) and one reciprocal square root",
-        prepare=Sized(_instruction_mix, (4, 64), (1056, 128), (2112, 1024)),
+        prepare=Sized(_instruction_mix, (4, 64), (1056, medium_repetitions), (2112, 1024)),
         reference=partial(_instruction_mix_reference, beta),
         tolerance=Tolerance(
             relative=2e-6, because="rsqrtf within 2 ulps; the map contracts, so earlier errors fade by half or more"
@@ -117,14 +117,16 @@ def _bandwidth_reference(launch: SuiteLaunch) -> dict[int, Array]:
 
 KERNELS = (
     *(_strided(stride) for stride in (1, 8, 32)),
-    *(_mix(beta) for beta in (1, 4, 16)),
+    _mix(1, 320),
+    _mix(4, 288),
+    _mix(16, 128),
     SuiteKernel(
         name="iterative_barrier",
         source="iterative_barrier.cu",
         entry="iterative_barrier",
         group="micro",
         stands_for="the Pipeline model's iterative barrier: one multiply-add and one barrier in turn",
-        prepare=Sized(_iterative_barrier, (8, 64), (1056, 128), (2112, 1024)),
+        prepare=Sized(_iterative_barrier, (8, 64), (1056, 288), (2112, 1024)),
         reference=_iterative_barrier_reference,
         tolerance=Tolerance(relative=1e-4, because="1024 roundings that do not cancel: at most 1024 · 6e-8"),
     ),

@@ -1,11 +1,11 @@
-"""Counting: page views and words from text, and histograms."""
+"""Counting and selecting: page views and words from text, histograms, stream compaction."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warplens.suite.inputs import generator, launch_1d, offsets_of, pieces, zeros
+from warplens.suite.inputs import blocks, generator, launch_1d, offsets_of, pieces, zeros
 from warplens.suite.kernel import Array, Sized, SuiteKernel, SuiteLaunch
 
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
@@ -98,6 +98,23 @@ def _histogram_reference(launch: SuiteLaunch) -> dict[int, Array]:
     return {1: counts + np.bincount(values, minlength=len(counts)).astype(np.uint32)}
 
 
+def _stream_compaction(n: int) -> SuiteLaunch:
+    values = generator().integers(0, 1000, n, dtype=np.uint32)
+    grid = blocks(n, 256)
+    outputs = (zeros(256 * grid, np.uint32), zeros(grid, np.int32))
+    return launch_1d(n, values, *outputs, np.uint32(300), np.int32(n))
+
+
+def _stream_compaction_reference(launch: SuiteLaunch) -> dict[int, Array]:
+    values, kept, counts, limit, _ = launch.arguments
+    chosen = np.flatnonzero(values < limit)
+    block = chosen // 256
+    counts = np.bincount(block, minlength=len(counts)).astype(counts.dtype)
+    kept = kept.copy()
+    kept[pieces(256 * np.arange(len(counts)), counts)] = values[chosen]
+    return {1: kept, 2: counts}
+
+
 KERNELS = (
     SuiteKernel(
         name="page_view_count",
@@ -134,5 +151,14 @@ KERNELS = (
         stands_for="histogram of few bins: atomics in dynamic shared memory, added to the global one at the end",
         prepare=Sized(_histogram_shared, (20_000, 256, 8), (8_000_000, 256, 1056), (64_000_000, 256, 1056)),
         reference=_histogram_reference,
+    ),
+    SuiteKernel(
+        name="stream_compaction",
+        source="stream_compaction.cu",
+        entry="stream_compaction",
+        group="non-divergent",
+        stands_for="selection of values: votes of warps, bit counts, a barrier, stores side by side",
+        prepare=Sized(_stream_compaction, (15_000,), (8_000_000,), (40_000_000,)),
+        reference=_stream_compaction_reference,
     ),
 )
