@@ -31,7 +31,7 @@ MOST_CALL_DEPTH = 64
 #: Instructions whose operands are all sources.
 NO_DESTINATION = frozenset(
     "st red bra brx bar barrier membar fence ret exit trap brkpt prefetch prefetchu cp nanosleep discard pmevent "
-    "stmatrix call griddepcontrol isspacep_".split()
+    "stmatrix call griddepcontrol".split()
 )
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
 #: Runtime functions that a kernel may call, and what becomes of the call.
@@ -60,10 +60,18 @@ class FlatInstruction:
         return self.instruction.guard
 
     @property
+    def has_destination(self) -> bool:
+        """Whether the first operand is written."""
+        item = self.instruction
+        if item.opcode in ("bar", "barrier"):
+            return item.has("red")
+        return item.opcode not in NO_DESTINATION and bool(item.operands)
+
+    @property
     def destinations(self) -> tuple[str, ...]:
         """Registers that it writes."""
         item = self.instruction
-        found = [] if item.opcode in NO_DESTINATION or not item.operands else list(_registers(item.operands[0]))
+        found = list(_registers(item.operands[0])) if self.has_destination else []
         if item.has("cc"):
             found.append(CARRY)
         return tuple(found)
@@ -72,8 +80,7 @@ class FlatInstruction:
     def sources(self) -> tuple[str, ...]:
         """Registers that it reads, its guard included."""
         item = self.instruction
-        first = 0 if item.opcode in NO_DESTINATION else 1
-        found = [name for operand in item.operands[first:] for name in _registers(operand)]
+        found = [name for operand in item.operands[self.has_destination :] for name in _registers(operand)]
         if item.opcode in ("addc", "subc", "madc"):
             found.append(CARRY)
         if item.guard is not None:
@@ -434,8 +441,8 @@ class _Flattener:
 
     def _renamed(self, item: Instruction, instance: _Instance) -> Instruction:
         guard = replace(item.guard, name=item.guard.name + instance.suffix) if item.guard else None
-        if item.opcode in ("bra", "call"):
-            return replace(item, operands=(), guard=guard)
+        if item.opcode in ("bra", "call"):  # of a call the function's name is left
+            return replace(item, operands=item.operands[1:2] if item.opcode == "call" else (), guard=guard)
         operands = item.operands
         if item.opcode == "brx":
             operands = operands[:1]

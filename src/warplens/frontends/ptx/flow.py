@@ -41,7 +41,7 @@ class Flow:
         while changed:
             changed = False
             for number in reversed(order):
-                known = [each for each in _exits(blocks[number], end) if each in found]
+                known = [each for each in _exits(blocks, number, end) if each in found]
                 if not known:
                     continue
                 new = known[0]
@@ -156,11 +156,18 @@ class Flow:
         return reached
 
 
-def _exits(block: BasicBlock, end: int) -> list[int]:
-    """Successors, with the end of the kernel where lanes can leave from here."""
-    last = block.instructions[-1] if block.instructions else None
-    leaves = not block.successors or (last is not None and last.opcode in ("ret", "exit", "trap") and not last.targets)
-    return [*block.successors, *([end] if leaves else [])]
+def _only_leaves(block: BasicBlock) -> bool:
+    return len(block.instructions) == 1 and not block.successors
+
+
+def _exits(blocks: tuple[BasicBlock, ...], number: int, end: int) -> list[int]:
+    """Where lanes go on to meet others: successors, or the end of the kernel.
+
+    Lanes that leave the kernel meet nobody, so a branch of which one side only
+    leaves does not keep the others from meeting before the end.
+    """
+    staying = [each for each in blocks[number].successors if not _only_leaves(blocks[each])]
+    return staying or blocks[number].successors or [end]
 
 
 def _post_order(blocks: tuple[BasicBlock, ...]) -> list[int]:
@@ -168,10 +175,11 @@ def _post_order(blocks: tuple[BasicBlock, ...]) -> list[int]:
     before: list[list[int]] = [[] for _ in blocks]
     starts = []
     for block in blocks:
-        for successor in block.successors:
-            before[successor].append(block.number)
-        if len(block.successors) < len(_exits(block, END)):
-            starts.append(block.number)
+        for successor in _exits(blocks, block.number, END):
+            if successor == END:
+                starts.append(block.number)
+            else:
+                before[successor].append(block.number)
     seen = set(starts)
     order: list[int] = []
     for start in starts:

@@ -1,0 +1,274 @@
+"""Loads, stores, atomics and asynchronous copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from ..flatten import FlatInstruction
+from ..opcodes import MemoryUse, memory_use
+from ..program import TYPES, Address, Immediate, Operand, Type, Vector
+from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
+from . import runtime
+from .arithmetic import lowers
+from .lanes import I32, LANES, floats, integers
+from .layout import Context, Frame
+from .runtime import Fields, i32, i64
+
+if TYPE_CHECKING:
+    from .kernel import KernelBuilder
+
+Value = ir.Value
+
+
+def _use(g: KernelBuilder, item: FlatInstruction) -> MemoryUse:
+    found = memory_use(item.instruction)
+    if found is None:
+        raise g.not_covered(item)
+    return found
+
+
+def address_of(g: KernelBuilder, item: FlatInstruction, operand: Operand) -> Value:
+    """Per lane, 64 bits."""
+    if not isinstance(operand, Address):
+        raise g.not_covered(item)
+    if isinstance(operand.base, Immediate):
+        return g.integer(64, int(operand.base.value) + operand.offset)
+    base = g.resize(g.read(operand.base, g.register_type(operand.base)), 64)
+    return g.builder.add(base, g.integer(64, operand.offset)) if operand.offset else base
+
+
+def translated(
+    g: KernelBuilder, item: FlatInstruction, address: Value, mask: Value, size: int, space: str, *, record: bool = True
+) -> Value:
+    """Host addresses of all lanes, checked; the access is recorded. Returns where they lie."""
+    place, hosts = g.buffer("addresses", integers(64)), g.buffer("hosts" if record else "other_hosts", integers(64))
+    g.builder.store(address, place)
+    checked = runtime.translate(g.module, "global" if space in ("constant", "param") else space)
+    arguments = [place, mask, i32(size), i32(item.index), hosts]
+    failed = g.builder.call(checked, [g.context, g.frame, *arguments])
+    g.leave_if(g.builder.icmp_unsigned("!=", failed, i32(0)))
+    if record and g.recording:
+        record_addresses(g, address, place, mask, space)
+    return hosts
+
+
+def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value, space: str) -> None:
+    if space == "shared":
+        g.builder.store(g.builder.add(address, g.integer(64, SHARED_WINDOW)), place)
+    elif space == "local":
+        g.builder.store(_interleaved(g, address), place)
+    g.builder.call(runtime.record_access(g.module), [g.context, g.frame, place, mask])
+
+
+def _interleaved(g: KernelBuilder, offset: Value) -> Value:
+    """Local memory as a GPU lays it out: word by word, the lanes of a warp side by side."""
+    builder = g.builder
+    word = builder.mul(builder.lshr(offset, g.integer(64, 2)), g.integer(64, 4 * LANES))
+    lane = g.resize(builder.mul(runtime.lane_numbers(), g.integer(32, 4)), 64)
+    within = builder.add(builder.add(word, lane), builder.and_(offset, g.integer(64, 3)))
+    warp = builder.add(builder.mul(g.get(Context.BLOCK), g.get(Context.WARPS)), g.get(Frame.WARP))
+    start = builder.mul(builder.mul(warp, g.get(Context.LOCAL_BYTES)), i64(LANES))
+    return builder.add(within, g.splat(builder.add(start, i64(LOCAL_WINDOW))))
+
+
+def gathered(g: KernelBuilder, hosts: Value, offset: int, bits: int) -> Value:
+    place = g.buffer("values", integers(bits))
+    g.builder.call(runtime.gather(g.module, bits), [g.context, g.frame, hosts, i64(offset), place])
+    return g.builder.load(place, typ=integers(bits))
+
+
+def scattered(g: KernelBuilder, hosts: Value, offset: int, value: Value) -> None:
+    bits = value.type.element.width
+    place = g.buffer("values", integers(bits))
+    g.builder.store(value, place)
+    g.builder.call(runtime.scatter(g.module, bits), [g.context, g.frame, hosts, i64(offset), place])
+
+
+def _parts(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+@lowers("ld", "ldu")
+def _load(g: KernelBuilder, item: FlatInstruction) -> None:
+    use = _use(g, item)
+    kind = item.instruction.types[-1]
+    target, place = g.operand(item, 0), g.operand(item, 1)
+    if use.space == "param" and isinstance(place, Address) and isinstance(place.base, Immediate):
+        return _load_parameter(g, item, kind, int(place.base.value) + place.offset)
+    parts = _parts(target)
+    if len(parts) * kind.bytes != use.access_bytes:
+        raise g.not_covered(item)
+    address = address_of(g, item, place)
+    hosts = translated(g, item, address, g.mask(item), use.access_bytes, use.space)
+    for position, each in enumerate(parts):
+        value = gathered(g, hosts, position * kind.bytes, kind.total_bits)
+        g.write_operand(item, each, value, signed=kind.is_signed)
+    return None
+
+
+def _load_parameter(g: KernelBuilder, item: FlatInstruction, kind: Type, offset: int) -> None:
+    """The same in all lanes, at a place that is known."""
+    parts = _parts(g.operand(item, 0))
+    if offset < 0 or offset + len(parts) * kind.bytes > g.kernel.parameter_bytes:
+        raise g.error(item, "reads beyond the kernel's parameters")
+    base = g.get_pointer(Context.PARAMETERS)
+    for position, each in enumerate(parts):
+        place = g.at(base, offset + position * kind.bytes)
+        scalar = g.builder.load(place, typ=ir.IntType(kind.total_bits), align=1)
+        g.write_operand(item, each, g.splat(scalar), signed=kind.is_signed)
+
+
+@lowers("st")
+def _store(g: KernelBuilder, item: FlatInstruction) -> None:
+    use = _use(g, item)
+    kind = item.instruction.types[-1]
+    parts = _parts(g.operand(item, 1))
+    if use.space in ("constant", "param") or len(parts) * kind.bytes != use.access_bytes:
+        raise g.not_covered(item)
+    address = address_of(g, item, g.operand(item, 0))
+    values = [g.read(each, kind) for each in parts]
+    hosts = translated(g, item, address, g.mask(item), use.access_bytes, use.space)
+    for position, value in enumerate(values):
+        scattered(g, hosts, position * kind.bytes, value)
+
+
+# -- atomics ------------------------------------------------------------------------------------------------
+
+
+def _update(name: str, kind: Type) -> runtime._Update | None:
+    """What an atomic writes, from what was there and its operands; on scalars."""
+
+    def integer(self: Fields, old: Value, a: Value, b: Value) -> Value:
+        builder = self.builder
+        compare = builder.icmp_signed if kind.is_signed else builder.icmp_unsigned
+        zero, one = ir.Constant(old.type, 0), ir.Constant(old.type, 1)
+        if name == "add":
+            return builder.add(old, a)
+        if name in ("and", "or", "xor"):
+            return {"and": builder.and_, "or": builder.or_, "xor": builder.xor}[name](old, a)
+        if name in ("min", "max"):
+            return builder.select(compare("<" if name == "min" else ">", a, old), a, old)
+        if name == "exch":
+            return a
+        if name == "cas":
+            return builder.select(builder.icmp_unsigned("==", old, a), b, old)
+        if name == "inc":
+            return builder.select(builder.icmp_unsigned(">=", old, a), zero, builder.add(old, one))
+        wraps = builder.or_(builder.icmp_unsigned("==", old, zero), builder.icmp_unsigned(">", old, a))
+        return builder.select(wraps, a, builder.sub(old, one))
+
+    def real(self: Fields, old: Value, a: Value, b: Value) -> Value:
+        number = floats(kind.bits).element
+        total = self.builder.fadd(self.builder.bitcast(old, number), self.builder.bitcast(a, number))
+        return self.builder.bitcast(total, old.type)
+
+    if kind.is_float:
+        return real if name == "add" and kind.bits in (32, 64) else None
+    return integer if name in ("add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec") else None
+
+
+@lowers("atom", "red")
+def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
+    use = _use(g, item)
+    kind = item.instruction.types[-1]
+    name = next((each for each in item.instruction.modifiers if _update(each, kind)), "")
+    update = _update(name, kind)
+    wide = kind.total_bits in (32, 64) or (kind.total_bits == 16 and name == "cas")
+    if update is None or not wide or item.instruction.has("v2", "v4", "v8") or use.space == "constant":
+        raise g.not_covered(item)
+    first = 1 if item.opcode == "atom" else 0
+    address = address_of(g, item, g.operand(item, first))
+    operand = g.read(g.operand(item, first + 1), kind)
+    second = g.read(g.operand(item, first + 2), kind) if name == "cas" else operand
+    mask = g.mask(item)
+    hosts = translated(g, item, address, mask, kind.bytes, use.space)
+    bits = kind.total_bits
+    places = [g.buffer(each, integers(bits)) for each in ("values", "seconds", "results")]
+    g.builder.store(operand, places[0])
+    g.builder.store(second, places[1])
+    suffix = f"{name}_{kind.kind if kind.kind in ('f', 's') else 'u'}"
+    function = runtime.atomic(g.module, suffix, bits, update)
+    g.builder.call(function, [g.context, g.frame, hosts, mask, *places])
+    if item.opcode == "atom":
+        g.write(item, g.builder.load(places[2], typ=integers(bits)))
+
+
+# -- copies and hints ------------------------------------------------------------------------------------------
+
+
+@lowers("cp")
+def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
+    """cp.async copies at once: no kernel without a race can tell."""
+    modifiers = item.instruction.modifiers
+    if modifiers[:2] in (("async", "commit_group"), ("async", "wait_group"), ("async", "wait_all")):
+        return
+    if modifiers[0] != "async" or "bulk" in modifiers or "mbarrier" in modifiers:
+        raise g.not_covered(item)
+    operands = item.instruction.operands
+    size = operands[2] if len(operands) > 2 else None
+    if not isinstance(size, Immediate) or size.value not in (4, 8, 16):
+        raise g.not_covered(item)
+    count = int(size.value)
+    to, source = address_of(g, item, operands[0]), address_of(g, item, operands[1])
+    mask = g.mask(item)
+    given: Value = g.integer(32, count)
+    if len(operands) > 3:
+        given = g.read(operands[3], TYPES["u32"])
+        some = g.bits_of(g.builder.icmp_unsigned("!=", given, g.integer(32, 0)))
+        reading = g.builder.and_(mask, some)
+    else:
+        reading = mask
+    target_hosts = translated(g, item, to, mask, count, "shared", record=False)
+    hosts = translated(g, item, source, reading, count, "global")
+    for offset in range(0, count, 4):
+        value = gathered(g, hosts, offset, 32)
+        inside = g.builder.icmp_unsigned(">", given, g.integer(32, offset))
+        scattered(g, target_hosts, offset, g.builder.select(inside, value, g.integer(32, 0)))
+
+
+@lowers("prefetch", "prefetchu", "discard", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent")
+def _nothing(g: KernelBuilder, item: FlatInstruction) -> None:
+    """Hints, and fences: lanes, warps and blocks run in an order that needs none."""
+
+
+@lowers("ldmatrix")
+def _load_matrix(g: KernelBuilder, item: FlatInstruction) -> None:
+    """8×8 matrices of 16-bit values: lane i gives the address of row i, and gets two elements of each."""
+    modifiers = item.instruction.modifiers
+    parts = _parts(g.operand(item, 0))
+    if "m8n8" not in modifiers or "b16" not in modifiers or f"x{len(parts)}" not in modifiers:
+        raise g.not_covered(item)
+    builder = g.builder
+    use = _use(g, item)
+    address = address_of(g, item, g.operand(item, 1))
+    lanes = runtime.lane_numbers()
+    rows = (1 << (8 * len(parts))) - 1
+    mask = g.mask(item)
+    # Checks and records the rows; each lane's own elements are then looked up by row.
+    hosts = translated(g, item, address, builder.and_(mask, ir.Constant(I32, rows)), 16, use.space)
+    row_hosts = g.builder.load(hosts, typ=integers(64))
+    quarter, within = builder.lshr(lanes, g.integer(32, 2)), builder.and_(lanes, g.integer(32, 3))
+    for position, each in enumerate(parts):
+        first = g.integer(32, 8 * position)
+        if "trans" in modifiers:
+            halves = []
+            for element in range(2):
+                row = builder.add(builder.shl(within, g.integer(32, 1)), g.integer(32, element))
+                halves.append(_matrix_part(g, row_hosts, builder.add(row, first), quarter, 2))
+            value = builder.or_(halves[0], builder.shl(halves[1], g.integer(32, 16)))
+        else:
+            value = _matrix_part(g, row_hosts, builder.add(quarter, first), within, 4)
+        g.write_operand(item, each, value)
+
+
+def _matrix_part(g: KernelBuilder, rows: Value, row: Value, column: Value, size: int) -> Value:
+    """The value of `size` bytes at a column of the row that each lane names."""
+    base = g.picked(rows, row)
+    offset = g.resize(g.builder.mul(column, g.integer(32, size)), 64)
+    place = g.buffer("matrix_hosts", integers(64))
+    g.builder.store(g.builder.add(base, offset), place)
+    return g.resize(gathered(g, place, 0, 8 * size), 32)
+
+

@@ -1,0 +1,693 @@
+"""A kernel as LLVM IR: `run_warp`, which runs one warp until it ends, waits or is interrupted.
+
+Registers are vectors of 32 lanes. Lanes that part at a branch meet again at its
+immediate post-dominator: a stack holds (block, meeting block, mask) of those
+that wait. A warp that waits at a barrier, or is interrupted at the head of a
+loop, saves the registers that are still needed in its frame and returns; it is
+resumed by a switch at the function's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from ....errors import PtxError
+from ..flatten import ASSERT, BasicBlock, FlatInstruction, FlatKernel
+from ..flow import END, Flow
+from ..opcodes import memory_use
+from ..program import TYPES, Address, Immediate, Operand, Register, Sink, Special, Symbol, Type, Vector
+from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from . import accesses, collective, conversion, runtime  # noqa: F401  (their lowerings register themselves)
+from .arithmetic import LOWERINGS
+from .lanes import I32, I64, LANES, POINTER, integers
+from .layout import MOST_DEPTH, SAVE_AREA, Context, Fault, Frame, Status
+from .runtime import Fields, i32, i64
+from .scheduler import build_scheduler
+
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive instructions of a block that run under the same mask: one entry of the record."""
+
+    instructions: tuple[FlatInstruction, ...]
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """The IR of a kernel and what is needed to run it and to read its record."""
+
+    ir: str
+    frame_bytes: int
+    segments: tuple[Segment, ...]
+
+
+def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool) -> KernelCode:
+    module = ir.Module("kernel")
+    builder = KernelBuilder(module, kernel, flow, recording=recording)
+    builder.build()
+    build_scheduler(module, builder.function)
+    return KernelCode(str(module), builder.frame_bytes, tuple(builder.segments))
+
+
+@dataclass
+class _Resume:
+    number: int
+    block: ir.Block
+    saved: list[str] = field(default_factory=list)
+
+
+class KernelBuilder(Fields):
+    def __init__(self, module: ir.Module, kernel: FlatKernel, flow: Flow, *, recording: bool) -> None:
+        self.function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER]), "run_warp")
+        self.function.linkage = "internal"
+        self.entry = self.function.append_basic_block("entry")
+        super().__init__(module, ir.IRBuilder(self.entry))
+        self.context, self.frame = self.function.args
+        self.kernel, self.flow, self.recording = kernel, flow, recording
+        self.registers: dict[str, ir.Value] = {}
+        self.buffers: dict[str, ir.Value] = {}
+        self.saved_at: dict[str, int] = {}
+        self.frame_bytes = SAVE_AREA
+        self.segments: list[Segment] = []
+        self.resumes: list[_Resume] = []
+        self.current: BasicBlock = kernel.blocks[0]
+        self.active_flags: ir.Value | None = None
+
+    # -- errors -------------------------------------------------------------------------------------
+
+    def error(self, item: FlatInstruction, why: str) -> PtxError:
+        name = item.instruction.name
+        return PtxError(f"{self.kernel.module.name}: line {item.instruction.line}: {name}: {why}")
+
+    def not_covered(self, item: FlatInstruction) -> PtxError:
+        return self.error(item, "this form of the instruction is not covered")
+
+    # -- operands -----------------------------------------------------------------------------------
+
+    def operand(self, item: FlatInstruction, position: int) -> Operand:
+        if position >= len(item.instruction.operands):
+            raise self.error(item, f"operand {position + 1} is missing")
+        return item.instruction.operands[position]
+
+    def register_type(self, register: Register | Symbol | Immediate) -> Type:
+        assert isinstance(register, Register)
+        return self.kernel.registers[register.name]
+
+    def read_register(self, name: str) -> ir.Value:
+        place = self.registers[name]
+        return self.builder.load(place, typ=integers(self.kernel.registers[name].total_bits))
+
+    def read(self, operand: Operand, kind: Type) -> ir.Value:
+        """A source as bits of a type's width, in all lanes."""
+        bits = kind.total_bits
+        if isinstance(operand, Register):
+            value = self.read_register(operand.name)
+            if (value.type.element.width == 1) != (bits == 1):
+                raise self._mismatch(f"the register {operand.name} cannot be used as {kind}")
+            if operand.negated:
+                value = self.builder.not_(value)
+            return self.resize(value, bits)
+        if isinstance(operand, Immediate):
+            return self.integer(bits, _immediate_bits(operand, kind))
+        if isinstance(operand, Special):
+            return self.resize(self._special(operand.name), bits)
+        raise self._mismatch("an operand of another form is expected")
+
+    def _mismatch(self, why: str) -> PtxError:
+        return self.error(self.item, why)
+
+    def write(self, item: FlatInstruction, value: ir.Value) -> None:
+        """To the first operand."""
+        self.write_operand(item, self.operand(item, 0), value)
+
+    def write_operand(self, item: FlatInstruction, operand: Operand, value: ir.Value, *, signed: bool = False) -> None:
+        if isinstance(operand, Sink):
+            return
+        if not isinstance(operand, Register):
+            raise self.error(item, "a register is expected as destination")
+        bits = self.kernel.registers[operand.name].total_bits
+        width = value.type.element.width
+        if (width == 1) != (bits == 1) or bits < width:
+            raise self.error(item, f"the register {operand.name} does not fit the result")
+        self.write_register(item, operand.name, self.resize(value, bits, signed=signed))
+
+    def write_register(self, item: FlatInstruction, name: str, value: ir.Value) -> None:
+        """Lanes that are off keep what they have wherever that can matter."""
+        if item.guard is not None:
+            value = self.builder.select(self.flags_of(self.mask(item)), value, self.read_register(name))
+        elif name in self.flow.must_keep[self.current.number]:
+            if self.active_flags is None:
+                self.active_flags = self.flags_of(self._active())
+            value = self.builder.select(self.active_flags, value, self.read_register(name))
+        self.builder.store(value, self.registers[name])
+
+    def packed(self, kind: Type, compute: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
+        """Apply a function on 16-bit parts to each half of packed types, or to the whole of others."""
+        if kind.packed == 1:
+            return compute(*values)
+        low = compute(*(self.resize(each, 16) for each in values))
+        high = compute(*(self.resize(self.builder.lshr(each, self.integer(32, 16)), 16) for each in values))
+        shifted = self.builder.shl(self.resize(high, 32), self.integer(32, 16))
+        return self.builder.or_(self.resize(low, 32), shifted)
+
+    def mask(self, item: FlatInstruction) -> ir.Value:
+        """Lanes that execute an instruction."""
+        active = self._active()
+        if item.guard is None:
+            return active
+        return self.builder.and_(active, self.bits_of(self.read(item.guard, TYPES["pred"])))
+
+    def buffer(self, name: str, kind: ir.Type) -> ir.Value:
+        """Room for lanes' values in memory, one per name and type."""
+        key = f"{name}_{kind}"
+        if key not in self.buffers:
+            self.buffers[key] = self.scratch(kind)
+        return self.buffers[key]
+
+    def picked(self, values: ir.Value, lanes: ir.Value) -> ir.Value:
+        """Each lane takes the value of the lane it names."""
+        bits = values.type.element.width
+        places = [self.buffer(f"pick_{name}", integers(bits)) for name in ("values", "results")]
+        chosen = self.buffer("pick_lanes", integers(32))
+        self.builder.store(values, places[0])
+        self.builder.store(lanes, chosen)
+        arguments = [places[0], chosen, places[1]]
+        self.builder.call(runtime.pick(self.module, bits), [self.context, self.frame, *arguments])
+        return self.builder.load(places[1], typ=integers(bits))
+
+    def in_window(self, item: FlatInstruction, address: ir.Value) -> ir.Value:
+        """isspacep: whether generic addresses lie in a space."""
+        builder = self.builder
+
+        def inside(window: int) -> ir.Value:
+            offset = builder.sub(address, self.integer(64, window))
+            return builder.icmp_unsigned("<", offset, self.integer(64, WINDOW_BYTES))
+
+        if any(each.startswith("shared") for each in item.instruction.modifiers):
+            return inside(SHARED_WINDOW)
+        if item.instruction.has("local"):
+            return inside(LOCAL_WINDOW)
+        if item.instruction.has("global"):
+            return builder.not_(builder.or_(inside(SHARED_WINDOW), inside(LOCAL_WINDOW)))
+        raise self.not_covered(item)
+
+    # -- special registers ------------------------------------------------------------------------------
+
+    def _special(self, name: str) -> ir.Value:
+        base, _, axis = name[1:].partition(".")
+        if base == "tid":
+            place = self.field(list((Frame.THREAD_X, Frame.THREAD_Y, Frame.THREAD_Z))[_AXES[axis]])
+            return self.builder.load(place, typ=integers(32))
+        dimensions = {"ntid": Context.BLOCK_X, "ctaid": Context.BLOCK_ID_X, "nctaid": Context.GRID_X}
+        if base in dimensions:
+            return self.splat(self.builder.trunc(self.get(Context(dimensions[base] + _AXES[axis])), I32))
+        lanes = range(LANES)
+        tables: dict[str, list[int]] = {
+            "laneid": list(lanes),
+            "lanemask_eq": [1 << lane for lane in lanes],
+            "lanemask_lt": [(1 << lane) - 1 for lane in lanes],
+            "lanemask_le": [(2 << lane) - 1 for lane in lanes],
+            "lanemask_gt": [~((2 << lane) - 1) & 0xFFFFFFFF for lane in lanes],
+            "lanemask_ge": [~((1 << lane) - 1) & 0xFFFFFFFF for lane in lanes],
+        }
+        if base in tables:
+            return ir.Constant(integers(32), [i32(value) for value in tables[base]])
+        if base.startswith("parameters"):
+            start = self.get(Context.PARAMETER_ADDRESS)
+            return self.splat(self.builder.add(start, i64(int(base.partition("+")[2]))))
+        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):  # time passes with instructions
+            return self.splat(self.get(Frame.INSTRUCTIONS))
+        fields = {
+            "warpid": Frame.WARP,
+            "nwarpid": Context.WARPS,
+            "dynamic_smem_size": Context.DYNAMIC_SHARED_BYTES,
+            "total_smem_size": Context.SHARED_BYTES,
+        }
+        if base in fields:
+            return self.splat(self.builder.trunc(self.get(fields[base]), I32))
+        return self.integer(32, 1 if base == "nsmid" else 0)
+
+    # -- the function -------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        builder = self.builder
+        self.active_at, self.alive_at, self.meeting_at, self.depth_at = (builder.alloca(I32) for _ in range(4))
+        for name, place in self._lane_state():
+            builder.store(builder.trunc(self.get(name), I32), place)
+        for name in sorted({name for item in self.kernel.instructions for name in (*item.sources, *item.destinations)}):
+            kind = integers(self.kernel.registers[name].total_bits)
+            self.registers[name] = builder.alloca(kind)
+            builder.store(self.integer(kind.element.width, 0), self.registers[name])
+        self.labels = [builder.append_basic_block(f"b{block.number}") for block in self.kernel.blocks]
+        self.bodies = [builder.append_basic_block(f"body{block.number}") for block in self.kernel.blocks]
+        self.failed = builder.append_basic_block("failed")
+        self.next_lanes = builder.append_basic_block("next_lanes")
+        self.start = builder.append_basic_block("start")
+        builder.branch(self.start)
+        self.pending = {number: set[int]() for number in range(len(self.labels))}
+        for number in self.flow.divergent_branches:
+            meeting = self.flow.post_dominator[number]
+            for side in self.kernel.blocks[number].successors:
+                if meeting not in (END, side):
+                    self.pending[meeting].add(side)
+        self.meetings = {self.flow.post_dominator[number] for number in self.flow.divergent_branches} - {END}
+        for block in self.kernel.blocks:
+            self._block(block)
+        self._build_next_lanes()
+        builder.position_at_end(self.failed)
+        builder.ret(i32(Status.FAULT))
+        builder.position_at_end(self.start)
+        chosen = builder.switch(builder.trunc(self.get(Frame.RESUME), I32), self.labels[0])
+        for resume in self.resumes:
+            chosen.add_case(i32(resume.number), resume.block)
+
+    def _lane_state(self) -> list[tuple[Frame, ir.Value]]:
+        return [
+            (Frame.ACTIVE, self.active_at),
+            (Frame.ALIVE, self.alive_at),
+            (Frame.MEETING, self.meeting_at),
+            (Frame.DEPTH, self.depth_at),
+        ]
+
+    def _active(self) -> ir.Value:
+        return self.builder.load(self.active_at, typ=I32)
+
+    def leave_if(self, condition: ir.Value) -> None:
+        """Return with a fault, which is noted already."""
+        following = self.builder.append_basic_block("good")
+        self.builder.cbranch(condition, self.failed, following)
+        self.builder.position_at_end(following)
+
+    def fail_if(self, condition: ir.Value, fault: Fault, item: FlatInstruction, lanes: ir.Value) -> None:
+        with self.builder.if_then(condition, likely=False):
+            self.fault(int(fault), i32(item.index), lanes)
+            self.builder.branch(self.failed)
+
+    # -- waiting and resuming -----------------------------------------------------------------------------------
+
+    def _suspend(self, status: Status, live: set[str], item: FlatInstruction | None = None) -> _Resume:
+        """Save what is needed and return; code goes on in the block that resumes."""
+        builder = self.builder
+        resume = _Resume(len(self.resumes) + 1, builder.append_basic_block("resume"), sorted(live))
+        self.resumes.append(resume)
+        for name in resume.saved:
+            value = self.read_register(name)
+            if value.type.element.width == 1:
+                value = self.bits_of(value)
+            builder.store(value, self._save_place(name), align=1)
+        for name, place in self._lane_state():
+            self.put(name, builder.sext(builder.load(place, typ=I32), I64))
+        self.put(Frame.RESUME, resume.number)
+        if item is not None:
+            self.put(Frame.INSTRUCTION, item.index)
+        builder.ret(i32(status))
+        builder.position_at_end(resume.block)
+        self.active_flags = None
+        for name in resume.saved:
+            bits = self.kernel.registers[name].total_bits
+            kind = I32 if bits == 1 else integers(bits)
+            value = builder.load(self._save_place(name), typ=kind, align=1)
+            builder.store(self.flags_of(value) if bits == 1 else value, self.registers[name])
+        return resume
+
+    def _save_place(self, name: str) -> ir.Value:
+        if name not in self.saved_at:
+            self.saved_at[name] = self.frame_bytes
+            bits = self.kernel.registers[name].total_bits
+            self.frame_bytes += 8 if bits == 1 else LANES * bits // 8
+        return self.at(self.frame, self.saved_at[name])
+
+    # -- blocks ------------------------------------------------------------------------------------------------
+
+    def _block(self, block: BasicBlock) -> None:
+        builder = self.builder
+        self.current = block
+        self.active_flags = None
+        number = block.number
+        builder.position_at_end(self.labels[number])
+        if number in self.meetings:
+            self._meet(number)
+        else:
+            builder.branch(self.bodies[number])
+        builder.position_at_end(self.bodies[number])
+        if number in self.flow.loop_heads:
+            spent = builder.icmp_signed(">=", self.get(Frame.INSTRUCTIONS), self.get(Frame.SLICE_LEFT))
+            with builder.if_then(spent, likely=False):
+                go_on = builder.append_basic_block("go_on")
+                self._suspend(Status.INTERRUPTED, self.flow.live_in[number])
+                builder.branch(go_on)
+                builder.position_at_end(go_on)
+        self._count(block)
+        segments = _segments(block)
+        if self.recording and segments:
+            self._make_room(segments)
+        position = {item.index: segment for segment in segments for item in segment.instructions[:1]}
+        for item in block.instructions:
+            if self.recording and item.index in position:
+                self._record(position[item.index], item)
+            self._instruction(item)
+        if builder.block.terminator is None:
+            builder.branch(self.labels[block.successors[0]])
+
+    def _count(self, block: BasicBlock) -> None:
+        if not block.instructions:
+            return
+        builder = self.builder
+        count = i64(len(block.instructions))
+        self.add_to(Frame.INSTRUCTIONS, count)
+        self.add_to(Frame.INSTRUCTIONS_TOTAL, count)
+        lanes = builder.zext(builder.ctpop(self._active()), I64)
+        self.add_to(Frame.THREAD_INSTRUCTIONS, builder.mul(lanes, count))
+
+    def _make_room(self, segments: list[Segment]) -> None:
+        builder = self.builder
+        uses = [item for segment in segments for item in segment.instructions if is_recorded_access(item)]
+        words = i64(len(segments) + len(uses) * runtime.MOST_ACCESS_WORDS)
+        needed = builder.add(self.get(Frame.RECORD_LENGTH), words)
+        with builder.if_then(builder.icmp_unsigned(">", needed, self.get(Frame.RECORD_ROOM)), likely=False):
+            builder.call(runtime.grow(self.module), [self.context, self.frame, words])
+
+    def _record(self, segment: Segment, item: FlatInstruction) -> None:
+        builder = self.builder
+        number = len(self.segments)
+        self.segments.append(segment)
+        mask = self._active() if item.targets or item.opcode in ("ret", "exit") else self.mask(item)
+        word = builder.or_(i64(number << 32), builder.zext(mask, I64))
+        length = self.get(Frame.RECORD_LENGTH)
+        self.store_lane(self.get_pointer(Frame.RECORD), length, word)
+        self.put(Frame.RECORD_LENGTH, builder.add(length, i64(1)))
+
+    def _meet(self, number: int) -> None:
+        """Where lanes may wait for others: the next of those that wait, or all of them together."""
+        builder = self.builder
+        waited_for = builder.append_basic_block("waited_for")
+        meeting = builder.load(self.meeting_at, typ=I32)
+        builder.cbranch(builder.icmp_signed("==", meeting, i32(number)), waited_for, self.bodies[number])
+        builder.position_at_end(waited_for)
+        target, mask = self._pop()
+        some = builder.append_basic_block("some")
+        builder.cbranch(builder.icmp_unsigned("==", mask, i32(0)), self.next_lanes, some)
+        builder.position_at_end(some)
+        chosen = builder.switch(target, self.next_lanes)
+        chosen.add_case(i32(number), self.bodies[number])
+        for side in sorted(self.pending[number]):
+            chosen.add_case(i32(side), self.labels[side])
+
+    def _pop(self) -> tuple[ir.Value, ir.Value]:
+        builder = self.builder
+        depth = builder.sub(builder.load(self.depth_at, typ=I32), i32(1))
+        builder.store(depth, self.depth_at)
+        target, meeting, mask = (builder.load(each, typ=I32) for each in self._stack(depth))
+        mask = builder.and_(mask, builder.load(self.alive_at, typ=I32))
+        builder.store(mask, self.active_at)
+        builder.store(meeting, self.meeting_at)
+        return target, mask
+
+    def _stack(self, depth: ir.Value) -> list[ir.Value]:
+        """Places of one entry: block, meeting block, mask."""
+        offset = self.builder.mul(self.builder.zext(depth, I64), i64(24))
+        base = self.builder.add(offset, i64(8 * Frame.STACK))
+        return [self.at(self.frame, self.builder.add(base, i64(8 * part))) for part in range(3)]
+
+    def _push(self, item: FlatInstruction, target: int, meeting: ir.Value, mask: ir.Value) -> None:
+        builder = self.builder
+        depth = builder.load(self.depth_at, typ=I32)
+        self.fail_if(builder.icmp_signed(">=", depth, i32(MOST_DEPTH)), Fault.TOO_DEEP, item, mask)
+        for place, value in zip(self._stack(depth), (i32(target), meeting, mask), strict=True):
+            builder.store(value, place)
+        builder.store(builder.add(depth, i32(1)), self.depth_at)
+
+    def _build_next_lanes(self) -> None:
+        """Lanes that wait after those that ran have left the kernel."""
+        builder = self.builder
+        builder.position_at_end(self.next_lanes)
+        finished, more = builder.append_basic_block("finished"), builder.append_basic_block("more")
+        depth = builder.load(self.depth_at, typ=I32)
+        builder.cbranch(builder.icmp_signed("<=", depth, i32(0)), finished, more)
+        builder.position_at_end(finished)
+        builder.ret(i32(Status.DONE))
+        builder.position_at_end(more)
+        target, mask = self._pop()
+        some = builder.append_basic_block("some")
+        builder.cbranch(builder.icmp_unsigned("==", mask, i32(0)), self.next_lanes, some)
+        builder.position_at_end(some)
+        chosen = builder.switch(target, self.failed)
+        waiting = self.meetings.union(*(self.pending.values()), self.parted)
+        for number in sorted(waiting):
+            # Waiting lanes that are to go on where lanes meet are complete: they do not wait there again.
+            chosen.add_case(i32(number), self.labels[number])
+
+    @property
+    def parted(self) -> set[int]:
+        """Sides of branches whose lanes never meet again."""
+        found = set[int]()
+        for number in self.flow.divergent_branches:
+            if self.flow.post_dominator[number] == END:
+                found |= set(self.kernel.blocks[number].successors)
+        return found
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def _instruction(self, item: FlatInstruction) -> None:
+        self.item = item
+        opcode = item.opcode
+        if opcode in ("bra", "brx") or (opcode == "ret" and item.targets):
+            return self._branch(item)
+        if opcode in ("ret", "exit"):
+            return self._exit(item)
+        if opcode == "trap":
+            return self._trap(item, Fault.TRAP)
+        if opcode == "call":
+            return self._call(item)
+        if opcode in ("bar", "barrier"):
+            return self._barrier(item)
+        lowering = LOWERINGS.get(opcode)
+        if lowering is None:
+            raise self.error(item, "this instruction is not covered")
+        return lowering(self, item)
+
+    def _branch(self, item: FlatInstruction) -> None:
+        builder = self.builder
+        active = self._active()
+        if item.opcode == "brx":
+            return self._branch_table(item, active)
+        target = item.targets[0]
+        if item.guard is None:
+            builder.branch(self.labels[target])
+            return None
+        following = self.current.successors[-1]
+        if target == following:
+            builder.branch(self.labels[target])
+            return None
+        taken = self.mask(item)
+        other = builder.and_(active, builder.not_(taken))
+        some = builder.append_basic_block("some")
+        parting = builder.append_basic_block("parting")
+        builder.cbranch(builder.icmp_unsigned("==", taken, i32(0)), self.labels[following], some)
+        builder.position_at_end(some)
+        builder.cbranch(builder.icmp_unsigned("==", other, i32(0)), self.labels[target], parting)
+        builder.position_at_end(parting)
+        meeting = self._prepare_meeting(item, active)
+        if following == meeting:
+            first, mask = target, taken
+        elif target == meeting:
+            first, mask = following, other
+        else:
+            self._push(item, target, i32(meeting), taken)
+            first, mask = following, other
+        builder.store(mask, self.active_at)
+        builder.branch(self.labels[first])
+        return None
+
+    def _prepare_meeting(self, item: FlatInstruction, active: ir.Value) -> int:
+        """All active lanes will go on together where they meet, unless they wait for others there already."""
+        builder = self.builder
+        meeting = self.flow.post_dominator[self.current.number]
+        if meeting != END:
+            before = builder.load(self.meeting_at, typ=I32)
+            with builder.if_then(builder.icmp_signed("!=", before, i32(meeting))):
+                self._push(item, meeting, before, active)
+                builder.store(i32(meeting), self.meeting_at)
+        return meeting
+
+    def _branch_table(self, item: FlatInstruction, active: ir.Value) -> None:
+        """brx.idx: each lane chooses; all but the first side wait."""
+        builder = self.builder
+        if item.guard is not None:
+            raise self.not_covered(item)
+        index = self.read(self.operand(item, 0), TYPES["u32"])
+        beyond = builder.icmp_unsigned(">=", index, self.integer(32, len(item.targets)))
+        wild = builder.and_(self.bits_of(beyond), active)
+        self.fail_if(builder.icmp_unsigned("!=", wild, i32(0)), Fault.BAD_BRANCH, item, wild)
+        meeting = self._prepare_meeting(item, active)
+        sides: dict[int, list[int]] = {}
+        for position, target in enumerate(item.targets):
+            sides.setdefault(target, []).append(position)
+        for target, positions in sides.items():
+            if target == meeting:
+                continue
+            here: ir.Value = i32(0)
+            for position in positions:
+                flags = builder.icmp_unsigned("==", index, self.integer(32, position))
+                here = builder.or_(here, self.bits_of(flags))
+            here = builder.and_(here, active)
+            with builder.if_then(builder.icmp_unsigned("!=", here, i32(0))):
+                self._push(item, target, i32(meeting), here)
+        builder.branch(self.next_lanes)
+
+    def _exit(self, item: FlatInstruction) -> None:
+        builder = self.builder
+        leaving = self.mask(item)
+        alive = builder.load(self.alive_at, typ=I32)
+        builder.store(builder.and_(alive, builder.not_(leaving)), self.alive_at)
+        staying = builder.and_(self._active(), builder.not_(leaving))
+        builder.store(staying, self.active_at)
+        if item.guard is None:
+            builder.branch(self.next_lanes)
+        else:
+            following = self.labels[self.current.successors[-1]]
+            builder.cbranch(builder.icmp_unsigned("==", staying, i32(0)), self.next_lanes, following)
+
+    def _trap(self, item: FlatInstruction, fault: Fault) -> None:
+        builder = self.builder
+        lanes = self.mask(item)
+        if item.guard is None:
+            self.fault(int(fault), i32(item.index), lanes)
+            builder.branch(self.failed)
+            if item.opcode != "trap":
+                builder.position_at_end(builder.append_basic_block("never"))
+        else:
+            self.fail_if(builder.icmp_unsigned("!=", lanes, i32(0)), fault, item, lanes)
+
+    def _call(self, item: FlatInstruction) -> None:
+        """A runtime function; calls of the kernel's own functions are branches by now."""
+        target = self.operand(item, 0)
+        if isinstance(target, Symbol) and target.name == ASSERT:
+            return self._trap(item, Fault.ASSERTION)
+        if item.guard is not None and item.targets:
+            return self._branch(item)
+        return None
+
+    def _barrier(self, item: FlatInstruction) -> None:
+        builder = self.builder
+        modifiers = item.instruction.modifiers
+        if "warp" in modifiers:
+            return
+        operands = [*item.instruction.operands[item.has_destination :]]
+        predicate = operands.pop() if "red" in modifiers else None
+        number, count = [*operands, None, None][:2]
+        covered = "cluster" not in modifiers and item.guard is None and isinstance(number, Immediate)
+        if not covered or not {"sync", "arrive", "red"} & set(modifiers):
+            raise self.not_covered(item)
+        assert isinstance(number, Immediate)
+        which = int(number.value)
+        if not 0 <= which < 16:
+            raise self.error(item, f"there is no barrier {which}")
+        threads: ir.Value = i64(0)
+        if count is not None:
+            wanted = self.read(count, TYPES["u32"])
+            threads = builder.zext(builder.extract_element(wanted, i32(0)), I64)
+            uneven = builder.icmp_unsigned("!=", builder.and_(threads, i64(LANES - 1)), i64(0))
+            none = builder.icmp_unsigned("==", threads, i64(0))
+            self.fail_if(builder.or_(uneven, none), Fault.BAD_BARRIER, item, self._active())
+        alive = builder.load(self.alive_at, typ=I32)
+        elsewhere = builder.and_(alive, builder.not_(self._active()))
+        self.fail_if(
+            builder.icmp_unsigned("!=", elsewhere, i32(0)), Fault.DIVERGENT_BARRIER, item, elsewhere
+        )
+        if "arrive" in modifiers:
+            place = self.at(self.context, 8 * (Context.BARRIER_ARRIVED + which))
+            builder.store(builder.add(builder.load(place, typ=I64), i64(LANES)), place)
+            return
+        if predicate is not None:
+            flags = builder.and_(self.bits_of(self.read(predicate, TYPES["pred"])), self._active())
+            for start, bits in ((Context.BARRIER_COUNT, flags), (Context.BARRIER_LANES, self._active())):
+                place = self.at(self.context, 8 * (start + which))
+                lanes = builder.zext(builder.ctpop(bits), I64)
+                builder.store(builder.add(builder.load(place, typ=I64), lanes), place)
+        self.put(Frame.BARRIER, which)
+        self.put(Frame.BARRIER_THREADS, threads)
+        self._suspend(Status.BARRIER, self._live_after(item), item)
+        if predicate is not None:
+            held, lanes = (
+                builder.load(self.at(self.context, 8 * (start + which)), typ=I64)
+                for start in (Context.BARRIER_RESULT_COUNT, Context.BARRIER_RESULT_LANES)
+            )
+            if "popc" in modifiers:
+                self.write(item, self.splat(builder.trunc(held, I32)))
+            elif "and" in modifiers:
+                self.write(item, self.splat(builder.icmp_unsigned("==", held, lanes)))
+            else:
+                self.write(item, self.splat(builder.icmp_unsigned("!=", held, i64(0))))
+
+    def _live_after(self, item: FlatInstruction) -> set[str]:
+        """Registers that are read after an instruction in the middle of a block."""
+        live = self.flow.live_out(self.current.number)
+        for other in reversed(self.current.instructions):
+            if other.index == item.index:
+                break
+            if other.guard is None:
+                live -= set(other.destinations)
+            else:
+                live |= set(other.destinations)
+            live |= set(other.sources)
+        # What must be kept in lanes that are off is needed too.
+        return live | {name for name in item.destinations if name in self.flow.must_keep[self.current.number]}
+
+
+def is_recorded_access(item: FlatInstruction) -> bool:
+    """Whether the record has addresses for an instruction: parameters at known places have none."""
+    use = memory_use(item.instruction)
+    if use is None:
+        return False
+    return not (use.space == "param" and _is_constant_address(item))
+
+
+def _is_constant_address(item: FlatInstruction) -> bool:
+    return any(
+        isinstance(each, Address) and isinstance(each.base, Immediate) for each in item.instruction.operands
+    )
+
+
+def _segments(block: BasicBlock) -> list[Segment]:
+    """Runs of instructions under the same mask: guarded ones stand alone, unless they are branches."""
+    found: list[list[FlatInstruction]] = []
+    joinable = False
+    for item in block.instructions:
+        alone = item.guard is not None and not (item.targets or item.opcode in ("ret", "exit"))
+        if alone or not joinable:
+            found.append([item])
+        else:
+            found[-1].append(item)
+        joinable = not alone
+    return [Segment(tuple(items)) for items in found]
+
+
+def _immediate_bits(operand: Immediate, kind: Type) -> int:
+    """A literal as the bits of a type."""
+    import struct
+
+    value = operand.value
+    if kind.is_float and kind.packed == 1 and kind.kind == "f" and (operand.float_bits or isinstance(value, float)):
+        packed = struct.pack({16: "<e", 32: "<f", 64: "<d"}[kind.bits], _clamped(float(value), kind.bits))
+        return int.from_bytes(packed, "little")
+    if operand.float_bits:
+        packed = struct.pack({32: "<f", 64: "<d"}[operand.float_bits], value)
+        return int.from_bytes(packed, "little")
+    return int(value)
+
+
+def _clamped(value: float, bits: int) -> float:
+    """Values beyond a format's range as infinities, which `struct` would refuse."""
+    largest = {16: 65504.0, 32: 3.4028234663852886e38, 64: float("inf")}[bits]
+    if abs(value) > largest:
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+__all__ = ["KernelBuilder", "KernelCode", "Segment", "Vector", "build_module"]

@@ -1,0 +1,116 @@
+"""Memory that Python and the generated code share: fields of the context and of a warp's frame, 8 bytes each."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Context(IntEnum):
+    """Of one worker: the launch, the thread block it runs, and how that ended."""
+
+    ARENA = 0  # host address of global memory
+    ARENA_BYTES = 1
+    VALID = 2  # uint16 per granule: its bytes that belong to an allocation
+    SCRATCH = 3  # where lanes that are off read and write
+    SHARED = 4
+    SHARED_BYTES = 5
+    PARAMETERS = 6
+    PARAMETER_BYTES = 7
+    LOCAL_BYTES = 8
+    DYNAMIC_SHARED_BYTES = 9
+    GRID_X, GRID_Y, GRID_Z = 10, 11, 12
+    BLOCK_X, BLOCK_Y, BLOCK_Z = 13, 14, 15
+    BLOCK_ID_X, BLOCK_ID_Y, BLOCK_ID_Z = 16, 17, 18
+    WARPS = 19
+    FRAMES = 20
+    FRAME_BYTES = 21
+    SPACES_SEEN = 22  # uint8 per instruction: spaces that its generic accesses met
+    LENGTHS = 23  # int64 per block and warp of this call: words recorded so far
+    SLICE = 24  # warp instructions until a warp is interrupted at the head of a loop
+    PAUSE_AFTER = 25  # interruptions until `run_blocks` returns to Python
+    CHANGES = 26  # writes that changed memory
+    FAULT = 27
+    FAULT_INSTRUCTION = 28
+    FAULT_LANES = 29
+    FAULT_ADDRESS = 30
+    FAULT_WARP = 31
+    STARTED = 32  # a block is under way
+    BLOCK = 33  # its linear number
+    PARAMETER_ADDRESS = 34  # of the parameters in the generic address space
+    BARRIER_ARRIVED = 35  # threads that arrived without waiting, per barrier: 16 fields
+    BARRIER_COUNT = 51  # of bar.red: lanes whose predicate holds, per barrier
+    BARRIER_LANES = 67  # lanes that took part
+    BARRIER_RESULT_COUNT = 83
+    BARRIER_RESULT_LANES = 99
+    FIELDS = 115
+
+
+class Frame(IntEnum):
+    """Of one warp. The register save area follows the thread indices and the stack."""
+
+    RESUME = 0
+    ACTIVE = 1
+    ALIVE = 2
+    MEETING = 3  # block where the active lanes meet others; -1: none
+    DEPTH = 4
+    RECORD = 5  # recorded words: their address, number and room for them
+    RECORD_LENGTH = 6
+    RECORD_ROOM = 7
+    WARP = 8
+    STATE = 9
+    BARRIER = 10  # barrier that the warp waits at
+    BARRIER_THREADS = 11  # 0: all of the block
+    INSTRUCTIONS = 12  # executed by the warp in this block
+    THREAD_INSTRUCTIONS = 13
+    LOCAL = 14
+    EXISTING = 15  # lanes that have a thread
+    SLICE_LEFT = 16
+    SNAPSHOT = 17  # address of a copy of the frame at the last interruption
+    SNAPSHOT_CHANGES = 18  # of memory, at that time
+    INSTRUCTION = 19  # the one that the warp waits at
+    INSTRUCTIONS_TOTAL = 20
+    THREAD_X = 24  # 32 × int32
+    THREAD_Y = 40
+    THREAD_Z = 56
+    STACK = 72  # MOST_DEPTH × (block, meeting block, mask)
+
+
+MOST_DEPTH = 128
+#: Byte offset of the register save area in a frame.
+SAVE_AREA = (Frame.STACK + 3 * MOST_DEPTH) * 8
+
+
+class Status(IntEnum):
+    """What a run of a warp, or of blocks, came to."""
+
+    DONE = 0
+    BARRIER = 1
+    INTERRUPTED = 2
+    FAULT = 3
+
+
+class State(IntEnum):
+    """Of a warp in its block."""
+
+    READY = 0
+    WAITING = 1
+    FINISHED = 2
+
+
+class Fault(IntEnum):
+    NONE = 0
+    OUT_OF_BOUNDS = 1
+    MISALIGNED = 2
+    TRAP = 3
+    ASSERTION = 4
+    DIVERGENT_BARRIER = 5
+    DEADLOCK = 6
+    ENDLESS = 7
+    TOO_DEEP = 8
+    BAD_BARRIER = 9
+    BAD_BRANCH = 10
+    READ_ONLY = 11
+
+
+#: Marks of recorded accesses, after which base and stride, or the lanes' addresses, follow.
+IRREGULAR = -(1 << 63)

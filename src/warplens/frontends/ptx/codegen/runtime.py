@@ -1,0 +1,364 @@
+"""Functions that generated kernels call, each made once per module when first needed.
+
+Lanes are checked, translated to host addresses and recorded here, in loops over
+32 lanes. A lane that is off reads and writes the scratch area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, integers, splat_constant
+from .layout import IRREGULAR, Context, Fault, Frame
+
+#: Bits of the spaces that a generic access met.
+SEEN_GLOBAL, SEEN_SHARED, SEEN_LOCAL = 1, 2, 4
+#: Words that the record of one access may take.
+MOST_ACCESS_WORDS = 2 + LANES
+
+_VOID = ir.VoidType()
+
+
+def i32(value: int) -> ir.Constant:
+    return ir.Constant(I32, value)
+
+
+def i64(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+class Fields(Lanes):
+    """Lanes with the fields of a context and of a frame at hand."""
+
+    context: ir.Value
+    frame: ir.Value
+
+    def field(self, name: Context | Frame) -> ir.Value:
+        base = self.context if isinstance(name, Context) else self.frame
+        return self.at(base, 8 * int(name))
+
+    def get(self, name: Context | Frame) -> ir.Value:
+        return self.builder.load(self.field(name), typ=I64)
+
+    def get_pointer(self, name: Context | Frame) -> ir.Value:
+        return self.builder.load(self.field(name), typ=POINTER)
+
+    def put(self, name: Context | Frame, value: ir.Value | int) -> None:
+        self.builder.store(i64(value) if isinstance(value, int) else value, self.field(name))
+
+    def add_to(self, name: Context | Frame, value: ir.Value) -> None:
+        self.put(name, self.builder.add(self.get(name), value))
+
+    def fault(self, kind: ir.Value | int, instruction: ir.Value, lanes: ir.Value, address: ir.Value | int = 0) -> None:
+        """Note what went wrong; the caller returns."""
+        self.put(Context.FAULT, kind)
+        self.put(Context.FAULT_INSTRUCTION, self.builder.zext(instruction, I64))
+        self.put(Context.FAULT_LANES, self.builder.zext(lanes, I64))
+        self.put(Context.FAULT_ADDRESS, address)
+        self.put(Context.FAULT_WARP, self.get(Frame.WARP))
+
+
+def helper(
+    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type], body: Callable[[Fields, ir.Function], None]
+) -> ir.Function:
+    """A function of the module by its name; `body` writes it on first use. Arguments 0 and 1: context and frame."""
+    function = module.globals.get(name)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(result, [POINTER, POINTER, *arguments]), name)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        fields = Fields(module, ir.IRBuilder(function.append_basic_block()))
+        fields.context, fields.frame = function.args[:2]
+        body(fields, function)
+    return function
+
+
+# -- checked addresses --------------------------------------------------------------------------------
+
+
+def translate(module: ir.Module, space: str) -> ir.Function:
+    """(addresses, mask, bytes, instruction, hosts) → 1 when a lane's access is not allowed, else 0."""
+
+    def body(self: Fields, function: ir.Function) -> None:
+        addresses, mask, size, instruction, hosts = function.args[2:]
+        builder = self.builder
+        scratch = self.get(Context.SCRATCH)
+        size64 = builder.zext(size, I64)
+        low = builder.sub(size64, i64(1))
+        mask64 = builder.zext(mask, I64)
+        bad_lanes = self.scratch(I64)
+        builder.store(i64(0), bad_lanes)
+        seen = self.scratch(I64)
+        builder.store(i64(0), seen)
+        where = _WHERE[space](self)
+        with self.lane_loop() as lane:
+            address = self.load_lane(addresses, lane, I64)
+            host, fits, met = where(address, lane, size64)
+            aligned = builder.icmp_unsigned("==", builder.and_(address, low), i64(0))
+            bit = builder.and_(builder.lshr(mask64, lane), i64(1))
+            on = builder.trunc(bit, I1)
+            good = builder.and_(fits, aligned)
+            self.store_lane(hosts, lane, builder.select(builder.and_(on, good), host, scratch))
+            wrong = builder.and_(on, builder.not_(good))
+            lanes = builder.or_(builder.load(bad_lanes, typ=I64), builder.shl(builder.zext(wrong, I64), lane))
+            builder.store(lanes, bad_lanes)
+            if met is not None:
+                noticed = builder.select(on, met, i64(0))
+                builder.store(builder.or_(builder.load(seen, typ=I64), noticed), seen)
+        if space == "generic":
+            slot = self.at(self.get_pointer(Context.SPACES_SEEN), builder.zext(instruction, I64))
+            noted = builder.or_(builder.load(slot, typ=I8), builder.trunc(builder.load(seen, typ=I64), I8))
+            builder.store(noted, slot)
+        lanes = builder.load(bad_lanes, typ=I64)
+        with builder.if_then(builder.icmp_unsigned("!=", lanes, i64(0)), likely=False):
+            first = builder.cttz(lanes, ir.Constant(I1, 0))
+            address = self.load_lane(addresses, first, I64)
+            skewed = builder.icmp_unsigned("!=", builder.and_(address, low), i64(0))
+            kind = builder.select(skewed, i64(Fault.MISALIGNED), i64(Fault.OUT_OF_BOUNDS))
+            self.fault(kind, instruction, builder.trunc(lanes, I32), address)
+            builder.ret(i32(1))
+        builder.ret(i32(0))
+
+    return helper(module, f"translate_{space}", I32, [POINTER, I32, I32, I32, POINTER], body)
+
+
+_Where = Callable[[ir.Value, ir.Value, ir.Value], tuple[ir.Value, ir.Value, ir.Value | None]]
+
+
+def _global(self: Fields) -> _Where:
+    arena, size, valid = self.get(Context.ARENA), self.get(Context.ARENA_BYTES), self.get_pointer(Context.VALID)
+    builder = self.builder
+
+    def where(address: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+        offset = builder.sub(address, i64(GLOBAL_WINDOW))
+        inside = builder.icmp_unsigned("<", offset, size)
+        safe = builder.select(inside, offset, i64(0))
+        granule = builder.lshr(safe, i64(GRANULE_BYTES.bit_length() - 1))
+        allowed = builder.zext(self.load_lane(valid, granule, I16), I64)
+        end = builder.add(builder.and_(safe, i64(GRANULE_BYTES - 1)), width)
+        fits = builder.and_(inside, builder.icmp_unsigned("<=", end, allowed))
+        return builder.add(arena, safe), fits, None
+
+    return where
+
+
+def _window(base: ir.Value, size: ir.Value, self: Fields) -> _Where:
+    builder = self.builder
+
+    def where(offset: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+        end = builder.add(offset, width)
+        fits = builder.and_(builder.icmp_unsigned("<", offset, size), builder.icmp_unsigned("<=", end, size))
+        return builder.add(base, offset), fits, None
+
+    return where
+
+
+def _shared(self: Fields) -> _Where:
+    return _window(self.get(Context.SHARED), self.get(Context.SHARED_BYTES), self)
+
+
+def _local(self: Fields) -> _Where:
+    size = self.get(Context.LOCAL_BYTES)
+    inner = _window(self.get(Frame.LOCAL), size, self)
+
+    def where(offset: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+        host, fits, _ = inner(offset, lane, width)
+        return self.builder.add(host, self.builder.mul(lane, size)), fits, None
+
+    return where
+
+
+def _generic(self: Fields) -> _Where:
+    parts = (
+        (GLOBAL_WINDOW, _global(self), SEEN_GLOBAL),
+        (SHARED_WINDOW, _shared(self), SEEN_SHARED),
+        (LOCAL_WINDOW, _local(self), SEEN_LOCAL),
+    )
+    builder = self.builder
+
+    def where(address: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+        host, fits, _ = parts[0][1](address, lane, width)
+        met = i64(SEEN_GLOBAL)
+        for window, inner, seen in parts[1:]:
+            offset = builder.sub(address, i64(window))
+            here = builder.icmp_unsigned("<", offset, i64(WINDOW_BYTES))
+            other, allowed, _ = inner(offset, lane, width)
+            host = builder.select(here, other, host)
+            fits = builder.select(here, allowed, fits)
+            met = builder.select(here, i64(seen), met)
+        return host, fits, met
+
+    return where
+
+
+_WHERE: dict[str, Callable[[Fields], _Where]] = {
+    "global": _global,
+    "shared": _shared,
+    "local": _local,
+    "generic": _generic,
+}
+
+
+# -- records -------------------------------------------------------------------------------------------
+
+
+def grow(module: ir.Module) -> ir.Function:
+    """(words): make room in the warp's record."""
+
+    def body(self: Fields, function: ir.Function) -> None:
+        builder = self.builder
+        wanted = builder.shl(builder.add(self.get(Frame.RECORD_ROOM), function.args[2]), i64(1))
+        realloc = self.declared("realloc", POINTER, [POINTER, I64])
+        moved = builder.call(realloc, [self.get_pointer(Frame.RECORD), builder.shl(wanted, i64(3))])
+        self.builder.store(moved, self.field(Frame.RECORD))
+        self.put(Frame.RECORD_ROOM, wanted)
+        builder.ret_void()
+
+    return helper(module, "grow", _VOID, [I64], body)
+
+
+def record_access(module: ir.Module) -> ir.Function:
+    """(addresses, mask): base and stride of the active lanes, or all their addresses, after what is recorded."""
+
+    def body(self: Fields, function: ir.Function) -> None:
+        addresses, mask = function.args[2:]
+        builder = self.builder
+        length = self.get(Frame.RECORD_LENGTH)
+        words = builder.gep(self.get_pointer(Frame.RECORD), [length], source_etype=I64)
+
+        def finish(base: ir.Value, stride: ir.Value, more: ir.Value) -> None:
+            self.store_lane(words, i64(0), base)
+            self.store_lane(words, i64(1), stride)
+            self.put(Frame.RECORD_LENGTH, builder.add(length, builder.add(more, i64(2))))
+            builder.ret_void()
+
+        with builder.if_then(builder.icmp_unsigned("==", mask, i32(0))):
+            finish(i64(0), i64(0), i64(0))
+        mask64 = builder.zext(mask, I64)
+        never = ir.Constant(I1, 0)
+        first = builder.cttz(mask64, never)
+        base = self.load_lane(addresses, first, I64)
+        rest = builder.and_(mask64, builder.sub(mask64, i64(1)))
+        single = builder.icmp_unsigned("==", rest, i64(0))
+        second = builder.select(single, first, builder.cttz(rest, never))
+        stride = builder.sub(self.load_lane(addresses, second, I64), base)
+        with builder.if_then(builder.icmp_signed("==", mask, i32(-1))):
+            vector = integers(64)
+            steps = ir.Constant(vector, [i64(lane) for lane in range(LANES)])
+            expected = builder.add(self.splat(base), builder.mul(steps, self.splat(stride)))
+            found = builder.load(addresses, typ=vector)
+            even = self.bits_of(builder.icmp_unsigned("==", found, expected))
+            with builder.if_then(builder.icmp_signed("==", even, i32(-1))):
+                finish(base, stride, i64(0))
+        expected_at, even_at, count_at = self.scratch(I64), self.scratch(I1), self.scratch(I64)
+        builder.store(base, expected_at)
+        builder.store(ir.Constant(I1, 1), even_at)
+        builder.store(i64(0), count_at)
+        with self.lane_loop() as lane:
+            on = builder.trunc(builder.lshr(mask64, lane), I1)
+            with builder.if_then(on):
+                address = self.load_lane(addresses, lane, I64)
+                count = builder.load(count_at, typ=I64)
+                self.store_lane(words, builder.add(count, i64(2)), address)
+                builder.store(builder.add(count, i64(1)), count_at)
+                expected = builder.load(expected_at, typ=I64)
+                fits = builder.icmp_unsigned("==", address, expected)
+                builder.store(builder.and_(builder.load(even_at, typ=I1), fits), even_at)
+                builder.store(builder.add(expected, stride), expected_at)
+        with builder.if_then(builder.load(even_at, typ=I1)):
+            finish(base, stride, i64(0))
+        finish(i64(0), i64(IRREGULAR), builder.load(count_at, typ=I64))
+
+    return helper(module, "record_access", _VOID, [POINTER, I32], body)
+
+
+# -- lanes' memory --------------------------------------------------------------------------------------
+
+
+def gather(module: ir.Module, bits: int) -> ir.Function:
+    """(hosts, byte offset, values): load one value per lane."""
+
+    def body(self: Fields, function: ir.Function) -> None:
+        hosts, offset, values = function.args[2:]
+        kind = ir.IntType(bits)
+        with self.lane_loop() as lane:
+            host = self.builder.inttoptr(self.builder.add(self.load_lane(hosts, lane, I64), offset), POINTER)
+            self.store_lane(values, lane, self.builder.load(host, typ=kind, align=1))
+        self.builder.ret_void()
+
+    return helper(module, f"gather_{bits}", _VOID, [POINTER, I64, POINTER], body)
+
+
+def scatter(module: ir.Module, bits: int) -> ir.Function:
+    """(hosts, byte offset, values): store one value per lane, the highest lane last."""
+
+    def body(self: Fields, function: ir.Function) -> None:
+        hosts, offset, values = function.args[2:]
+        with self.lane_loop() as lane:
+            host = self.builder.inttoptr(self.builder.add(self.load_lane(hosts, lane, I64), offset), POINTER)
+            self.builder.store(self.load_lane(values, lane, ir.IntType(bits)), host, align=1)
+        self.add_to(Context.CHANGES, i64(1))
+        self.builder.ret_void()
+
+    return helper(module, f"scatter_{bits}", _VOID, [POINTER, I64, POINTER], body)
+
+
+def pick(module: ir.Module, bits: int) -> ir.Function:
+    """(values, lanes, results): each lane takes the value of the lane it names."""
+
+    def body(self: Fields, function: ir.Function) -> None:
+        values, lanes, results = function.args[2:]
+        with self.lane_loop() as lane:
+            source = self.builder.and_(self.builder.zext(self.load_lane(lanes, lane, I32), I64), i64(LANES - 1))
+            self.store_lane(results, lane, self.load_lane(values, source, ir.IntType(bits)))
+        self.builder.ret_void()
+
+    return helper(module, f"pick_{bits}", _VOID, [POINTER, POINTER, POINTER], body)
+
+
+_Update = Callable[[Fields, ir.Value, ir.Value, ir.Value], ir.Value]
+
+
+def atomic(module: ir.Module, name: str, bits: int, update: _Update) -> ir.Function:
+    """(hosts, mask, operands, second operands, results): lanes one after the other.
+
+    Read, change and write in one piece for other workers too: a compare-and-swap
+    loop around `update(old, operand, second)`.
+    """
+
+    def body(self: Fields, function: ir.Function) -> None:
+        hosts, mask, operands, seconds, results = function.args[2:]
+        builder = self.builder
+        kind = ir.IntType(bits)
+        mask64 = builder.zext(mask, I64)
+        with self.lane_loop() as lane:
+            on = builder.trunc(builder.lshr(mask64, lane), I1)
+            with builder.if_then(on):
+                host = builder.inttoptr(self.load_lane(hosts, lane, I64), POINTER)
+                operand, second = (self.load_lane(each, lane, kind) for each in (operands, seconds))
+                again = builder.append_basic_block("again")
+                after = builder.append_basic_block("after")
+                builder.branch(again)
+                builder.position_at_end(again)
+                old = builder.load_atomic(host, "monotonic", bits // 8, typ=kind)
+                new = update(self, old, operand, second)
+                swapped = builder.cmpxchg(host, old, new, "monotonic", "monotonic")
+                builder.cbranch(builder.extract_value(swapped, 1), after, again)
+                builder.position_at_end(after)
+                self.store_lane(results, lane, old)
+                changed = builder.zext(builder.icmp_unsigned("!=", old, new), I64)
+                self.add_to(Context.CHANGES, changed)
+        builder.ret_void()
+
+    return helper(module, f"atomic_{name}_{bits}", _VOID, [POINTER, I32, POINTER, POINTER, POINTER], body)
+
+
+def lane_numbers() -> ir.Constant:
+    return ir.Constant(integers(32), [i32(lane) for lane in range(LANES)])
+
+
+def all_flags() -> ir.Constant:
+    return splat_constant(integers(1), 1)

@@ -1,0 +1,230 @@
+"""`run_blocks`: the warps of thread blocks in turn, with barriers, interruptions and the search for deadlocks."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from .lanes import I32, I64, LANES, POINTER
+from .layout import Context, Fault, Frame, State, Status
+from .runtime import Fields, i32, i64
+
+BARRIERS = 16
+
+
+def build_scheduler(module: ir.Module, run_warp: ir.Function) -> None:
+    """run_blocks(context, first block, blocks) → DONE, INTERRUPTED (call again to go on) or FAULT."""
+    function = ir.Function(module, ir.FunctionType(I32, [POINTER, I64, I64]), "run_blocks")
+    _Scheduler(module, function, run_warp).build()
+
+
+class _Scheduler(Fields):
+    def __init__(self, module: ir.Module, function: ir.Function, run_warp: ir.Function) -> None:
+        super().__init__(module, ir.IRBuilder(function.append_basic_block("entry")))
+        self.context, self.first, self.count = function.args
+        self.run_warp = run_warp
+
+    def build(self) -> None:
+        builder = self.builder
+        self.ran_at, self.waiting_at, self.pauses_at = (self.scratch(I64) for _ in range(3))
+        builder.store(i64(0), self.pauses_at)
+        names = ("next_block", "set_up", "rounds", "after_round", "block_done", "finished")
+        blocks = {name: builder.append_basic_block(name) for name in names}
+        started = builder.icmp_unsigned("!=", self.get(Context.STARTED), i64(0))
+        with builder.if_then(builder.not_(started)):
+            self.put(Context.BLOCK, self.first)
+        builder.cbranch(started, blocks["rounds"], blocks["next_block"])
+
+        builder.position_at_end(blocks["next_block"])
+        end = builder.add(self.first, self.count)
+        over = builder.icmp_unsigned(">=", self.get(Context.BLOCK), end)
+        builder.cbranch(over, blocks["finished"], blocks["set_up"])
+
+        builder.position_at_end(blocks["finished"])
+        builder.ret(i32(Status.DONE))
+
+        builder.position_at_end(blocks["set_up"])
+        self._set_up()
+        builder.branch(blocks["rounds"])
+
+        builder.position_at_end(blocks["rounds"])
+        builder.store(i64(0), self.ran_at)
+        builder.store(i64(0), self.waiting_at)
+        with self.count_loop(self.get(Context.WARPS)) as warp:
+            self._visit(warp)
+        ran = builder.icmp_unsigned("!=", builder.load(self.ran_at, typ=I64), i64(0))
+        builder.cbranch(ran, blocks["after_round"], blocks["block_done"])
+
+        # Some warps are ready still: pause now and then, so that the caller can stop.
+        builder.position_at_end(blocks["after_round"])
+        pauses = builder.add(builder.load(self.pauses_at, typ=I64), i64(1))
+        builder.store(pauses, self.pauses_at)
+        with builder.if_then(builder.icmp_unsigned(">", pauses, self.get(Context.PAUSE_AFTER)), likely=False):
+            builder.ret(i32(Status.INTERRUPTED))
+        builder.branch(blocks["rounds"])
+
+        # No warp is ready: all have ended, or they wait at barriers.
+        builder.position_at_end(blocks["block_done"])
+        waiting = builder.icmp_unsigned("!=", builder.load(self.waiting_at, typ=I64), i64(0))
+        with builder.if_then(waiting):
+            released = self._release()
+            with builder.if_then(builder.icmp_unsigned("==", released, i64(0)), likely=False):
+                self.put(Context.FAULT, int(Fault.DEADLOCK))
+                builder.ret(i32(Status.FAULT))
+            builder.branch(blocks["rounds"])
+        self._note_lengths()
+        self.put(Context.STARTED, 0)
+        self.add_to(Context.BLOCK, i64(1))
+        builder.branch(blocks["next_block"])
+
+    def _frame_of(self, warp: ir.Value) -> ir.Value:
+        offset = self.builder.mul(warp, self.get(Context.FRAME_BYTES))
+        return self.at(self.get_pointer(Context.FRAMES), offset)
+
+    def _set_up(self) -> None:
+        builder = self.builder
+        block = self.get(Context.BLOCK)
+        width, height = self.get(Context.GRID_X), self.get(Context.GRID_Y)
+        rest = builder.udiv(block, width)
+        self.put(Context.BLOCK_ID_X, builder.urem(block, width))
+        self.put(Context.BLOCK_ID_Y, builder.urem(rest, height))
+        self.put(Context.BLOCK_ID_Z, builder.udiv(rest, height))
+        shared = self.get_pointer(Context.SHARED)
+        clear = self.declared("memset", POINTER, [POINTER, I32, I64])
+        builder.call(clear, [shared, i32(0), self.get(Context.SHARED_BYTES)])
+        for start in (Context.BARRIER_ARRIVED, Context.BARRIER_COUNT, Context.BARRIER_LANES):
+            for number in range(BARRIERS):
+                builder.store(i64(0), self.at(self.context, 8 * (start + number)))
+        with self.count_loop(self.get(Context.WARPS)) as warp:
+            self.frame = self._frame_of(warp)
+            existing = self.get(Frame.EXISTING)
+            for name in (Frame.RESUME, Frame.DEPTH, Frame.STATE, Frame.INSTRUCTIONS):
+                self.put(name, 0)
+            self.put(Frame.ACTIVE, existing)
+            self.put(Frame.ALIVE, existing)
+            self.put(Frame.MEETING, -1)
+            self.put(Frame.SLICE_LEFT, self.get(Context.SLICE))
+            self.put(Frame.SNAPSHOT_CHANGES, -1)
+            local = builder.mul(self.get(Context.LOCAL_BYTES), i64(LANES))
+            builder.call(clear, [self.get_pointer(Frame.LOCAL), i32(0), local])
+        self.put(Context.STARTED, 1)
+
+    def _visit(self, warp: ir.Value) -> None:
+        """Run a warp that is ready until it ends, waits or is interrupted."""
+        builder = self.builder
+        self.frame = self._frame_of(warp)
+        state = self.get(Frame.STATE)
+        with builder.if_then(builder.icmp_unsigned("==", state, i64(State.WAITING))):
+            builder.store(i64(1), self.waiting_at)
+        with builder.if_then(builder.icmp_unsigned("==", state, i64(State.READY))):
+            status = builder.call(self.run_warp, [self.context, self.frame])
+            with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.FAULT)), likely=False):
+                builder.ret(i32(Status.FAULT))
+            with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.DONE))):
+                self.put(Frame.STATE, int(State.FINISHED))
+            with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.BARRIER))):
+                self.put(Frame.STATE, int(State.WAITING))
+                builder.store(i64(1), self.waiting_at)
+            with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.INTERRUPTED)), likely=False):
+                builder.store(i64(1), self.ran_at)
+                self._interrupted()
+
+    def _interrupted(self) -> None:
+        """A warp that is where it was when last interrupted, with memory unchanged since, will never leave."""
+        builder = self.builder
+        changes = self.get(Context.CHANGES)
+        size = builder.sub(self.get(Context.FRAME_BYTES), i64(8 * Frame.THREAD_X))
+        snapshot = self.get_pointer(Frame.SNAPSHOT)
+        registers = self.at(self.frame, 8 * Frame.THREAD_X)
+        unchanged = builder.icmp_unsigned("==", self.get(Frame.SNAPSHOT_CHANGES), changes)
+        with builder.if_then(unchanged):
+            compare = self.declared("memcmp", I32, [POINTER, POINTER, I64])
+            same_registers = builder.icmp_unsigned(
+                "==", builder.call(compare, [snapshot, registers, size]), i32(0)
+            )
+            kept = self.at(snapshot, size)
+            same_lanes = builder.icmp_unsigned(
+                "==", builder.call(compare, [kept, self.frame, i64(8 * (Frame.DEPTH + 1))]), i32(0)
+            )
+            with builder.if_then(builder.and_(same_registers, same_lanes), likely=False):
+                self.put(Context.FAULT, int(Fault.ENDLESS))
+                self.put(Context.FAULT_INSTRUCTION, -1)
+                self.put(Context.FAULT_LANES, self.get(Frame.ACTIVE))
+                self.put(Context.FAULT_WARP, self.get(Frame.WARP))
+                builder.ret(i32(Status.FAULT))
+        copy = self.declared("memcpy", POINTER, [POINTER, POINTER, I64])
+        builder.call(copy, [snapshot, registers, size])
+        builder.call(copy, [self.at(snapshot, size), self.frame, i64(8 * (Frame.DEPTH + 1))])
+        self.put(Frame.SNAPSHOT_CHANGES, changes)
+        self.put(Frame.SLICE_LEFT, builder.add(self.get(Frame.INSTRUCTIONS), self.get(Context.SLICE)))
+
+    def _release(self) -> ir.Value:
+        """Let go on who waits at a barrier that is complete; how many warps that were."""
+        builder = self.builder
+        released_at = self.scratch(I64)
+        builder.store(i64(0), released_at)
+        here_at, others_at, wanted_at = (self.scratch(I64) for _ in range(3))
+        with self.count_loop(i64(BARRIERS)) as number:
+            for place in (here_at, others_at, wanted_at):
+                builder.store(i64(0), place)
+            with self.count_loop(self.get(Context.WARPS)) as warp:
+                self.frame = self._frame_of(warp)
+                waits = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.WAITING))
+                at_this = builder.icmp_unsigned("==", self.get(Frame.BARRIER), number)
+                ended = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.FINISHED))
+                with builder.if_then(builder.and_(waits, at_this)):
+                    builder.store(builder.add(builder.load(here_at, typ=I64), i64(LANES)), here_at)
+                    builder.store(self.get(Frame.BARRIER_THREADS), wanted_at)
+                with builder.if_then(builder.and_(waits, builder.not_(at_this))):
+                    builder.store(builder.add(builder.load(others_at, typ=I64), i64(1)), others_at)
+                with builder.if_then(ended):
+                    pass
+            here, wanted = builder.load(here_at, typ=I64), builder.load(wanted_at, typ=I64)
+            arrived_place = builder.gep(
+                self.at(self.context, 8 * Context.BARRIER_ARRIVED), [number], source_etype=I64
+            )
+            arrived = builder.load(arrived_place, typ=I64)
+            everyone = builder.and_(
+                builder.icmp_unsigned("==", wanted, i64(0)),
+                builder.icmp_unsigned("==", builder.load(others_at, typ=I64), i64(0)),
+            )
+            enough = builder.and_(
+                builder.icmp_unsigned("!=", wanted, i64(0)),
+                builder.icmp_unsigned(">=", builder.add(here, arrived), wanted),
+            )
+            some = builder.icmp_unsigned("!=", here, i64(0))
+            with builder.if_then(builder.and_(some, builder.or_(everyone, enough))):
+                builder.store(i64(0), arrived_place)
+                self._publish(number)
+                with self.count_loop(self.get(Context.WARPS)) as warp:
+                    self.frame = self._frame_of(warp)
+                    waits = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.WAITING))
+                    at_this = builder.icmp_unsigned("==", self.get(Frame.BARRIER), number)
+                    with builder.if_then(builder.and_(waits, at_this)):
+                        self.put(Frame.STATE, int(State.READY))
+                        builder.store(builder.add(builder.load(released_at, typ=I64), i64(1)), released_at)
+        return builder.load(released_at, typ=I64)
+
+    def _publish(self, number: ir.Value) -> None:
+        """What bar.red counted, for those who resume; counting starts anew."""
+        for source, target in (
+            (Context.BARRIER_COUNT, Context.BARRIER_RESULT_COUNT),
+            (Context.BARRIER_LANES, Context.BARRIER_RESULT_LANES),
+        ):
+            places = [
+                self.builder.gep(self.at(self.context, 8 * each), [number], source_etype=I64)
+                for each in (source, target)
+            ]
+            self.builder.store(self.builder.load(places[0], typ=I64), places[1])
+            self.builder.store(i64(0), places[0])
+
+    def _note_lengths(self) -> None:
+        """Words that each warp of the block has recorded up to now."""
+        builder = self.builder
+        table = self.get_pointer(Context.LENGTHS)
+        with builder.if_then(builder.icmp_unsigned("!=", builder.ptrtoint(table, I64), i64(0))):
+            row = builder.mul(builder.sub(self.get(Context.BLOCK), self.first), self.get(Context.WARPS))
+            with self.count_loop(self.get(Context.WARPS)) as warp:
+                self.frame = self._frame_of(warp)
+                self.store_lane(table, builder.add(row, warp), self.get(Frame.RECORD_LENGTH))
+
+

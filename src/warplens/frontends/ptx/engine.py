@@ -1,0 +1,72 @@
+"""LLVM IR to native code in this process, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..cuda.cache import content_hash, read_entry, write_entry
+
+#: Bytes of IR above which code is generated with fewer optimisations: compile time grows faster than code.
+LARGE_IR_BYTES = 6_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class NativeCode:
+    """A compiled kernel. `run_blocks(context, first block, blocks)` releases the interpreter lock."""
+
+    run_blocks: Any
+    engine: Any
+    from_cache: bool
+
+
+@cache
+def _initialised() -> Any:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+def compile_ir(text: str) -> NativeCode:
+    """Native code for a module with a function `run_blocks`."""
+    import llvmlite
+
+    binding = _initialised()
+    cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    level = 1 if len(text) > LARGE_IR_BYTES else 2
+    key = content_hash([text, cpu, features, llvmlite.__version__, str(level)])
+    entry = read_entry("native", key)
+    code = base64.b64decode(entry["object"]) if entry and isinstance(entry.get("object"), str) else None
+    target = binding.Target.from_triple(binding.get_process_triple())
+    machine = target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", jit=True)
+    from_cache = code is not None
+    if code is None:
+        module = binding.parse_assembly(text)
+        module.verify()
+        _optimise(binding, module, machine)
+        code = machine.emit_object(module)
+        write_entry("native", key, {"object": base64.b64encode(code).decode("ascii")})
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    return NativeCode(signature(engine.get_function_address("run_blocks")), engine, from_cache)
+
+
+def _optimise(binding: Any, module: Any, machine: Any) -> None:
+    """Registers out of memory, then the cheap passes: the vectors are explicit, there is nothing to discover."""
+    options = binding.create_pipeline_tuning_options(speed_level=1)
+    builder = binding.create_pass_builder(machine, options)
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    passes.add_aggressive_dce_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)

@@ -1,0 +1,119 @@
+"""What went wrong in a kernel, in words: thread, instruction, source line, address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import KernelFault
+from .codegen.layout import Context, Fault, Frame, State
+from .flatten import FlatInstruction, FlatKernel
+from .memory import GlobalMemory
+from .opcodes import memory_use
+from .record import source_line
+
+
+def explain(
+    kernel: FlatKernel,
+    memory: GlobalMemory,
+    context: NDArray[np.int64],
+    frames: NDArray[np.int64],
+    block: tuple[int, int, int],
+) -> KernelFault:
+    """The error that a fault noted in a context stands for."""
+    fault = Fault(int(context[Context.FAULT]))
+    items = list(kernel.instructions)
+    if fault == Fault.DEADLOCK:
+        return KernelFault(f"{kernel.name}: {_block(context)}: {_deadlock(kernel, items, frames, block)}")
+    warp, lanes = int(context[Context.FAULT_WARP]), int(context[Context.FAULT_LANES]) & 0xFFFFFFFF
+    threads = [warp * 32 + lane for lane in range(32) if lanes >> lane & 1]
+    if fault == Fault.ENDLESS:
+        waiting = [warp * 32 + lane for lane in range(32) if int(frames[warp][Frame.ALIVE]) >> lane & 1]
+        others = sorted(set(waiting) - set(threads))
+        held = f" while {_threads(others, block)} of the same warp wait for them to meet again" if others else ""
+        return KernelFault(
+            f"{kernel.name}: {_block(context)}: {_threads(threads, block)} repeat a loop that nothing can end: "
+            f"registers and memory stay the same{held}. A lock between lanes of a warp, or a wait for a later "
+            "thread block, cannot be left in lock step"
+        )
+    index = int(context[Context.FAULT_INSTRUCTION])
+    item = items[index] if 0 <= index < len(items) else None
+    where = place_of(kernel, item) if item is not None else kernel.name
+    who = f"{_block(context)}, {_threads(threads, block)}"
+    return KernelFault(f"{where}: {_WORDS[fault](item, memory, int(context[Context.FAULT_ADDRESS]))} ({who})")
+
+
+def place_of(kernel: FlatKernel, item: FlatInstruction) -> str:
+    """File and line of the source if known, line and text of the PTX."""
+    module = kernel.module
+    place = item.instruction.place
+    ptx = f"{module.name}: PTX line {item.instruction.line}: {item.instruction.name}"
+    if not place.line:
+        return ptx
+    return f"{module.name}: line {source_line(kernel, item)}: {kernel.name}: PTX line {item.instruction.line}, " + (
+        item.instruction.name
+    )
+
+
+def _access(item: FlatInstruction | None) -> str:
+    use = memory_use(item.instruction) if item is not None else None
+    if item is None or use is None:
+        return "an access"
+    verb = {"ld": "reads", "st": "writes"}.get(item.opcode, "accesses")
+    return f"{verb} {use.access_bytes} bytes of {use.space} memory"
+
+
+def _out_of_bounds(item: FlatInstruction | None, memory: GlobalMemory, address: int) -> str:
+    use = memory_use(item.instruction) if item is not None else None
+    inside = use is not None and use.space in ("shared", "local")
+    near = "" if inside else f", {memory.near(address)}"
+    return f"{_access(item)} out of bounds at {'offset ' if inside else ''}{address & (1 << 64) - 1:#x}{near}"
+
+
+_WORDS: dict[Fault, Any] = {
+    Fault.OUT_OF_BOUNDS: _out_of_bounds,
+    Fault.MISALIGNED: lambda item, memory, address: (
+        f"{_access(item)} at {address & (1 << 64) - 1:#x}, which is not a multiple of their size"
+    ),
+    Fault.TRAP: lambda item, memory, address: "the kernel stops itself (trap)",
+    Fault.ASSERTION: lambda item, memory, address: "an assertion fails",
+    Fault.DIVERGENT_BARRIER: lambda item, memory, address: (
+        "some threads of a warp wait at this barrier while these are elsewhere, which is a deadlock"
+    ),
+    Fault.TOO_DEEP: lambda item, memory, address: "branches are nested too deeply within each other",
+    Fault.BAD_BARRIER: lambda item, memory, address: "the number of threads of a barrier must be a multiple of 32",
+    Fault.BAD_BRANCH: lambda item, memory, address: "the index is beyond the list of branch targets",
+}
+
+
+def _deadlock(
+    kernel: FlatKernel, items: list[FlatInstruction], frames: NDArray[np.int64], block: tuple[int, int, int]
+) -> str:
+    """Who waits where."""
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for warp, frame in enumerate(frames):
+        if frame[Frame.STATE] == State.WAITING:
+            key = int(frame[Frame.INSTRUCTION]), int(frame[Frame.BARRIER])
+            alive = int(frame[Frame.ALIVE])
+            waiting.setdefault(key, []).extend(warp * 32 + lane for lane in range(32) if alive >> lane & 1)
+    parts = [
+        f"{_threads(threads, block)} at barrier {barrier} ({place_of(kernel, items[index])})"
+        for (index, barrier), threads in waiting.items()
+    ]
+    return "deadlock: no barrier can be completed; " + "; ".join(parts)
+
+
+def _block(context: NDArray[np.int64]) -> str:
+    numbers = [int(context[each]) for each in (Context.BLOCK_ID_X, Context.BLOCK_ID_Y, Context.BLOCK_ID_Z)]
+    return f"block ({numbers[0]}, {numbers[1]}, {numbers[2]})"
+
+
+def _threads(threads: list[int], block: tuple[int, int, int]) -> str:
+    """A few threads by their coordinates."""
+    x, y, _ = block
+    shown = [f"({each % x}, {each // x % y}, {each // (x * y)})" for each in threads[:3]]
+    if len(threads) > 3:
+        shown.append(f"… {len(threads)} in all")
+    return f"thread{'s' if len(threads) != 1 else ''} {' '.join(shown)}"

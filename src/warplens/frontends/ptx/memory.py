@@ -1,0 +1,183 @@
+"""Global memory of a launch: one buffer that holds variables, parameters and the caller's arrays."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import KernelFault, PtxError
+from .flatten import FlatKernel
+from .program import PtxModule, Variable
+from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, align
+
+#: Global memory that a launch may take.
+MOST_BYTES = 1 << 36
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """A stretch of global memory, for messages."""
+
+    name: str
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalMemory:
+    """`content` is what the kernel sees from GLOBAL_WINDOW on; `valid` the allocated bytes of each granule."""
+
+    content: NDArray[np.uint8]
+    valid: NDArray[np.uint16]
+    allocations: tuple[Allocation, ...]
+    parameters: bytes
+    parameter_address: int
+    arrays: tuple[tuple[NDArray[Any], int], ...]
+
+    def copy_back(self) -> None:
+        """Give the caller's arrays what the kernel left in them."""
+        for array, address in self.arrays:
+            if array.flags.writeable:
+                start = address - GLOBAL_WINDOW
+                flat = array.reshape(-1).view(np.uint8)
+                flat[:] = self.content[start : start + array.nbytes]
+
+    def near(self, address: int) -> str:
+        """What lies next to an address, in words."""
+        if not self.allocations:
+            return "there is no allocation"
+        nearest = min(self.allocations, key=lambda each: _distance(each, address))
+        gap = _distance(nearest, address)
+        if gap == 0:
+            return f"inside {nearest.name} ({nearest.size_bytes} bytes)"
+        side = "before" if address < nearest.address else "after the end of"
+        where = address - nearest.address - nearest.size_bytes if address >= nearest.address else gap
+        return f"{where} bytes {side} {nearest.name} ({nearest.size_bytes} bytes)"
+
+
+def _distance(allocation: Allocation, address: int) -> int:
+    if address < allocation.address:
+        return allocation.address - address
+    return max(address - (allocation.address + allocation.size_bytes) + 1, 0)
+
+
+def lay_out_memory(kernel: FlatKernel, arguments: Sequence[Any]) -> GlobalMemory:
+    """Variables where the code expects them, then the parameters, then the arrays in the order of the arguments."""
+    module = kernel.module
+    parameters = module.functions[kernel.name].parameters
+    if len(arguments) != len(parameters):
+        raise KernelFault(f"{kernel.name} takes {len(parameters)} arguments; {len(arguments)} are given")
+    allocations = [
+        Allocation(f"variable {name}", address, module.variables[name].size_bytes)
+        for name, address in kernel.variable_addresses.items()
+    ]
+    position = kernel.first_free_address
+
+    def allocate(name: str, size: int) -> int:
+        nonlocal position
+        address = position
+        allocations.append(Allocation(name, address, size))
+        position = align(position + max(size, 1), GRANULE_BYTES) + GRANULE_BYTES
+        if position - GLOBAL_WINDOW > MOST_BYTES:
+            raise KernelFault(f"{kernel.name}: the arrays take more than {MOST_BYTES >> 30} GiB together")
+        return address
+
+    parameter_address = allocate("the kernel's parameters", kernel.parameter_bytes)
+    raw = bytearray(kernel.parameter_bytes)
+    arrays: list[tuple[NDArray[Any], int]] = []
+    for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
+        where = f"{kernel.name}: argument {number}"
+        if isinstance(argument, np.ndarray):
+            value = struct.pack("<Q", _place(argument, number, where, arrays, allocate))
+        else:
+            value = _scalar(argument, parameter, where)
+        if len(value) != parameter.size_bytes:
+            kind = "an array's address" if isinstance(argument, np.ndarray) else f"{len(value)} bytes"
+            raise KernelFault(f"{where} is {kind}, where the kernel expects {parameter.size_bytes} bytes")
+        start = kernel.parameter_offsets[parameter.name]
+        raw[start : start + len(value)] = value
+    content = _aligned(position - GLOBAL_WINDOW)
+    valid = np.zeros(len(content) // GRANULE_BYTES + 1, dtype=np.uint16)
+    for each in allocations:
+        first, full = (each.address - GLOBAL_WINDOW) // GRANULE_BYTES, each.size_bytes // GRANULE_BYTES
+        valid[first : first + full] = GRANULE_BYTES
+        if each.size_bytes % GRANULE_BYTES:
+            valid[first + full] = each.size_bytes % GRANULE_BYTES
+    for name, address in kernel.variable_addresses.items():
+        start = address - GLOBAL_WINDOW
+        initial = _initial(module, module.variables[name], kernel)
+        content[start : start + len(initial)] = np.frombuffer(initial, dtype=np.uint8)
+    start = parameter_address - GLOBAL_WINDOW
+    content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
+    for array, address in arrays:
+        start = address - GLOBAL_WINDOW
+        content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+    return GlobalMemory(content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays))
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Zeros that start at a multiple of the granule."""
+    room = np.zeros(size + GRANULE_BYTES, dtype=np.uint8)
+    skip = -room.ctypes.data % GRANULE_BYTES
+    return room[skip : skip + size]
+
+
+def _place(
+    array: NDArray[Any], number: int, where: str, arrays: list[tuple[NDArray[Any], int]], allocate: Any
+) -> int:
+    """The address of an array; one that was given before has it already."""
+    if not array.flags.c_contiguous:
+        raise KernelFault(f"{where} is not contiguous; pass numpy.ascontiguousarray(…) of it")
+    if array.dtype.hasobject:
+        raise KernelFault(f"{where} holds Python objects; a kernel can use numbers only")
+    for other, address in arrays:
+        if np.may_share_memory(array, other) and array.nbytes and other.nbytes:
+            offset = array.ctypes.data - other.ctypes.data
+            if 0 <= offset and offset + array.nbytes <= other.nbytes:
+                return address + offset
+            raise KernelFault(f"{where} overlaps another array in part; pass the whole array first, or copies")
+    address = int(allocate(f"argument {number}", array.nbytes))
+    arrays.append((array, address))
+    return address
+
+
+def _scalar(value: Any, parameter: Variable, where: str) -> bytes:
+    """A number as the bytes of its parameter."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, np.generic):
+        return value.tobytes()
+    kind = parameter.type
+    if parameter.is_array or not isinstance(value, bool | int | float):
+        raise KernelFault(f"{where}: {type(value).__name__} cannot be passed; use numpy scalars, arrays or bytes")
+    try:
+        if kind.is_float:
+            return struct.pack({16: "<e", 32: "<f", 64: "<d"}[kind.bits], value)
+        if isinstance(value, float):
+            # .b32 and .b64 may hold a float: which, the PTX does not say.
+            if kind.kind != "b" or kind.bits not in (32, 64):
+                raise KernelFault(f"{where}: {value!r} is not whole, and the parameter is .{kind}")
+            return struct.pack("<f" if kind.bits == 32 else "<d", value)
+        return (int(value) & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
+    except (OverflowError, struct.error):
+        raise KernelFault(f"{where}: {value!r} does not fit the parameter's type .{kind}") from None
+
+
+def _initial(module: PtxModule, variable: Variable, kernel: FlatKernel) -> bytes:
+    content = bytearray(variable.initial or b"")
+    for offset, name, addend in variable.pointers:
+        address = kernel.variable_addresses.get(name)
+        if address is None:
+            raise PtxError(
+                f"{module.name}: line {variable.line}: {variable.name} is initialised with the address of {name!r}, "
+                "which is not a global variable"
+            )
+        width = variable.type.bytes
+        content[offset : offset + width] = (address + addend).to_bytes(8, "little")[:width]
+    return bytes(content)
+

@@ -1,0 +1,80 @@
+"""PTX opcodes: which instruction class each belongs to, and what memory it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .program import Instruction
+
+_SPACES = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "param": "param"}
+_LOADS, _STORES, _ATOMICS = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix"), ("atom", "red")
+_SFU = ("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
+_CONTROL = (
+    "bra brx call ret exit trap brkpt membar fence nanosleep prefetch prefetchu discard griddepcontrol pmevent"
+).split()
+_MOVES = (
+    "mov selp slct cvta shfl vote match activemask elect isspacep getctarank mapa createpolicy movmatrix".split()
+)
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Space (global, shared, local, constant, param or generic) and bytes per lane of an access."""
+
+    space: str
+    access_bytes: int
+
+
+def memory_use(item: Instruction) -> MemoryUse | None:
+    """What memory an instruction uses, or None."""
+    if item.opcode == "cp" and item.modifiers[:1] == ("async",) and len(item.operands) >= 3:
+        size = getattr(item.operands[2], "value", None)
+        return MemoryUse("global", int(size)) if isinstance(size, int) and 0 < size <= 16 else None
+    if item.opcode not in (*_LOADS, *_STORES, *_ATOMICS):
+        return None
+    space = "generic"
+    for modifier in item.modifiers:
+        name = modifier.partition("::")[0]
+        if name in _SPACES:
+            space = _SPACES[name]
+    if item.opcode in ("ldmatrix", "stmatrix"):
+        return MemoryUse("shared" if space == "generic" else space, 16)
+    if not item.types:
+        return None
+    count = next((int(each[1:]) for each in item.modifiers if each in ("v2", "v4")), 1)
+    return MemoryUse(space, count * item.types[-1].bytes)
+
+
+def instruction_class(item: Instruction) -> str:
+    """The class (see `warplens.machine.INSTRUCTION_CLASSES`) that stands for an instruction's cost."""
+    opcode = item.opcode
+    use = memory_use(item)
+    if use is not None:
+        if opcode == "cp":
+            return "async_copy"
+        what = "load" if opcode in _LOADS else "store" if opcode in _STORES else "atomic"
+        if use.space in ("constant", "param"):
+            return "load_constant"
+        if use.space == "local" and what == "atomic":
+            return "atomic_global"
+        return f"{what}_{'global' if use.space == 'generic' else use.space}"
+    if opcode in ("bar", "barrier"):
+        return "barrier"
+    if opcode in ("mma", "wmma"):
+        return "tensor"
+    if opcode in _CONTROL or opcode == "cp":
+        return "control"
+    if opcode in _MOVES:
+        return "move"
+    kind = item.types[-1] if item.types else None
+    if opcode in _SFU and not (kind is not None and kind.bits == 64):
+        return "sfu"
+    if opcode == "cvt":
+        return "conversion"
+    if kind is not None and kind.is_float:
+        if opcode in ("div", "sqrt", "rcp", "rsqrt"):
+            return "fp64_div" if kind.bits == 64 else "fp32_div"
+        return {16: "fp16", 32: "fp32", 64: "fp64"}[kind.bits]
+    if opcode in ("div", "rem"):
+        return "int32_div"
+    return "int32"

@@ -1,0 +1,136 @@
+"""What a launch did, as a trace: the static table of a kernel, and groups of warps from recorded words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...trace import StaticInstruction, StaticTable, WarpGroup, static_table
+from .codegen.kernel import Segment, is_recorded_access
+from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
+from .flatten import FlatInstruction, FlatKernel
+from .opcodes import instruction_class, memory_use
+from .registers import Allocation
+
+_SPACES = {"param": "constant"}
+_SEEN = {SEEN_GLOBAL: "global", SEEN_SHARED: "shared", SEEN_LOCAL: "local"}
+
+
+def source_line(kernel: FlatKernel, item: FlatInstruction) -> int:
+    """The line of the user's source that an instruction stands for; without debug lines, that of the PTX."""
+    place = item.instruction.place
+    if not place.line:
+        return item.instruction.line
+    main = kernel_file(kernel)
+    return place.outer_line if place.file != main and place.outer_file == main else place.line
+
+
+def kernel_file(kernel: FlatKernel) -> int:
+    """The file that the kernel itself is in."""
+    return next((item.instruction.place.file for item in kernel.instructions if item.function == kernel.name), 0)
+
+
+def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[np.uint8]) -> StaticTable:
+    """One row per instruction; generic accesses get the space that they met, where it was one."""
+    rows = []
+    for item in kernel.instructions:
+        use = memory_use(item.instruction)
+        name = instruction_class(item.instruction)
+        space, size = "none", 0
+        if use is not None:
+            space = _SPACES.get(use.space, use.space)
+            size = use.access_bytes if is_recorded_access(item) else 0
+            if space == "generic" and int(seen[item.index]) in _SEEN:
+                space = _SEEN[int(seen[item.index])]
+                if space != "global":
+                    name = name.replace("global", space)
+                    name = "atomic_global" if name == "atomic_local" else name
+        rows.append(
+            StaticInstruction(
+                pc=item.pc,
+                opcode=item.instruction.name,
+                instruction_class=name,
+                space=space,
+                access_bytes=size,
+                destinations=tuple(registers.number[each] for each in item.destinations),
+                sources=tuple(registers.number[each] for each in item.sources),
+                line=source_line(kernel, item),
+            )
+        )
+    return static_table(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordFormat:
+    """What the words mean: the instructions of each segment, and the lanes that their accesses may use."""
+
+    segment_start: NDArray[np.int64]
+    segment_static: NDArray[np.uint32]
+    has_access: NDArray[np.int64]
+
+
+def record_format(segments: Sequence[Segment]) -> RecordFormat:
+    start = np.zeros(len(segments) + 1, dtype=np.int64)
+    np.cumsum([len(each.instructions) for each in segments], out=start[1:])
+    items = [item for segment in segments for item in segment.instructions]
+    return RecordFormat(
+        start,
+        np.array([item.index for item in items], dtype=np.uint32),
+        np.array([_access_lanes(item) for item in items], dtype=np.int64),
+    )
+
+
+def _access_lanes(item: FlatInstruction) -> int:
+    """Lanes whose addresses are recorded, as bits; ldmatrix takes one per row."""
+    if not is_recorded_access(item):
+        return 0
+    if item.opcode == "ldmatrix":
+        count = next((int(each[1:]) for each in item.instruction.modifiers if each in ("x1", "x2", "x4")), 4)
+        return (1 << (8 * count)) - 1
+    return 0xFFFFFFFF
+
+
+def warp_group(
+    buffers: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], first_block: int, shape: RecordFormat
+) -> WarpGroup:
+    """The warps of some blocks: `lengths` (blocks × warps) says where each block's words end in a warp's buffer."""
+    from . import _record_kernels
+
+    blocks, warps = lengths.shape
+    ends = np.vstack([np.zeros(warps, dtype=np.int64), lengths])
+    pieces: list[Any] = [
+        buffers[warp][ends[block, warp] : ends[block + 1, warp]] for block in range(blocks) for warp in range(warps)
+    ]
+    start = np.zeros(len(pieces) + 1, dtype=np.int64)
+    np.cumsum([len(each) for each in pieces], out=start[1:])
+    words = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
+    totals = np.zeros((len(pieces) + 1, 3), dtype=np.int64)
+    _record_kernels.count_records(words, start, shape.segment_start, shape.has_access, totals)
+    instructions, accesses, listed = (int(each) for each in totals[-1])
+    columns = (
+        np.empty(instructions, dtype=np.uint32),
+        np.empty(instructions, dtype=np.uint32),
+        np.empty(accesses, dtype=np.int64),
+        np.empty(accesses, dtype=np.int64),
+        np.empty(listed, dtype=np.int64),
+    )
+    _record_kernels.expand_records(
+        words, start, shape.segment_start, shape.segment_static, shape.has_access, totals, *columns
+    )
+    static, mask, base, stride, lanes = columns
+    return WarpGroup(
+        block=np.repeat(np.arange(first_block, first_block + blocks, dtype=np.int64), warps),
+        warp=np.tile(np.arange(warps, dtype=np.int32), blocks),
+        start=np.ascontiguousarray(totals[:, 0]),
+        static=static,
+        mask=mask,
+        access_start=np.ascontiguousarray(totals[:, 1]),
+        base=base.view(np.uint64),
+        stride=stride,
+        lane_start=np.ascontiguousarray(totals[:, 2]),
+        lanes=lanes.view(np.uint64),
+    )

@@ -1,0 +1,92 @@
+"""Virtual registers to numbers as a GPU has them: for the dependences in a trace, and an estimate of how many.
+
+PTX has as many registers as it likes; ptxas gives them places. Here a linear
+scan over live ranges does, taking the place that has been free longest, so that
+reuse adds few dependences that the program does not have.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from .flatten import FlatKernel
+from .flow import Flow
+
+#: Numbers for data, then for predicates; 255 means "none" in traces.
+DATA_REGISTERS = 240
+PREDICATES = 15
+#: Of an estimate: what ptxas needs besides (stack pointer, addresses in flight), and its granularity.
+RESERVED_REGISTERS = 6
+REGISTER_STEP = 8
+FEWEST_REGISTERS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """The number of each virtual register, and 32-bit registers that are live at once at most."""
+
+    number: dict[str, int]
+    most_live: int
+
+    @property
+    def registers_per_thread(self) -> int:
+        """An estimate for the occupancy where no compiler says: live registers and a few more, in steps of 8."""
+        wanted = max(self.most_live + RESERVED_REGISTERS, FEWEST_REGISTERS)
+        return min(-(-wanted // REGISTER_STEP) * REGISTER_STEP, 255)
+
+
+def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
+    """Places for all registers of a kernel."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+
+    def touch(name: str, index: int) -> None:
+        first[name] = min(first.get(name, index), index)
+        last[name] = max(last.get(name, index), index)
+
+    most = 0
+    for block in kernel.blocks:
+        if not block.instructions:
+            continue
+        begin, end = block.instructions[0].index, block.instructions[-1].index
+        live = set(flow.live_out(block.number))
+        for name in flow.live_in[block.number]:
+            touch(name, begin)
+        for name in live:
+            touch(name, end)
+        for item in reversed(block.instructions):
+            for name in (*item.sources, *item.destinations):
+                touch(name, item.index)
+            most = max(most, _width(kernel, live | set(item.destinations)))
+            if item.guard is None:
+                live -= set(item.destinations)
+            live |= set(item.sources)
+        most = max(most, _width(kernel, live))
+    free = {False: deque(range(DATA_REGISTERS)), True: deque(range(DATA_REGISTERS, DATA_REGISTERS + PREDICATES))}
+    number: dict[str, int] = {}
+    ends: dict[int, list[str]] = {}
+    for name, index in last.items():
+        ends.setdefault(index, []).append(name)
+    held: set[str] = set()
+    starts: dict[int, list[str]] = {}
+    for name, index in first.items():
+        starts.setdefault(index, []).append(name)
+    for index in sorted({*starts, *ends}):
+        for name in sorted(starts.get(index, ())):
+            pool = free[kernel.registers[name].kind == "pred"]
+            if pool:
+                number[name] = pool.popleft()
+                held.add(name)
+            else:  # more are live than there are: share one, as spilling is not modelled
+                number[name] = DATA_REGISTERS - 1 if pool is free[False] else DATA_REGISTERS + PREDICATES - 1
+        for name in sorted(ends.get(index, ())):
+            if name in held:
+                free[kernel.registers[name].kind == "pred"].append(number[name])
+    return Allocation(number, most)
+
+
+def _width(kernel: FlatKernel, names: set[str]) -> int:
+    """32-bit registers that some virtual ones take; predicates have places of their own."""
+    kinds = (kernel.registers[name] for name in names)
+    return sum(-(-kind.total_bits // 32) for kind in kinds if kind.kind != "pred")
