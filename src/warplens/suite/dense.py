@@ -81,7 +81,7 @@ def _transpose_reference(launch: SuiteLaunch) -> dict[int, Array]:
     return {1: np.ascontiguousarray(launch.arguments[0].T)}
 
 
-_TRANSPOSE_SIZES = ((130, 70), (4096, 1536), (8192, 4096))
+_TRANSPOSE_SIZES = ((130, 70), (4096, 1664), (8192, 4096))
 
 
 def _black_scholes(n: int) -> SuiteLaunch:
@@ -128,7 +128,7 @@ KERNELS = (
         entry="reduction",
         group="non-divergent",
         stands_for="sum of an array: grid-stride loads, shuffles within warps, shared memory between them",
-        prepare=Sized(_reduction, (30_000, 8), (16_000_000, 2112), (64_000_000, 2112)),
+        prepare=Sized(_reduction, (30_000, 8), (19_000_000, 2112), (64_000_000, 2112)),
         reference=_reduction_reference,
         tolerance=Tolerance(
             relative=1e-5,
@@ -164,7 +164,7 @@ KERNELS = (
         prepare=Sized(_matmul_tensor, (128, 128, 96), (2048, 2048, 512), (4096, 2048, 1024)),
         reference=_matmul_tensor_reference,
         tolerance=Tolerance(
-            absolute=1e-3,
+            absolute=5e-4,
             because="1024 exact products below 1 of either sign; tensor cores add 16 of them to a sum at a time and "
             "cut off what lies below its last bits, at sums up to 64",
         ),
@@ -193,7 +193,7 @@ KERNELS = (
         entry="black_scholes",
         group="non-divergent",
         stands_for="Merge Blackscholes of mwp-cwp-isca2009: exponentials, logarithm, square root and divisions",
-        prepare=Sized(_black_scholes, (3000,), (2_500_000,), (8_000_000,)),
+        prepare=Sized(_black_scholes, (3000,), (2_800_000,), (8_000_000,)),
         reference=_black_scholes_reference,
         tolerance=Tolerance(
             relative=1e-5,

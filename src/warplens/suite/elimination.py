@@ -154,9 +154,6 @@ KERNELS = (
         stands_for="Rodinia Gaussian elimination, Fan1: a column of multipliers of a tall panel, rows apart",
         prepare=Sized(_gaussian_fan1, (16_000, 16, 3), (400_000, 64, 3), (1_500_000, 64, 3)),
         reference=_gaussian_fan1_reference,
-        tolerance=Tolerance(
-            relative=2.4e-7, because="one division, which the GPU rounds correctly; two units allowed"
-        ),
     ),
     SuiteKernel(
         name="gaussian_fan2",
@@ -178,7 +175,7 @@ KERNELS = (
         stands_for="Rodinia LUD, perimeter: triangular solves on 16×16 tiles, half a warp each way, batched",
         prepare=Sized(_lu_perimeter, (2, 80, 1), (128, 256, 1), (512, 512, 1)),
         reference=_lu_perimeter_reference,
-        tolerance=Tolerance(relative=1e-5, absolute=1e-5, because="chains of up to 16 products against float64"),
+        tolerance=Tolerance(relative=2e-6, absolute=2e-6, because="chains of up to 16 products against float64"),
     ),
     SuiteKernel(
         name="lu_internal",

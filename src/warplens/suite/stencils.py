@@ -170,7 +170,7 @@ KERNELS = (
         entry="hotspot",
         group="non-divergent",
         stands_for="Rodinia Hotspot: 2-D thermal stencil, two time steps in a shrinking tile of shared memory",
-        prepare=Sized(_hotspot, (50, 40), (1500, 1400), (4096, 4096)),
+        prepare=Sized(_hotspot, (50, 40), (1600, 1400), (4096, 4096)),
         reference=_hotspot_reference,
         tolerance=Tolerance(
             relative=2e-6, because="two steps of about ten additions of terms near 330, contracted to multiply-adds"
@@ -182,7 +182,7 @@ KERNELS = (
         entry="srad_step1",
         group="non-divergent",
         stands_for="Rodinia SRAD, first kernel: gradients and diffusion coefficient, divisions, five stores",
-        prepare=Sized(_srad_step1, (90, 60), (1600, 1600), (4096, 3072)),
+        prepare=Sized(_srad_step1, (90, 60), (1700, 1600), (4096, 3072)),
         reference=_srad_step1_reference,
         tolerance=Tolerance(
             relative=2e-6,
@@ -196,7 +196,7 @@ KERNELS = (
         entry="srad_step2",
         group="non-divergent",
         stands_for="Rodinia SRAD, second kernel: divergence and update, seven loads for each store",
-        prepare=Sized(_srad_step2, (90, 60), (1600, 1600), (4096, 3072)),
+        prepare=Sized(_srad_step2, (90, 60), (1700, 1600), (4096, 3072)),
         reference=_srad_step2_reference,
         tolerance=_ROUNDING,
     ),
