@@ -63,7 +63,7 @@ def test_results_near_zero_count_by_the_size_of_the_others():
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_not_a_number_never_passes(value):
     kernel = get_kernel("ray_tracing")
-    kernel = replace(kernel, tolerance=replace(kernel.tolerance, outlier_share=0.0))
+    kernel = replace(kernel, tolerance=replace(kernel.tolerance, outlier_share=0.5))
     launch, after = executed(kernel)
     after[2][0, 0] = value
     assert check(kernel, launch, after)[0].first_bad_index == (0, 0)
@@ -71,8 +71,9 @@ def test_not_a_number_never_passes(value):
 
 def test_only_the_stated_share_may_be_far_off():
     kernel = get_kernel("ray_tracing")
+    kernel = replace(kernel, tolerance=replace(kernel.tolerance, outlier_share=0.01))
     launch, after = executed(kernel)
-    allowed = int(kernel.tolerance.outlier_share * after[2].size)
+    allowed = after[2].size // 100
     after[2].flat[:allowed] += 1
     assert check(kernel, launch, after) == []
     after[2].flat[allowed] += 1

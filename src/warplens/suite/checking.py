@@ -64,7 +64,6 @@ def _compare(argument: int, got: Array, expected: Array, tolerance: Tolerance) -
             f"argument {argument} is {got.dtype}{got.shape}, but its reference is {expected.dtype}{expected.shape}"
         )
     is_float = np.issubdtype(expected.dtype, np.floating)
-    allowed_outliers = int(tolerance.outlier_share * expected.size) if is_float else 0
     wide = np.float64 if is_float else np.int64
     error = np.abs(got.astype(wide) - expected.astype(wide))
     size = np.abs(expected.astype(wide))
@@ -72,7 +71,8 @@ def _compare(argument: int, got: Array, expected: Array, tolerance: Tolerance) -
     mismatches = int(np.count_nonzero(bad))
     root_mean_square = np.sqrt(np.mean(np.square(size, dtype=np.float64))) if is_float else 0.0
     last_place = np.spacing(np.maximum(size, root_mean_square).astype(expected.dtype)) if is_float else 1
-    ok = mismatches <= allowed_outliers
+    tolerable = is_float and np.isfinite(error).all()  # no share of not-a-numbers is
+    ok = mismatches <= (int(tolerance.outlier_share * expected.size) if tolerable else 0)
     first = None if ok else tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative_error = np.where(error == 0, 0.0, error / size)
