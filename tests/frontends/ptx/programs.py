@@ -23,6 +23,17 @@ POOLS = {
     "bf16x2": ("%v", "b32", 2),
     "pred": ("%p", "pred", 4),
 }
+#: Type, kind of the register and bytes of loads that programs make.
+LOADS = [
+    ("u8", "b32", 1),
+    ("s8", "b32", 1),
+    ("u16", "b32", 2),
+    ("s16", "b16", 2),
+    ("u32", "b32", 4),
+    ("s8", "b16", 1),
+]
+LOADS += [("b64", "b64", 8), ("f32", "f32", 4), ("v2.u32", "b32", 8), ("v4.f32", "f32", 16), ("f64", "f64", 8)]
+LOADS += [("u8", "b64", 1), ("s32", "b64", 4), ("b16", "f16", 2), ("b32", "f16x2", 4)]
 #: Bytes of the output that belong to a thread: the first are written at random, then come its registers at the end.
 FREE_BYTES, THREAD_BYTES = 64, 256
 INPUT_WORDS = 64
@@ -97,6 +108,8 @@ class Writer:
     budget: int = 30
     functions: tuple[str, ...] = ()
     in_kernel: bool = True
+    #: In a block.
+    threads: int = 1
 
     def emit(self, line: str) -> None:
         self.lines.append(f"    {line}")
@@ -127,9 +140,7 @@ class Writer:
         case = self.random.choice(_BY_RESULT[kind])
         sources = [self.source(each) for each in case.sources]
         if not any(each.startswith("%") for each in sources) or case.name.startswith("mov.unpack"):
-            sources = [self.register(each) for each in case.sources]
-        if any(each == "field" for each in case.sources):
-            sources = [literal(self.random, k) if k == "field" else s for k, s in zip(case.sources, sources)]
+            sources[0] = self.register(case.sources[0])
         targets = [self.register(each) for each in case.to]
         if len(set(targets)) < len(targets):
             return
@@ -145,11 +156,7 @@ class Writer:
         self.emit(f"setp.{relation}.u32 {self.register('pred')}, %t0, {self.random.randrange(mask + 1)};")
 
     def load(self) -> None:
-        form, kind, size = self.random.choice(
-            [("u8", "b32", 1), ("s8", "b32", 1), ("u16", "b32", 2), ("s16", "b16", 2), ("u32", "b32", 4)]
-            + [("s8", "b16", 1), ("b64", "b64", 8), ("f32", "f32", 4), ("v2.u32", "b32", 8), ("v4.f32", "f32", 16)]
-            + [("f64", "f64", 8), ("u8", "b64", 1), ("s32", "b64", 4), ("b16", "f16", 2), ("b32", "f16x2", 4)]
-        )
+        form, kind, size = self.random.choice(LOADS)
         where = self.random.choice(["global", "global.nc", "global", "generic"])
         self.emit(f"and.b32 %t0, {self.register('b32')}, {INPUT_WORDS * 4 // size - 1};")
         self.emit(f"mad.wide.u32 %a0, %t0, {size}, {'%generic_in' if where == 'generic' else '%in'};")
@@ -236,7 +243,7 @@ class Writer:
         """Through shared memory: own word, barrier, another's word, barrier."""
         self.emit(f"st.shared.u32 [%mine], {self.register('b32')};")
         self.emit(self.random.choice(["bar.sync 0;", "barrier.sync 0;"]))
-        self.emit(f"and.b32 %t0, {self.register('b32')}, 63;")
+        self.emit(f"rem.u32 %t0, {self.register('b32')}, {self.threads};")
         self.emit("mov.u32 %t1, words;")
         self.emit("mad.lo.u32 %t0, %t0, 4, %t1;")
         if self.random.random() < 0.3:
@@ -426,7 +433,7 @@ def build(random: Random) -> Program:
     for number in range(random.randrange(3)):
         functions += _function(random, f"helper{number}", names)
         names = (*names, f"helper{number}")
-    writer = Writer(random, functions=names)
+    writer = Writer(random, functions=names, threads=threads)
     whole_warps = threads % 32 == 0
     for _ in range(random.randrange(2, 5)):
         writer.statement()

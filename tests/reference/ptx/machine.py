@@ -95,7 +95,7 @@ class Launch:
         self.module, self.grid, self.block = module, grid, block
         self.kernel = module.functions[entry]
         self.codes = {name: Code(each) for name, each in module.functions.items() if each.body is not None}
-        self.memory = GlobalMemory(module, arguments)
+        self.memory = GlobalMemory(module, self.kernel, arguments)
         content, self.parameter_offsets = parameter_bytes(self.kernel.parameters, self.memory.parameters)
         self.parameters = Space("param", [Allocation("parameters", 0, content)])
         self.shared_offsets, static = place_shared(module, self.kernel)
@@ -185,18 +185,17 @@ class _Warp:
             item = code.instructions[side.at]
             on = {lane for lane in side.lanes if self._guard(lane, item)}
             self._count()
+            if item.opcode in ("bra", "brx", "ret", "exit", "call"):
+                self._record(item, side.lanes)  # all lanes take part in the choice
             if item.opcode in ("bra", "brx"):
-                self._record(item, on)
                 self._branch(code, item, on, sides)
             elif item.opcode in ("ret", "exit"):
-                self._record(item, on)
                 if item.opcode == "exit" or code.function.is_entry:
                     self.alive -= on
                 for each in sides:
                     each.lanes -= on
                 side.at += 1
             elif item.opcode == "call":
-                self._record(item, on)
                 side.at += 1
                 if on:
                     yield from self._call(item, on)
@@ -216,19 +215,18 @@ class _Warp:
         for lane in on:
             index = self.value(lane, item.operands[0], Type("u", 32)) if item.opcode == "brx" else 0
             goes[lane] = choose(targets, index)
-        ways = sorted(set(goes.values()))
+        ways = set(goes.values())
         if len(ways) == 1:
-            side.at = ways[0]
+            (side.at,) = ways
             return
+        following = side.at + 1
         meeting = code.meeting[side.at]
         side.at = meeting
-        # The side that comes last in the text is run last.
-        for way in self._last_first(ways):
-            sides.append(Side(way, {lane for lane in goes if goes[lane] == way}, meeting))
-
-    @staticmethod
-    def _last_first(ways: list[int]) -> list[int]:
-        return sorted(ways, reverse=True)
+        # On top of the stack, so first to run, is the next instruction, then the last target of a table.
+        order = list(dict.fromkeys((*targets, following)))
+        for way in order:
+            if way in ways:
+                sides.append(Side(way, {lane for lane in goes if goes[lane] == way}, meeting))
 
     def _call(self, item: Instruction, on: set[int]) -> Generator[Barrier, int, None]:
         results, target, arguments = item.operands
@@ -384,6 +382,12 @@ class _Warp:
     @staticmethod
     def window(space: str) -> int:
         return {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
+
+    def recorded_local(self, lane: int, offset: int) -> int:
+        """Local memory as traces give it: word by word, the lanes of a warp side by side."""
+        sizes = [each.size_bytes for each in self.launch.kernel.variables.values() if each.space == "local"]
+        warp = self.block.number * len(self.block.warps) + self.number
+        return LOCAL_WINDOW + LANES * (warp * up_to(sum(sizes), 16) + offset // 4 * 4) + 4 * lane + offset % 4
 
     def _execute(self, item: Instruction, on: set[int]) -> dict[int, int] | None:
         """Run an instruction in the given lanes; the addresses it accesses, if any."""

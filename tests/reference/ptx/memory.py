@@ -61,9 +61,9 @@ def window_of(address: int) -> tuple[str, int]:
 
 
 class GlobalMemory(Space):
-    """Global and constant variables, then the launch's arrays."""
+    """Global and constant variables, then the parameters, then the launch's arrays."""
 
-    def __init__(self, module: PtxModule, arguments: Sequence[object]) -> None:
+    def __init__(self, module: PtxModule, kernel: Function, arguments: Sequence[object]) -> None:
         super().__init__("global")
         self.addresses: dict[str, int] = {}
         self.next = GLOBAL_WINDOW
@@ -74,6 +74,8 @@ class GlobalMemory(Space):
         for variable in variables:
             for offset, name, addend in variable.pointers:
                 self.write(self.addresses[variable.name] + offset, 8, self.addresses[name] + addend)
+        sizes = [each.size_bytes + each.alignment for each in kernel.parameters]
+        self.place("parameters", bytearray(sum(sizes)))
         self.arrays: list[tuple[np.ndarray, Allocation]] = []
         self.parameters: list[object] = []
         for each in arguments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warplens.frontends.ptx.program import TYPES, Instruction, Operand, Pair, Sink, Type, Vector
+from warplens.frontends.ptx.program import TYPES, Address, Instruction, Operand, Pair, Sink, Symbol, Type, Vector
 
 from . import arithmetic
 from .integers import NotCoveredError, atomic, ones, signed, with_carry
@@ -40,9 +40,11 @@ def space_of(item: Instruction) -> str:
 def execute(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int] | None:
     """All lanes of an instruction in order; the addresses of a memory instruction."""
     if item.opcode in ("ld", "ldu"):
-        return {lane: _load(warp, item, lane) for lane in on}
+        found = {lane: _load(warp, item, lane) for lane in on}
+        return None if _is_parameter(item) else found
     if item.opcode == "st":
-        return {lane: _store(warp, item, lane) for lane in on}
+        found = {lane: _store(warp, item, lane) for lane in on}
+        return None if _is_parameter(item) else found
     if item.opcode in ("atom", "red"):
         return {lane: _atomic(warp, item, lane) for lane in on}
     if item.opcode == "cp":
@@ -64,10 +66,19 @@ def _vector(operand: Operand) -> tuple[Operand, ...]:
 
 
 def _place(warp: _Warp, item: Instruction, lane: int, operand: Operand, space: str, size: int) -> tuple:
+    """The memory, the address there, and the address that is recorded."""
     found, address = warp.place(lane, operand, space)
     found.find(address, size)
-    recorded = address + warp.window(found.name) if space == "generic" else address
-    return found, address, recorded
+    if space == "local":
+        return found, address, warp.recorded_local(lane, address)
+    return found, address, address + warp.window(found.name)
+
+
+def _is_parameter(item: Instruction) -> bool:
+    """A named parameter: no access that a trace has."""
+    return item.has("param") and any(
+        isinstance(each, Address) and isinstance(each.base, Symbol) for each in item.operands
+    )
 
 
 def _load(warp: _Warp, item: Instruction, lane: int) -> int:
