@@ -46,7 +46,9 @@ def count_records(words, start, segment_start, has_access, totals):
 
 
 @njit(cache=True, nogil=True)
-def expand_records(words, start, segment_start, segment_static, has_access, totals, static, mask, base, stride, lanes):
+def expand_records(
+    words, start, segment_start, segment_static, has_access, totals, static, mask, base, stride, lanes
+):
     """The columns themselves; `has_access` holds the lanes that an access may use (all, or the rows of a matrix)."""
     for warp in range(len(start) - 1):
         at, access, lane = totals[warp, 0], totals[warp, 1], totals[warp, 2]

@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,8 +37,8 @@ MOST_THREAD_INSTRUCTIONS = 2_000_000_000_000
 SLICE_INSTRUCTIONS = 200_000
 #: Interruptions after which Python gets its turn: to report progress, or to stop.
 PAUSE_AFTER = 20
-#: Warp instructions that a worker records before it hands them over.
-CHUNK_INSTRUCTIONS = 2_000_000
+#: Warp instructions that a worker records before it hands them over: what fits the memory that it reuses.
+CHUNK_INSTRUCTIONS = 200_000
 
 Dimensions = int | Sequence[int]
 
@@ -107,6 +107,7 @@ def execute(
     arguments: Sequence[Any],
     *,
     dynamic_shared_memory_bytes: int = 0,
+    constants: Mapping[str, NDArray[Any]] | None = None,
     record: bool = True,
     blocks: int | None = None,
     most_instructions: int = MOST_THREAD_INSTRUCTIONS,
@@ -118,6 +119,7 @@ def execute(
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
+    `constants` is what the module's variables hold before the launch, by name.
     `blocks` runs the first thread blocks only. `consume` is handed the recorded
     groups in order instead of keeping them; `progress(done, all)` is called now
     and then with numbers of blocks.
@@ -127,7 +129,7 @@ def execute(
         compiled,
         _dimensions(grid, "grid"),
         _dimensions(block, "block"),
-        lay_out_memory(compiled.kernel, arguments),
+        lay_out_memory(compiled.kernel, arguments, constants),
         dynamic_shared_memory_bytes,
         most_instructions,
         most_seconds,
@@ -374,7 +376,11 @@ class _Worker:
         for warp in range(launch.warps):
             frame = self.frames[warp]
             linear = np.arange(warp * WARP_LANES, (warp + 1) * WARP_LANES, dtype=np.int64)
-            places = (Frame.THREAD_X, linear % x), (Frame.THREAD_Y, linear // x % y), (Frame.THREAD_Z, linear // (x * y))
+            places = (
+                (Frame.THREAD_X, linear % x),
+                (Frame.THREAD_Y, linear // x % y),
+                (Frame.THREAD_Z, linear // (x * y)),
+            )
             for start, values in places:
                 frame[start : start + 16] = values.astype(np.int32).view(np.int64)
             existing = min(threads - warp * WARP_LANES, WARP_LANES)
@@ -429,5 +435,3 @@ class _Worker:
 
 def _aligned_address(array: NDArray[Any]) -> int:
     return align(array.ctypes.data, 64)
-
-

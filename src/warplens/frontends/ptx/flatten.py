@@ -487,9 +487,7 @@ class _Flattener:
         if isinstance(operand, Vector):
             return Vector(tuple(self._operand(each, instance, item) for each in operand.items))
         if isinstance(operand, Pair):
-            return Pair(
-                self._operand(operand.first, instance, item), self._operand(operand.second, instance, item)
-            )
+            return Pair(self._operand(operand.first, instance, item), self._operand(operand.second, instance, item))
         if isinstance(operand, Symbol):
             if instance.depth == 0 and operand.name in self.parameter_offsets:
                 return Special("%parameters+" + str(self.parameter_offsets[operand.name] + operand.offset))

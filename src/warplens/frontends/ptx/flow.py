@@ -78,7 +78,9 @@ class Flow:
                 before[successor].append(block.number)
         while waiting:
             number = waiting.pop()
-            out = set().union(*(live[each] for each in blocks[number].successors)) if blocks[number].successors else ()
+            out = (
+                set().union(*(live[each] for each in blocks[number].successors)) if blocks[number].successors else ()
+            )
             new = used[number] | (set(out) - killed[number])
             if new != live[number]:
                 live[number] = new

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import KernelFault, PtxError
+from ...errors import KernelFault, PtxError, nearest
 from .flatten import FlatKernel
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, align
@@ -66,8 +66,13 @@ def _distance(allocation: Allocation, address: int) -> int:
     return max(address - (allocation.address + allocation.size_bytes) + 1, 0)
 
 
-def lay_out_memory(kernel: FlatKernel, arguments: Sequence[Any]) -> GlobalMemory:
-    """Variables where the code expects them, then the parameters, then the arrays in the order of the arguments."""
+def lay_out_memory(
+    kernel: FlatKernel, arguments: Sequence[Any], constants: Mapping[str, NDArray[Any]] | None = None
+) -> GlobalMemory:
+    """Variables where the code expects them, then the parameters, then the arrays in the order of the arguments.
+
+    `constants` is what module variables hold before the launch, by name.
+    """
     module = kernel.module
     parameters = module.functions[kernel.name].parameters
     if len(arguments) != len(parameters):
@@ -112,6 +117,16 @@ def lay_out_memory(kernel: FlatKernel, arguments: Sequence[Any]) -> GlobalMemory
         start = address - GLOBAL_WINDOW
         initial = _initial(module, module.variables[name], kernel)
         content[start : start + len(initial)] = np.frombuffer(initial, dtype=np.uint8)
+    for name, array in (constants or {}).items():
+        variable = module.variables.get(name)
+        if variable is None or name not in kernel.variable_addresses:
+            raise KernelFault(
+                f"{kernel.name}: no variable is named {name!r}; {nearest(name, kernel.variable_addresses)}"
+            )
+        if array.nbytes > variable.size_bytes:
+            raise KernelFault(f"{kernel.name}: {name} has {variable.size_bytes} bytes; {array.nbytes} are given")
+        start = kernel.variable_addresses[name] - GLOBAL_WINDOW
+        content[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     start = parameter_address - GLOBAL_WINDOW
     content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
     for array, address in arrays:
@@ -180,4 +195,3 @@ def _initial(module: PtxModule, variable: Variable, kernel: FlatKernel) -> bytes
         width = variable.type.bytes
         content[offset : offset + width] = (address + addend).to_bytes(8, "little")[:width]
     return bytes(content)
-

@@ -12,9 +12,7 @@ _SFU = ("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
 _CONTROL = (
     "bra brx call ret exit trap brkpt membar fence nanosleep prefetch prefetchu discard griddepcontrol pmevent"
 ).split()
-_MOVES = (
-    "mov selp slct cvta shfl vote match activemask elect isspacep getctarank mapa createpolicy movmatrix".split()
-)
+_MOVES = "mov selp slct cvta shfl vote match activemask elect isspacep getctarank mapa createpolicy movmatrix".split()
 
 
 @dataclass(frozen=True)

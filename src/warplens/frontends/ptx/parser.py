@@ -540,7 +540,9 @@ class _Parser:
         if special in _SPECIAL:
             return Special(special)
         if special.startswith("%"):
-            raise self.fail(f"the register {special} is neither declared nor a special register that is covered", token)
+            raise self.fail(
+                f"the register {special} is neither declared nor a special register that is covered", token
+            )
         return Symbol(name)
 
     def _address(self, token: Token) -> Address:

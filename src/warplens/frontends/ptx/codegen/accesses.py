@@ -35,12 +35,22 @@ def address_of(g: KernelBuilder, item: FlatInstruction, operand: Operand) -> Val
         raise g.not_covered(item)
     if isinstance(operand.base, Immediate):
         return g.integer(64, int(operand.base.value) + operand.offset)
-    base = g.resize(g.read(operand.base, g.register_type(operand.base)), 64)
-    return g.builder.add(base, g.integer(64, operand.offset)) if operand.offset else base
+    kind = g.register_type(operand.base)
+    base = g.read(operand.base, kind)
+    if operand.offset:  # in the register's width: a negative offset of a 32-bit address wraps
+        base = g.builder.add(base, g.integer(kind.total_bits, operand.offset))
+    return g.resize(base, 64)
 
 
 def translated(
-    g: KernelBuilder, item: FlatInstruction, address: Value, mask: Value, size: int, space: str, *, record: bool = True
+    g: KernelBuilder,
+    item: FlatInstruction,
+    address: Value,
+    mask: Value,
+    size: int,
+    space: str,
+    *,
+    record: bool = True,
 ) -> Value:
     """Host addresses of all lanes, checked; the access is recorded. Returns where they lie."""
     place, hosts = g.buffer("addresses", integers(64)), g.buffer("hosts" if record else "other_hosts", integers(64))
@@ -270,5 +280,3 @@ def _matrix_part(g: KernelBuilder, rows: Value, row: Value, column: Value, size:
     place = g.buffer("matrix_hosts", integers(64))
     g.builder.store(g.builder.add(base, offset), place)
     return g.resize(gathered(g, place, 0, 8 * size), 32)
-
-

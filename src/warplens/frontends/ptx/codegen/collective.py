@@ -203,7 +203,8 @@ def _mma(g: KernelBuilder, item: FlatInstruction) -> None:
         raise g.not_covered(item)
     single = floats(32)
     places = [
-        g.buffer(name, ir.ArrayType(single, count)) for name, count in (("matrix_a", 8), ("matrix_b", 4), ("sums", 4))
+        g.builder.inttoptr(g.builder.ptrtoint(g.buffer(name, ir.ArrayType(single, count)), I64), POINTER)
+        for name, count in (("matrix_a", 8), ("matrix_b", 4), ("sums", 4))
     ]
     for place, values in zip(places, (a, b, c), strict=True):
         for position, value in enumerate(values):

@@ -125,7 +125,9 @@ class KernelBuilder(Fields):
         """To the first operand."""
         self.write_operand(item, self.operand(item, 0), value)
 
-    def write_operand(self, item: FlatInstruction, operand: Operand, value: ir.Value, *, signed: bool = False) -> None:
+    def write_operand(
+        self, item: FlatInstruction, operand: Operand, value: ir.Value, *, signed: bool = False
+    ) -> None:
         if isinstance(operand, Sink):
             return
         if not isinstance(operand, Register):
@@ -202,7 +204,7 @@ class KernelBuilder(Fields):
         base, _, axis = name[1:].partition(".")
         if base == "tid":
             place = self.field(list((Frame.THREAD_X, Frame.THREAD_Y, Frame.THREAD_Z))[_AXES[axis]])
-            return self.builder.load(place, typ=integers(32))
+            return self.builder.load(place, typ=integers(32), align=4)
         dimensions = {"ntid": Context.BLOCK_X, "ctaid": Context.BLOCK_ID_X, "nctaid": Context.GRID_X}
         if base in dimensions:
             return self.splat(self.builder.trunc(self.get(Context(dimensions[base] + _AXES[axis])), I32))
@@ -239,7 +241,9 @@ class KernelBuilder(Fields):
         self.active_at, self.alive_at, self.meeting_at, self.depth_at = (builder.alloca(I32) for _ in range(4))
         for name, place in self._lane_state():
             builder.store(builder.trunc(self.get(name), I32), place)
-        for name in sorted({name for item in self.kernel.instructions for name in (*item.sources, *item.destinations)}):
+        for name in sorted(
+            {name for item in self.kernel.instructions for name in (*item.sources, *item.destinations)}
+        ):
             kind = integers(self.kernel.registers[name].total_bits)
             self.registers[name] = builder.alloca(kind)
             builder.store(self.integer(kind.element.width, 0), self.registers[name])
@@ -597,9 +601,7 @@ class KernelBuilder(Fields):
             self.fail_if(builder.or_(uneven, none), Fault.BAD_BARRIER, item, self._active())
         alive = builder.load(self.alive_at, typ=I32)
         elsewhere = builder.and_(alive, builder.not_(self._active()))
-        self.fail_if(
-            builder.icmp_unsigned("!=", elsewhere, i32(0)), Fault.DIVERGENT_BARRIER, item, elsewhere
-        )
+        self.fail_if(builder.icmp_unsigned("!=", elsewhere, i32(0)), Fault.DIVERGENT_BARRIER, item, elsewhere)
         if "arrive" in modifiers:
             place = self.at(self.context, 8 * (Context.BARRIER_ARRIVED + which))
             builder.store(builder.add(builder.load(place, typ=I64), i64(LANES)), place)
@@ -649,9 +651,7 @@ def is_recorded_access(item: FlatInstruction) -> bool:
 
 
 def _is_constant_address(item: FlatInstruction) -> bool:
-    return any(
-        isinstance(each, Address) and isinstance(each.base, Immediate) for each in item.instruction.operands
-    )
+    return any(isinstance(each, Address) and isinstance(each.base, Immediate) for each in item.instruction.operands)
 
 
 def _segments(block: BasicBlock) -> list[Segment]:

@@ -127,7 +127,7 @@ class Lanes:
             if entry.instructions:
                 self.builder.position_before(entry.instructions[0])
             place = self.builder.alloca(kind)
-            place.align = 64
+            place.align = 256
         return place
 
     def at(self, base: ir.Value, offset: int | ir.Value) -> ir.Value:

@@ -52,7 +52,9 @@ class Fields(Lanes):
     def add_to(self, name: Context | Frame, value: ir.Value) -> None:
         self.put(name, self.builder.add(self.get(name), value))
 
-    def fault(self, kind: ir.Value | int, instruction: ir.Value, lanes: ir.Value, address: ir.Value | int = 0) -> None:
+    def fault(
+        self, kind: ir.Value | int, instruction: ir.Value, lanes: ir.Value, address: ir.Value | int = 0
+    ) -> None:
         """Note what went wrong; the caller returns."""
         self.put(Context.FAULT, kind)
         self.put(Context.FAULT_INSTRUCTION, self.builder.zext(instruction, I64))
@@ -62,7 +64,11 @@ class Fields(Lanes):
 
 
 def helper(
-    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type], body: Callable[[Fields, ir.Function], None]
+    module: ir.Module,
+    name: str,
+    result: ir.Type,
+    arguments: list[ir.Type],
+    body: Callable[[Fields, ir.Function], None],
 ) -> ir.Function:
     """A function of the module by its name; `body` writes it on first use. Arguments 0 and 1: context and frame."""
     function = module.globals.get(name)

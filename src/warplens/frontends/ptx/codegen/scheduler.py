@@ -138,9 +138,7 @@ class _Scheduler(Fields):
         unchanged = builder.icmp_unsigned("==", self.get(Frame.SNAPSHOT_CHANGES), changes)
         with builder.if_then(unchanged):
             compare = self.declared("memcmp", I32, [POINTER, POINTER, I64])
-            same_registers = builder.icmp_unsigned(
-                "==", builder.call(compare, [snapshot, registers, size]), i32(0)
-            )
+            same_registers = builder.icmp_unsigned("==", builder.call(compare, [snapshot, registers, size]), i32(0))
             kept = self.at(snapshot, size)
             same_lanes = builder.icmp_unsigned(
                 "==", builder.call(compare, [kept, self.frame, i64(8 * (Frame.DEPTH + 1))]), i32(0)
@@ -226,5 +224,3 @@ class _Scheduler(Fields):
             with self.count_loop(self.get(Context.WARPS)) as warp:
                 self.frame = self._frame_of(warp)
                 self.store_lane(table, builder.add(row, warp), self.get(Frame.RECORD_LENGTH))
-
-
