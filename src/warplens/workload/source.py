@@ -191,7 +191,7 @@ def blocks_to_record(
 
 def record_launch(launch: CudaLaunch, gpu: Gpu | None = None) -> Any:
     """Run the launch on the CPU and record it; the result has the trace as `.trace`."""
-    from ..frontends.ptx import execute, parse_ptx  # type: ignore[attr-defined]
+    from ..frontends.ptx import execute, parse_ptx
 
     compiled = compile_launch(launch)
     blocks = blocks_to_record(

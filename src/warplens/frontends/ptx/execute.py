@@ -20,7 +20,8 @@ from .codegen.kernel import KernelCode, build_module
 from .codegen.layout import Context, Frame, Status
 from .engine import NativeCode, compile_ir
 from .faults import explain
-from .flatten import FlatKernel, flatten
+from .flat import FlatKernel
+from .flatten import flatten
 from .flow import Flow
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
@@ -169,7 +170,7 @@ class _Launch:
         self.shared_bytes = kernel.shared_bytes + dynamic_shared_bytes
         if not 0 <= dynamic_shared_bytes <= MOST_SHARED_BYTES or self.shared_bytes > MOST_SHARED_BYTES:
             raise KernelFault(
-                f"{kernel.name}: {self.shared_bytes} bytes of shared memory a block; at most {MOST_SHARED_BYTES} can be"
+                f"{kernel.name}: {self.shared_bytes} bytes of shared memory a block exceed {MOST_SHARED_BYTES}"
             )
         function = kernel.module.functions[kernel.name]
         threads = math.prod(block)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...errors import KernelFault
 from .codegen.layout import Context, Fault, Frame, State
-from .flatten import FlatInstruction, FlatKernel
+from .flat import FlatInstruction, FlatKernel
 from .memory import GlobalMemory
 from .opcodes import memory_use
 from .record import source_line

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ...errors import PtxError, nearest
+from .flat import CARRY, BasicBlock, FlatInstruction, FlatKernel
 from .program import (
+    TYPES,
     Address,
     BranchTargets,
     Function,
@@ -20,7 +22,6 @@ from .program import (
     Special,
     Symbol,
     Type,
-    TYPES,
     Variable,
     Vector,
 )
@@ -28,109 +29,9 @@ from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, MOST_LOCAL_BYTES, align
 
 MOST_INSTRUCTIONS = 200_000
 MOST_CALL_DEPTH = 64
-#: Instructions whose operands are all sources.
-NO_DESTINATION = frozenset(
-    "st red bra brx bar barrier membar fence ret exit trap brkpt prefetch prefetchu cp nanosleep discard pmevent "
-    "stmatrix call griddepcontrol".split()
-)
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
 #: Runtime functions that a kernel may call, and what becomes of the call.
 PRINT, ASSERT = "vprintf", "__assertfail"
-CARRY = "%carry"
-
-
-@dataclass(frozen=True, eq=False)
-class FlatInstruction:
-    """An instruction whose registers are unique in the kernel and whose variables are addresses."""
-
-    instruction: Instruction
-    #: Position in the kernel: the row in the trace's static table.
-    index: int
-    #: Position of the original in its function's text, which inlined copies share.
-    pc: int
-    function: str
-    targets: tuple[int, ...] = ()
-
-    @property
-    def opcode(self) -> str:
-        return self.instruction.opcode
-
-    @property
-    def guard(self) -> Register | None:
-        return self.instruction.guard
-
-    @property
-    def has_destination(self) -> bool:
-        """Whether the first operand is written."""
-        item = self.instruction
-        if item.opcode in ("bar", "barrier"):
-            return item.has("red")
-        return item.opcode not in NO_DESTINATION and bool(item.operands)
-
-    @property
-    def destinations(self) -> tuple[str, ...]:
-        """Registers that it writes."""
-        item = self.instruction
-        found = list(_registers(item.operands[0])) if self.has_destination else []
-        if item.has("cc"):
-            found.append(CARRY)
-        return tuple(found)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Registers that it reads, its guard included."""
-        item = self.instruction
-        found = [name for operand in item.operands[self.has_destination :] for name in _registers(operand)]
-        if item.opcode in ("addc", "subc", "madc"):
-            found.append(CARRY)
-        if item.guard is not None:
-            found.append(item.guard.name)
-        return tuple(dict.fromkeys(found))
-
-
-@dataclass(eq=False)
-class BasicBlock:
-    """Instructions without a branch among them; `successors` are (taken…, next) block numbers."""
-
-    number: int
-    instructions: list[FlatInstruction] = field(default_factory=list)
-    successors: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, eq=False)
-class FlatKernel:
-    """What code is generated from."""
-
-    name: str
-    module: PtxModule
-    blocks: tuple[BasicBlock, ...]
-    registers: Mapping[str, Type]
-    #: Offsets of the parameters in the parameter buffer.
-    parameter_offsets: Mapping[str, int]
-    parameter_bytes: int
-    shared_bytes: int
-    local_bytes: int
-    #: Addresses of the module's global and constant variables.
-    variable_addresses: Mapping[str, int]
-    #: First address that a launch's arrays can use.
-    first_free_address: int
-
-    @property
-    def instructions(self) -> Iterator[FlatInstruction]:
-        return (each for block in self.blocks for each in block.instructions)
-
-
-def _registers(operand: Operand) -> Iterator[str]:
-    if isinstance(operand, Register):
-        yield operand.name
-    elif isinstance(operand, Address) and isinstance(operand.base, Register):
-        yield operand.base.name
-    elif isinstance(operand, Vector):
-        for each in operand.items:
-            yield from _registers(each)
-    elif isinstance(operand, Pair):
-        yield from _registers(operand.first)
-        yield from _registers(operand.second)
 
 
 def _symbols(operand: Operand) -> Iterator[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from .flatten import BasicBlock, FlatKernel
+from .flat import BasicBlock, FlatKernel
 
 #: Stands for "after the end of the kernel" among block numbers.
 END = -1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import KernelFault, PtxError, nearest
-from .flatten import FlatKernel
+from .flat import FlatKernel
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, align
 
@@ -153,7 +153,7 @@ def _place(
     for other, address in arrays:
         if np.may_share_memory(array, other) and array.nbytes and other.nbytes:
             offset = array.ctypes.data - other.ctypes.data
-            if 0 <= offset and offset + array.nbytes <= other.nbytes:
+            if offset >= 0 and offset + array.nbytes <= other.nbytes:
                 return address + offset
             raise KernelFault(f"{where} overlaps another array in part; pass the whole array first, or copies")
     address = int(allocate(f"argument {number}", array.nbytes))

@@ -10,9 +10,13 @@ _SPACES = {"global": "global", "shared": "shared", "local": "local", "const": "c
 _LOADS, _STORES, _ATOMICS = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix"), ("atom", "red")
 _SFU = ("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
 _CONTROL = (
-    "bra brx call ret exit trap brkpt membar fence nanosleep prefetch prefetchu discard griddepcontrol pmevent"
-).split()
-_MOVES = "mov selp slct cvta shfl vote match activemask elect isspacep getctarank mapa createpolicy movmatrix".split()
+    *("bra", "brx", "call", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep"),
+    *("prefetch", "prefetchu", "discard", "griddepcontrol", "pmevent"),
+)
+_MOVES = (
+    *("mov", "selp", "slct", "cvta", "shfl", "vote", "match", "activemask", "elect", "isspacep"),
+    *("getctarank", "mapa", "createpolicy", "movmatrix"),
+)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...trace import StaticInstruction, StaticTable, WarpGroup, static_table
 from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
-from .flatten import FlatInstruction, FlatKernel
+from .flat import FlatInstruction, FlatKernel
 from .opcodes import instruction_class, memory_use
 from .registers import Allocation
 

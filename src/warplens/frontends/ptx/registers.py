@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from .flatten import FlatKernel
+from .flat import FlatKernel
 from .flow import Flow
 
 #: Numbers for data, then for predicates; 255 means "none" in traces.

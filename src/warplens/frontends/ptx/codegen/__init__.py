@@ -1,5 +1,6 @@
-"""Native code for a kernel: LLVM IR over vectors of 32 lanes."""
+"""Native code for a kernel: LLVM IR over vectors of 32 lanes. The modules of instructions register themselves."""
 
+from . import accesses, arithmetic, bits, choices, collective, conversion, real
 from .kernel import build_module
 
-__all__ = ["build_module"]
+__all__ = ["accesses", "arithmetic", "bits", "build_module", "choices", "collective", "conversion", "real"]

@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from ..flatten import FlatInstruction
+from ..flat import FlatInstruction
 from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
 from . import runtime
-from .arithmetic import lowers
-from .lanes import I32, LANES, floats, integers
+from .lanes import I32, LANES, Value, floats, integers
 from .layout import Context, Frame
+from .lowering import lowers
 from .runtime import Fields, i32, i64
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
-
-Value = ir.Value
 
 
 def _use(g: KernelBuilder, item: FlatInstruction) -> MemoryUse:

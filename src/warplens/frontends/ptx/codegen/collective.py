@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from ..flatten import FlatInstruction
+from ..flat import FlatInstruction
 from ..program import TYPES, Operand, Pair, Vector
 from . import rounding, runtime
-from .arithmetic import lowers
-from .lanes import I1, I32, I64, LANES, POINTER, Lanes, floats, integers
+from .lanes import I1, I32, I64, LANES, POINTER, Lanes, Value, floats, integers
+from .lowering import lowers
 from .runtime import Fields, i32, i64
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
-
-Value = ir.Value
 
 
 @lowers("shfl")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
-
-from ..flatten import FlatInstruction
+from ..flat import FlatInstruction
 from ..program import TYPES, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
 from . import rounding
-from .arithmetic import lowers
-from .lanes import floats, integers
+from .lanes import Value, floats, integers
+from .lowering import lowers
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
 
-Value = ir.Value
 _TO_INTEGER = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _KNOWN = {*_TO_INTEGER, "rn", "rz", "rm", "rp", "ftz", "sat", *TYPES}
 
@@ -31,10 +28,10 @@ def _mov(g: KernelBuilder, item: FlatInstruction) -> None:
         values = [g.read(each, kind) for each in source.items]
         for each, value in zip(target.items, values, strict=True):
             g.write_operand(item, each, value)
-        return
+        return None
     if isinstance(source, Vector):
         part = _part_type(g, item, kind, source)
-        value: Value = g.integer(kind.total_bits, 0)
+        value = g.integer(kind.total_bits, 0)
         for position, each in enumerate(source.items):
             bits = g.resize(g.read(each, part), kind.total_bits)
             shift = g.integer(kind.total_bits, position * part.bits)

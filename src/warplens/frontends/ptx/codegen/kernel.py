@@ -9,23 +9,22 @@ resumed by a switch at the function's start.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from llvmlite import ir
 
-from ....errors import PtxError
-from ..flatten import ASSERT, BasicBlock, FlatInstruction, FlatKernel
+from ..flat import BasicBlock, FlatInstruction, FlatKernel
+from ..flatten import ASSERT
 from ..flow import END, Flow
 from ..opcodes import memory_use
-from ..program import TYPES, Address, Immediate, Operand, Register, Sink, Special, Symbol, Type, Vector
-from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from . import accesses, collective, conversion, runtime  # noqa: F401  (their lowerings register themselves)
-from .arithmetic import LOWERINGS
-from .lanes import I32, I64, LANES, POINTER, integers
+from ..program import TYPES, Address, Immediate, Symbol
+from . import runtime
+from .lanes import I32, I64, LANES, POINTER, Value, integers
 from .layout import MOST_DEPTH, SAVE_AREA, Context, Fault, Frame, Status
-from .runtime import Fields, i32, i64
+from .lowering import LOWERINGS
+from .runtime import i32, i64
 from .scheduler import build_scheduler
+from .values import WarpValues
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -61,186 +60,25 @@ class _Resume:
     saved: list[str] = field(default_factory=list)
 
 
-class KernelBuilder(Fields):
+class KernelBuilder(WarpValues):
     def __init__(self, module: ir.Module, kernel: FlatKernel, flow: Flow, *, recording: bool) -> None:
         self.function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER]), "run_warp")
         self.function.linkage = "internal"
-        self.entry = self.function.append_basic_block("entry")
-        super().__init__(module, ir.IRBuilder(self.entry))
+        super().__init__(module, ir.IRBuilder(self.function.append_basic_block("entry")), kernel, flow)
         self.context, self.frame = self.function.args
-        self.kernel, self.flow, self.recording = kernel, flow, recording
-        self.registers: dict[str, ir.Value] = {}
-        self.buffers: dict[str, ir.Value] = {}
+        self.recording = recording
         self.saved_at: dict[str, int] = {}
         self.frame_bytes = SAVE_AREA
         self.segments: list[Segment] = []
         self.resumes: list[_Resume] = []
-        self.current: BasicBlock = kernel.blocks[0]
-        self.active_flags: ir.Value | None = None
-
-    # -- errors -------------------------------------------------------------------------------------
-
-    def error(self, item: FlatInstruction, why: str) -> PtxError:
-        name = item.instruction.name
-        return PtxError(f"{self.kernel.module.name}: line {item.instruction.line}: {name}: {why}")
-
-    def not_covered(self, item: FlatInstruction) -> PtxError:
-        return self.error(item, "this form of the instruction is not covered")
-
-    # -- operands -----------------------------------------------------------------------------------
-
-    def operand(self, item: FlatInstruction, position: int) -> Operand:
-        if position >= len(item.instruction.operands):
-            raise self.error(item, f"operand {position + 1} is missing")
-        return item.instruction.operands[position]
-
-    def register_type(self, register: Register | Symbol | Immediate) -> Type:
-        assert isinstance(register, Register)
-        return self.kernel.registers[register.name]
-
-    def read_register(self, name: str) -> ir.Value:
-        place = self.registers[name]
-        return self.builder.load(place, typ=integers(self.kernel.registers[name].total_bits))
-
-    def read(self, operand: Operand, kind: Type) -> ir.Value:
-        """A source as bits of a type's width, in all lanes."""
-        bits = kind.total_bits
-        if isinstance(operand, Register):
-            value = self.read_register(operand.name)
-            if (value.type.element.width == 1) != (bits == 1):
-                raise self._mismatch(f"the register {operand.name} cannot be used as {kind}")
-            if operand.negated:
-                value = self.builder.not_(value)
-            return self.resize(value, bits)
-        if isinstance(operand, Immediate):
-            return self.integer(bits, _immediate_bits(operand, kind))
-        if isinstance(operand, Special):
-            return self.resize(self._special(operand.name), bits)
-        raise self._mismatch("an operand of another form is expected")
-
-    def _mismatch(self, why: str) -> PtxError:
-        return self.error(self.item, why)
-
-    def write(self, item: FlatInstruction, value: ir.Value) -> None:
-        """To the first operand."""
-        self.write_operand(item, self.operand(item, 0), value)
-
-    def write_operand(
-        self, item: FlatInstruction, operand: Operand, value: ir.Value, *, signed: bool = False
-    ) -> None:
-        if isinstance(operand, Sink):
-            return
-        if not isinstance(operand, Register):
-            raise self.error(item, "a register is expected as destination")
-        bits = self.kernel.registers[operand.name].total_bits
-        width = value.type.element.width
-        if (width == 1) != (bits == 1) or bits < width:
-            raise self.error(item, f"the register {operand.name} does not fit the result")
-        self.write_register(item, operand.name, self.resize(value, bits, signed=signed))
-
-    def write_register(self, item: FlatInstruction, name: str, value: ir.Value) -> None:
-        """Lanes that are off keep what they have wherever that can matter."""
-        if item.guard is not None:
-            value = self.builder.select(self.flags_of(self.mask(item)), value, self.read_register(name))
-        elif name in self.flow.must_keep[self.current.number]:
-            if self.active_flags is None:
-                self.active_flags = self.flags_of(self._active())
-            value = self.builder.select(self.active_flags, value, self.read_register(name))
-        self.builder.store(value, self.registers[name])
-
-    def packed(self, kind: Type, compute: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
-        """Apply a function on 16-bit parts to each half of packed types, or to the whole of others."""
-        if kind.packed == 1:
-            return compute(*values)
-        low = compute(*(self.resize(each, 16) for each in values))
-        high = compute(*(self.resize(self.builder.lshr(each, self.integer(32, 16)), 16) for each in values))
-        shifted = self.builder.shl(self.resize(high, 32), self.integer(32, 16))
-        return self.builder.or_(self.resize(low, 32), shifted)
-
-    def mask(self, item: FlatInstruction) -> ir.Value:
-        """Lanes that execute an instruction."""
-        active = self._active()
-        if item.guard is None:
-            return active
-        return self.builder.and_(active, self.bits_of(self.read(item.guard, TYPES["pred"])))
-
-    def buffer(self, name: str, kind: ir.Type) -> ir.Value:
-        """Room for lanes' values in memory, one per name and type."""
-        key = f"{name}_{kind}"
-        if key not in self.buffers:
-            self.buffers[key] = self.scratch(kind)
-        return self.buffers[key]
-
-    def picked(self, values: ir.Value, lanes: ir.Value) -> ir.Value:
-        """Each lane takes the value of the lane it names."""
-        bits = values.type.element.width
-        places = [self.buffer(f"pick_{name}", integers(bits)) for name in ("values", "results")]
-        chosen = self.buffer("pick_lanes", integers(32))
-        self.builder.store(values, places[0])
-        self.builder.store(lanes, chosen)
-        arguments = [places[0], chosen, places[1]]
-        self.builder.call(runtime.pick(self.module, bits), [self.context, self.frame, *arguments])
-        return self.builder.load(places[1], typ=integers(bits))
-
-    def in_window(self, item: FlatInstruction, address: ir.Value) -> ir.Value:
-        """isspacep: whether generic addresses lie in a space."""
-        builder = self.builder
-
-        def inside(window: int) -> ir.Value:
-            offset = builder.sub(address, self.integer(64, window))
-            return builder.icmp_unsigned("<", offset, self.integer(64, WINDOW_BYTES))
-
-        if any(each.startswith("shared") for each in item.instruction.modifiers):
-            return inside(SHARED_WINDOW)
-        if item.instruction.has("local"):
-            return inside(LOCAL_WINDOW)
-        if item.instruction.has("global"):
-            return builder.not_(builder.or_(inside(SHARED_WINDOW), inside(LOCAL_WINDOW)))
-        raise self.not_covered(item)
-
-    # -- special registers ------------------------------------------------------------------------------
-
-    def _special(self, name: str) -> ir.Value:
-        base, _, axis = name[1:].partition(".")
-        if base == "tid":
-            place = self.field(list((Frame.THREAD_X, Frame.THREAD_Y, Frame.THREAD_Z))[_AXES[axis]])
-            return self.builder.load(place, typ=integers(32), align=4)
-        dimensions = {"ntid": Context.BLOCK_X, "ctaid": Context.BLOCK_ID_X, "nctaid": Context.GRID_X}
-        if base in dimensions:
-            return self.splat(self.builder.trunc(self.get(Context(dimensions[base] + _AXES[axis])), I32))
-        lanes = range(LANES)
-        tables: dict[str, list[int]] = {
-            "laneid": list(lanes),
-            "lanemask_eq": [1 << lane for lane in lanes],
-            "lanemask_lt": [(1 << lane) - 1 for lane in lanes],
-            "lanemask_le": [(2 << lane) - 1 for lane in lanes],
-            "lanemask_gt": [~((2 << lane) - 1) & 0xFFFFFFFF for lane in lanes],
-            "lanemask_ge": [~((1 << lane) - 1) & 0xFFFFFFFF for lane in lanes],
-        }
-        if base in tables:
-            return ir.Constant(integers(32), [i32(value) for value in tables[base]])
-        if base.startswith("parameters"):
-            start = self.get(Context.PARAMETER_ADDRESS)
-            return self.splat(self.builder.add(start, i64(int(base.partition("+")[2]))))
-        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):  # time passes with instructions
-            return self.splat(self.get(Frame.INSTRUCTIONS))
-        fields = {
-            "warpid": Frame.WARP,
-            "nwarpid": Context.WARPS,
-            "dynamic_smem_size": Context.DYNAMIC_SHARED_BYTES,
-            "total_smem_size": Context.SHARED_BYTES,
-        }
-        if base in fields:
-            return self.splat(self.builder.trunc(self.get(fields[base]), I32))
-        return self.integer(32, 1 if base == "nsmid" else 0)
 
     # -- the function -------------------------------------------------------------------------------------
 
     def build(self) -> None:
         builder = self.builder
         self.active_at, self.alive_at, self.meeting_at, self.depth_at = (builder.alloca(I32) for _ in range(4))
-        for name, place in self._lane_state():
-            builder.store(builder.trunc(self.get(name), I32), place)
+        for state, place in self._lane_state():
+            builder.store(builder.trunc(self.get(state), I32), place)
         for name in sorted(
             {name for item in self.kernel.instructions for name in (*item.sources, *item.destinations)}
         ):
@@ -270,7 +108,7 @@ class KernelBuilder(Fields):
         for resume in self.resumes:
             chosen.add_case(i32(resume.number), resume.block)
 
-    def _lane_state(self) -> list[tuple[Frame, ir.Value]]:
+    def _lane_state(self) -> list[tuple[Frame, Value]]:
         return [
             (Frame.ACTIVE, self.active_at),
             (Frame.ALIVE, self.alive_at),
@@ -278,16 +116,13 @@ class KernelBuilder(Fields):
             (Frame.DEPTH, self.depth_at),
         ]
 
-    def _active(self) -> ir.Value:
-        return self.builder.load(self.active_at, typ=I32)
-
-    def leave_if(self, condition: ir.Value) -> None:
+    def leave_if(self, condition: Value) -> None:
         """Return with a fault, which is noted already."""
         following = self.builder.append_basic_block("good")
         self.builder.cbranch(condition, self.failed, following)
         self.builder.position_at_end(following)
 
-    def fail_if(self, condition: ir.Value, fault: Fault, item: FlatInstruction, lanes: ir.Value) -> None:
+    def fail_if(self, condition: Value, fault: Fault, item: FlatInstruction, lanes: Value) -> None:
         with self.builder.if_then(condition, likely=False):
             self.fault(int(fault), i32(item.index), lanes)
             self.builder.branch(self.failed)
@@ -304,8 +139,8 @@ class KernelBuilder(Fields):
             if value.type.element.width == 1:
                 value = self.bits_of(value)
             builder.store(value, self._save_place(name), align=1)
-        for name, place in self._lane_state():
-            self.put(name, builder.sext(builder.load(place, typ=I32), I64))
+        for state, place in self._lane_state():
+            self.put(state, builder.sext(builder.load(place, typ=I32), I64))
         self.put(Frame.RESUME, resume.number)
         if item is not None:
             self.put(Frame.INSTRUCTION, item.index)
@@ -319,7 +154,7 @@ class KernelBuilder(Fields):
             builder.store(self.flags_of(value) if bits == 1 else value, self.registers[name])
         return resume
 
-    def _save_place(self, name: str) -> ir.Value:
+    def _save_place(self, name: str) -> Value:
         if name not in self.saved_at:
             self.saved_at[name] = self.frame_bytes
             bits = self.kernel.registers[name].total_bits
@@ -365,7 +200,7 @@ class KernelBuilder(Fields):
         count = i64(len(block.instructions))
         self.add_to(Frame.INSTRUCTIONS, count)
         self.add_to(Frame.INSTRUCTIONS_TOTAL, count)
-        lanes = builder.zext(builder.ctpop(self._active()), I64)
+        lanes = builder.zext(builder.ctpop(self.active()), I64)
         self.add_to(Frame.THREAD_INSTRUCTIONS, builder.mul(lanes, count))
 
     def _make_room(self, segments: list[Segment]) -> None:
@@ -380,7 +215,7 @@ class KernelBuilder(Fields):
         builder = self.builder
         number = len(self.segments)
         self.segments.append(segment)
-        mask = self._active() if item.targets or item.opcode in ("ret", "exit") else self.mask(item)
+        mask = self.active() if item.targets or item.opcode in ("ret", "exit") else self.mask(item)
         word = builder.or_(i64(number << 32), builder.zext(mask, I64))
         length = self.get(Frame.RECORD_LENGTH)
         self.store_lane(self.get_pointer(Frame.RECORD), length, word)
@@ -402,7 +237,7 @@ class KernelBuilder(Fields):
         for side in sorted(self.pending[number]):
             chosen.add_case(i32(side), self.labels[side])
 
-    def _pop(self) -> tuple[ir.Value, ir.Value]:
+    def _pop(self) -> tuple[Value, Value]:
         builder = self.builder
         depth = builder.sub(builder.load(self.depth_at, typ=I32), i32(1))
         builder.store(depth, self.depth_at)
@@ -412,13 +247,13 @@ class KernelBuilder(Fields):
         builder.store(meeting, self.meeting_at)
         return target, mask
 
-    def _stack(self, depth: ir.Value) -> list[ir.Value]:
+    def _stack(self, depth: Value) -> list[Value]:
         """Places of one entry: block, meeting block, mask."""
         offset = self.builder.mul(self.builder.zext(depth, I64), i64(24))
         base = self.builder.add(offset, i64(8 * Frame.STACK))
         return [self.at(self.frame, self.builder.add(base, i64(8 * part))) for part in range(3)]
 
-    def _push(self, item: FlatInstruction, target: int, meeting: ir.Value, mask: ir.Value) -> None:
+    def _push(self, item: FlatInstruction, target: int, meeting: Value, mask: Value) -> None:
         builder = self.builder
         depth = builder.load(self.depth_at, typ=I32)
         self.fail_if(builder.icmp_signed(">=", depth, i32(MOST_DEPTH)), Fault.TOO_DEEP, item, mask)
@@ -477,7 +312,7 @@ class KernelBuilder(Fields):
 
     def _branch(self, item: FlatInstruction) -> None:
         builder = self.builder
-        active = self._active()
+        active = self.active()
         if item.opcode == "brx":
             return self._branch_table(item, active)
         target = item.targets[0]
@@ -508,7 +343,7 @@ class KernelBuilder(Fields):
         builder.branch(self.labels[first])
         return None
 
-    def _prepare_meeting(self, item: FlatInstruction, active: ir.Value) -> int:
+    def _prepare_meeting(self, item: FlatInstruction, active: Value) -> int:
         """All active lanes will go on together where they meet, unless they wait for others there already."""
         builder = self.builder
         meeting = self.flow.post_dominator[self.current.number]
@@ -519,7 +354,7 @@ class KernelBuilder(Fields):
                 builder.store(i32(meeting), self.meeting_at)
         return meeting
 
-    def _branch_table(self, item: FlatInstruction, active: ir.Value) -> None:
+    def _branch_table(self, item: FlatInstruction, active: Value) -> None:
         """brx.idx: each lane chooses; all but the first side wait."""
         builder = self.builder
         if item.guard is not None:
@@ -535,7 +370,7 @@ class KernelBuilder(Fields):
         for target, positions in sides.items():
             if target == meeting:
                 continue
-            here: ir.Value = i32(0)
+            here: Value = i32(0)
             for position in positions:
                 flags = builder.icmp_unsigned("==", index, self.integer(32, position))
                 here = builder.or_(here, self.bits_of(flags))
@@ -549,7 +384,7 @@ class KernelBuilder(Fields):
         leaving = self.mask(item)
         alive = builder.load(self.alive_at, typ=I32)
         builder.store(builder.and_(alive, builder.not_(leaving)), self.alive_at)
-        staying = builder.and_(self._active(), builder.not_(leaving))
+        staying = builder.and_(self.active(), builder.not_(leaving))
         builder.store(staying, self.active_at)
         if item.guard is None:
             builder.branch(self.next_lanes)
@@ -592,23 +427,23 @@ class KernelBuilder(Fields):
         which = int(number.value)
         if not 0 <= which < 16:
             raise self.error(item, f"there is no barrier {which}")
-        threads: ir.Value = i64(0)
+        threads: Value = i64(0)
         if count is not None:
             wanted = self.read(count, TYPES["u32"])
             threads = builder.zext(builder.extract_element(wanted, i32(0)), I64)
             uneven = builder.icmp_unsigned("!=", builder.and_(threads, i64(LANES - 1)), i64(0))
             none = builder.icmp_unsigned("==", threads, i64(0))
-            self.fail_if(builder.or_(uneven, none), Fault.BAD_BARRIER, item, self._active())
+            self.fail_if(builder.or_(uneven, none), Fault.BAD_BARRIER, item, self.active())
         alive = builder.load(self.alive_at, typ=I32)
-        elsewhere = builder.and_(alive, builder.not_(self._active()))
+        elsewhere = builder.and_(alive, builder.not_(self.active()))
         self.fail_if(builder.icmp_unsigned("!=", elsewhere, i32(0)), Fault.DIVERGENT_BARRIER, item, elsewhere)
         if "arrive" in modifiers:
             place = self.at(self.context, 8 * (Context.BARRIER_ARRIVED + which))
             builder.store(builder.add(builder.load(place, typ=I64), i64(LANES)), place)
             return
         if predicate is not None:
-            flags = builder.and_(self.bits_of(self.read(predicate, TYPES["pred"])), self._active())
-            for start, bits in ((Context.BARRIER_COUNT, flags), (Context.BARRIER_LANES, self._active())):
+            flags = builder.and_(self.bits_of(self.read(predicate, TYPES["pred"])), self.active())
+            for start, bits in ((Context.BARRIER_COUNT, flags), (Context.BARRIER_LANES, self.active())):
                 place = self.at(self.context, 8 * (start + which))
                 lanes = builder.zext(builder.ctpop(bits), I64)
                 builder.store(builder.add(builder.load(place, typ=I64), lanes), place)
@@ -666,28 +501,3 @@ def _segments(block: BasicBlock) -> list[Segment]:
             found[-1].append(item)
         joinable = not alone
     return [Segment(tuple(items)) for items in found]
-
-
-def _immediate_bits(operand: Immediate, kind: Type) -> int:
-    """A literal as the bits of a type."""
-    import struct
-
-    value = operand.value
-    if kind.is_float and kind.packed == 1 and kind.kind == "f" and (operand.float_bits or isinstance(value, float)):
-        packed = struct.pack({16: "<e", 32: "<f", 64: "<d"}[kind.bits], _clamped(float(value), kind.bits))
-        return int.from_bytes(packed, "little")
-    if operand.float_bits:
-        packed = struct.pack({32: "<f", 64: "<d"}[operand.float_bits], value)
-        return int.from_bytes(packed, "little")
-    return int(value)
-
-
-def _clamped(value: float, bits: int) -> float:
-    """Values beyond a format's range as infinities, which `struct` would refuse."""
-    largest = {16: 65504.0, 32: 3.4028234663852886e38, 64: float("inf")}[bits]
-    if abs(value) > largest:
-        return float("inf") if value > 0 else float("-inf")
-    return value
-
-
-__all__ = ["KernelBuilder", "KernelCode", "Segment", "Vector", "build_module"]

@@ -9,6 +9,8 @@ from typing import Any
 from llvmlite import ir
 
 LANES = 32
+#: An LLVM value; the library that makes them is not typed.
+Value = Any
 
 I1, I8, I16, I32, I64, I128 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64, 128))
 POINTER = ir.PointerType()
@@ -46,21 +48,21 @@ class Lanes:
     def real(self, bits: int, value: float) -> ir.Constant:
         return splat_constant(floats(bits), value)
 
-    def splat(self, scalar: ir.Value) -> ir.Value:
+    def splat(self, scalar: Value) -> Value:
         """A scalar in all lanes."""
         kind = ir.VectorType(scalar.type, LANES)
         first = self.builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
         zeros = ir.Constant(ir.VectorType(I32, LANES), [ir.Constant(I32, 0)] * LANES)
         return self.builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
-    def as_float(self, value: ir.Value) -> ir.Value:
+    def as_float(self, value: Value) -> Value:
         return self.builder.bitcast(value, floats(value.type.element.width))
 
-    def as_bits(self, value: ir.Value) -> ir.Value:
+    def as_bits(self, value: Value) -> Value:
         bits = next(width for width, kind in _FLOATS.items() if kind == value.type.element)
         return self.builder.bitcast(value, integers(bits))
 
-    def resize(self, value: ir.Value, bits: int, *, signed: bool = False) -> ir.Value:
+    def resize(self, value: Value, bits: int, *, signed: bool = False) -> Value:
         """Integers of another width."""
         width = value.type.element.width
         if width == bits:
@@ -69,11 +71,11 @@ class Lanes:
             return self.builder.trunc(value, integers(bits))
         return (self.builder.sext if signed else self.builder.zext)(value, integers(bits))
 
-    def bits_of(self, flags: ir.Value) -> ir.Value:
+    def bits_of(self, flags: Value) -> Value:
         """32 flags as the bits of one integer, lane 0 lowest."""
         return self.builder.bitcast(flags, I32)
 
-    def flags_of(self, bits: ir.Value) -> ir.Value:
+    def flags_of(self, bits: Value) -> Value:
         return self.builder.bitcast(bits, integers(1))
 
     # -- calls ------------------------------------------------------------------------------------
@@ -83,7 +85,7 @@ class Lanes:
         found = self.module.globals.get(name)
         return found or ir.Function(self.module, ir.FunctionType(result, arguments), name)
 
-    def intrinsic(self, name: str, *arguments: ir.Value, extra: Sequence[ir.Value] = ()) -> ir.Value:
+    def intrinsic(self, name: str, *arguments: Value, extra: Sequence[Value] = ()) -> Value:
         """llvm.NAME on vectors, all of the first argument's type."""
         kind = arguments[0].type
         element = kind.element
@@ -92,14 +94,14 @@ class Lanes:
         function = self.declared(f"llvm.{name}.v{LANES}{suffix}", kind, types)
         return self.builder.call(function, [*arguments, *extra])
 
-    def convert(self, name: str, value: ir.Value, target: ir.VectorType) -> ir.Value:
+    def convert(self, name: str, value: Value, target: ir.VectorType) -> Value:
         """llvm.NAME from one vector type to another (saturating conversions)."""
         source = f"f{_width(value.type.element)}"
         full = f"llvm.{name}.v{LANES}i{target.element.width}.v{LANES}{source}"
         return self.builder.call(self.declared(full, target, [value.type]), [value])
 
-    def per_lane(self, name: str, value: ir.Value) -> ir.Value:
-        """A scalar intrinsic applied lane by lane, in a loop of its own function: small code, whatever it expands to."""
+    def per_lane(self, name: str, value: Value) -> Value:
+        """A scalar intrinsic lane by lane, in a loop of its own function: small code, whatever it expands to."""
         kind = value.type
         element = kind.element
         helper = f"lanes_{name}_{_width(element)}"
@@ -120,7 +122,7 @@ class Lanes:
 
     # -- memory -----------------------------------------------------------------------------------
 
-    def scratch(self, kind: ir.Type) -> ir.Value:
+    def scratch(self, kind: ir.Type) -> Value:
         """Room on the stack; one place per type and use, made at the function's entry."""
         entry = self.builder.function.entry_basic_block
         with self.builder.goto_block(entry):
@@ -130,20 +132,20 @@ class Lanes:
             place.align = 256
         return place
 
-    def at(self, base: ir.Value, offset: int | ir.Value) -> ir.Value:
+    def at(self, base: Value, offset: int | Value) -> Value:
         """base + offset bytes."""
         if isinstance(offset, int):
             offset = ir.Constant(I64, offset)
         return self.builder.gep(base, [offset], source_etype=I8)
 
-    def load_lane(self, base: ir.Value, lane: ir.Value, kind: ir.Type) -> ir.Value:
+    def load_lane(self, base: Value, lane: Value, kind: ir.Type) -> Value:
         return self.builder.load(self.builder.gep(base, [lane], source_etype=kind), typ=kind)
 
-    def store_lane(self, base: ir.Value, lane: ir.Value, value: ir.Value) -> None:
+    def store_lane(self, base: Value, lane: Value, value: Value) -> None:
         self.builder.store(value, self.builder.gep(base, [lane], source_etype=value.type))
 
     @contextmanager
-    def count_loop(self, count: ir.Value) -> Iterator[ir.Value]:
+    def count_loop(self, count: Value) -> Iterator[Value]:
         """for index in range(count), with a 64-bit index."""
         builder = self.builder
         before = builder.block

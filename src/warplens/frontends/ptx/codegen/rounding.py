@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
+from .lanes import Lanes, Value, floats, integers
 
-from .lanes import Lanes, floats, integers
-
-Value = ir.Value
 DIRECTED = ("rz", "rm", "rp")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, integers, splat_constant
+from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers, splat_constant
 from .layout import IRREGULAR, Context, Fault, Frame
 
 #: Bits of the spaces that a generic access met.
@@ -33,28 +33,26 @@ def i64(value: int) -> ir.Constant:
 class Fields(Lanes):
     """Lanes with the fields of a context and of a frame at hand."""
 
-    context: ir.Value
-    frame: ir.Value
+    context: Value
+    frame: Value
 
-    def field(self, name: Context | Frame) -> ir.Value:
+    def field(self, name: Context | Frame) -> Value:
         base = self.context if isinstance(name, Context) else self.frame
         return self.at(base, 8 * int(name))
 
-    def get(self, name: Context | Frame) -> ir.Value:
+    def get(self, name: Context | Frame) -> Value:
         return self.builder.load(self.field(name), typ=I64)
 
-    def get_pointer(self, name: Context | Frame) -> ir.Value:
+    def get_pointer(self, name: Context | Frame) -> Value:
         return self.builder.load(self.field(name), typ=POINTER)
 
-    def put(self, name: Context | Frame, value: ir.Value | int) -> None:
+    def put(self, name: Context | Frame, value: Value | int) -> None:
         self.builder.store(i64(value) if isinstance(value, int) else value, self.field(name))
 
-    def add_to(self, name: Context | Frame, value: ir.Value) -> None:
+    def add_to(self, name: Context | Frame, value: Value) -> None:
         self.put(name, self.builder.add(self.get(name), value))
 
-    def fault(
-        self, kind: ir.Value | int, instruction: ir.Value, lanes: ir.Value, address: ir.Value | int = 0
-    ) -> None:
+    def fault(self, kind: Value | int, instruction: Value, lanes: Value, address: Value | int = 0) -> None:
         """Note what went wrong; the caller returns."""
         self.put(Context.FAULT, kind)
         self.put(Context.FAULT_INSTRUCTION, self.builder.zext(instruction, I64))
@@ -131,14 +129,14 @@ def translate(module: ir.Module, space: str) -> ir.Function:
     return helper(module, f"translate_{space}", I32, [POINTER, I32, I32, I32, POINTER], body)
 
 
-_Where = Callable[[ir.Value, ir.Value, ir.Value], tuple[ir.Value, ir.Value, ir.Value | None]]
+_Where = Callable[[Value, Value, Value], tuple[Value, Value, Value | None]]
 
 
 def _global(self: Fields) -> _Where:
     arena, size, valid = self.get(Context.ARENA), self.get(Context.ARENA_BYTES), self.get_pointer(Context.VALID)
     builder = self.builder
 
-    def where(address: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    def where(address: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
         offset = builder.sub(address, i64(GLOBAL_WINDOW))
         inside = builder.icmp_unsigned("<", offset, size)
         safe = builder.select(inside, offset, i64(0))
@@ -151,10 +149,10 @@ def _global(self: Fields) -> _Where:
     return where
 
 
-def _window(base: ir.Value, size: ir.Value, self: Fields) -> _Where:
+def _window(base: Value, size: Value, self: Fields) -> _Where:
     builder = self.builder
 
-    def where(offset: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    def where(offset: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
         end = builder.add(offset, width)
         fits = builder.and_(builder.icmp_unsigned("<", offset, size), builder.icmp_unsigned("<=", end, size))
         return builder.add(base, offset), fits, None
@@ -170,7 +168,7 @@ def _local(self: Fields) -> _Where:
     size = self.get(Context.LOCAL_BYTES)
     inner = _window(self.get(Frame.LOCAL), size, self)
 
-    def where(offset: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    def where(offset: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
         host, fits, _ = inner(offset, lane, width)
         return self.builder.add(host, self.builder.mul(lane, size)), fits, None
 
@@ -185,7 +183,7 @@ def _generic(self: Fields) -> _Where:
     )
     builder = self.builder
 
-    def where(address: ir.Value, lane: ir.Value, width: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    def where(address: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
         host, fits, _ = parts[0][1](address, lane, width)
         met = i64(SEEN_GLOBAL)
         for window, inner, seen in parts[1:]:
@@ -235,7 +233,7 @@ def record_access(module: ir.Module) -> ir.Function:
         length = self.get(Frame.RECORD_LENGTH)
         words = builder.gep(self.get_pointer(Frame.RECORD), [length], source_etype=I64)
 
-        def finish(base: ir.Value, stride: ir.Value, more: ir.Value) -> None:
+        def finish(base: Value, stride: Value, more: Value) -> None:
             self.store_lane(words, i64(0), base)
             self.store_lane(words, i64(1), stride)
             self.put(Frame.RECORD_LENGTH, builder.add(length, builder.add(more, i64(2))))
@@ -325,7 +323,7 @@ def pick(module: ir.Module, bits: int) -> ir.Function:
     return helper(module, f"pick_{bits}", _VOID, [POINTER, POINTER, POINTER], body)
 
 
-_Update = Callable[[Fields, ir.Value, ir.Value, ir.Value], ir.Value]
+_Update = Callable[[Fields, Value, Value, Value], Value]
 
 
 def atomic(module: ir.Module, name: str, bits: int, update: _Update) -> ir.Function:

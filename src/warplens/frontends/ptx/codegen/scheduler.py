@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .lanes import I32, I64, LANES, POINTER
+from .lanes import I32, I64, LANES, POINTER, Value
 from .layout import Context, Fault, Frame, State, Status
 from .runtime import Fields, i32, i64
 
@@ -76,7 +76,7 @@ class _Scheduler(Fields):
         self.add_to(Context.BLOCK, i64(1))
         builder.branch(blocks["next_block"])
 
-    def _frame_of(self, warp: ir.Value) -> ir.Value:
+    def _frame_of(self, warp: Value) -> Value:
         offset = self.builder.mul(warp, self.get(Context.FRAME_BYTES))
         return self.at(self.get_pointer(Context.FRAMES), offset)
 
@@ -108,7 +108,7 @@ class _Scheduler(Fields):
             builder.call(clear, [self.get_pointer(Frame.LOCAL), i32(0), local])
         self.put(Context.STARTED, 1)
 
-    def _visit(self, warp: ir.Value) -> None:
+    def _visit(self, warp: Value) -> None:
         """Run a warp that is ready until it ends, waits or is interrupted."""
         builder = self.builder
         self.frame = self._frame_of(warp)
@@ -155,7 +155,7 @@ class _Scheduler(Fields):
         self.put(Frame.SNAPSHOT_CHANGES, changes)
         self.put(Frame.SLICE_LEFT, builder.add(self.get(Frame.INSTRUCTIONS), self.get(Context.SLICE)))
 
-    def _release(self) -> ir.Value:
+    def _release(self) -> Value:
         """Let go on who waits at a barrier that is complete; how many warps that were."""
         builder = self.builder
         released_at = self.scratch(I64)
@@ -202,7 +202,7 @@ class _Scheduler(Fields):
                         builder.store(builder.add(builder.load(released_at, typ=I64), i64(1)), released_at)
         return builder.load(released_at, typ=I64)
 
-    def _publish(self, number: ir.Value) -> None:
+    def _publish(self, number: Value) -> None:
         """What bar.red counted, for those who resume; counting starts anew."""
         for source, target in (
             (Context.BARRIER_COUNT, Context.BARRIER_RESULT_COUNT),

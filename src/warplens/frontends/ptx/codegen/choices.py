@@ -1,0 +1,99 @@
+"""Comparisons, and choices by predicates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..flat import FlatInstruction
+from ..program import TYPES, Pair, Type
+from . import rounding
+from .lanes import Value
+from .lowering import lowers, sources, type_of
+
+if TYPE_CHECKING:
+    from .kernel import KernelBuilder
+
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_UNSIGNED_COMPARISONS = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+
+
+def _compared(g: KernelBuilder, item: FlatInstruction, kind: Type) -> Value:
+    builder = g.builder
+    a, b = sources(g, item, kind, 2)
+    comparison = item.instruction.modifiers[0]
+    if kind.is_float:
+        if kind.packed != 1:
+            raise g.not_covered(item)
+        numbers = [rounding.widen(g, each, kind.kind) if kind.bits == 16 else g.as_float(each) for each in (a, b)]
+        if item.instruction.has("ftz") and kind.bits == 32:
+            numbers = [rounding.flush(g, each) for each in numbers]
+        if comparison == "num":
+            return builder.fcmp_ordered("ord", *numbers)
+        if comparison == "nan":
+            return builder.fcmp_unordered("uno", *numbers)
+        name = comparison.removesuffix("u")  # equ, ltu, …: also true of NaN
+        if name not in _COMPARISONS:
+            raise g.not_covered(item)
+        compare = builder.fcmp_ordered if name == comparison else builder.fcmp_unordered
+        return compare(_COMPARISONS[name], *numbers)
+    if comparison in _UNSIGNED_COMPARISONS:
+        return builder.icmp_unsigned(_UNSIGNED_COMPARISONS[comparison], a, b)
+    if comparison not in _COMPARISONS:
+        raise g.not_covered(item)
+    compare = builder.icmp_signed if kind.is_signed else builder.icmp_unsigned
+    return compare(_COMPARISONS[comparison], a, b)
+
+
+def _combined(g: KernelBuilder, item: FlatInstruction, flags: Value) -> Value:
+    """With the predicate that .and, .or or .xor names as last operand."""
+    for name in ("and", "or", "xor"):
+        if item.instruction.has(name):
+            other = g.read(g.operand(item, 3), TYPES["pred"])
+            builder = g.builder
+            return {"and": builder.and_, "or": builder.or_, "xor": builder.xor}[name](flags, other)
+    return flags
+
+
+@lowers("setp")
+def _setp(g: KernelBuilder, item: FlatInstruction) -> None:
+    flags = _compared(g, item, type_of(g, item))
+    target = g.operand(item, 0)
+    if isinstance(target, Pair):
+        g.write_operand(item, target.first, _combined(g, item, flags))
+        g.write_operand(item, target.second, _combined(g, item, g.builder.not_(flags)))
+    else:
+        g.write(item, _combined(g, item, flags))
+
+
+@lowers("set")
+def _set(g: KernelBuilder, item: FlatInstruction) -> None:
+    target, kind = item.instruction.types[-2:]
+    flags = _combined(g, item, _compared(g, item, kind))
+    one = {"f": {16: 0x3C00, 32: 0x3F800000}, "bf": {16: 0x3F80}}.get(target.kind, {}).get(target.bits, -1)
+    bits = target.bits
+    g.write(item, g.builder.select(flags, g.integer(bits, one), g.integer(bits, 0)))
+
+
+@lowers("selp")
+def _selp(g: KernelBuilder, item: FlatInstruction) -> None:
+    a, b = sources(g, item, type_of(g, item), 2)
+    g.write(item, g.builder.select(g.read(g.operand(item, 3), TYPES["pred"]), a, b))
+
+
+@lowers("slct")
+def _slct(g: KernelBuilder, item: FlatInstruction) -> None:
+    kind, deciding = item.instruction.types[-2:]
+    a, b = sources(g, item, kind, 2)
+    c = g.read(g.operand(item, 3), deciding)
+    if deciding.is_float:
+        number = rounding.flush(g, g.as_float(c)) if item.instruction.has("ftz") else g.as_float(c)
+        flags = g.builder.fcmp_ordered(">=", number, g.real(deciding.bits, 0.0))
+    else:
+        flags = g.builder.icmp_signed(">=", c, g.integer(deciding.bits, 0))
+    g.write(item, g.builder.select(flags, a, b))
+
+
+@lowers("isspacep")
+def _isspacep(g: KernelBuilder, item: FlatInstruction) -> None:
+    address = g.read(g.operand(item, 1), TYPES["u64"])
+    g.write(item, g.in_window(item, address))

@@ -1,0 +1,214 @@
+"""Arithmetic on floats, with rounding modes, flushing and saturation, and approximate functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..flat import FlatInstruction
+from ..program import Type
+from . import rounding
+from .lanes import Value, floats
+from .lowering import lowers, sources, type_of
+
+if TYPE_CHECKING:
+    from .kernel import KernelBuilder
+
+
+@lowers("fma")
+def _fma(g: KernelBuilder, item: FlatInstruction) -> None:
+    lower_float(g, item, type_of(g, item), "fma", 3)
+
+
+def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: str, count: int) -> None:
+    """add, sub, mul, div and fma, with .ftz, .sat and the rounding modes."""
+    mode = next((each for each in rounding.DIRECTED if item.instruction.has(each)), "rn")
+    values = sources(g, item, kind, count)
+    if kind.bits == 16 and (mode != "rn" or operation == "div"):
+        raise g.not_covered(item)
+
+    def small(*parts: Value) -> Value:
+        wide = [rounding.widen(g, each, kind.kind) for each in parts]
+        if operation == "fma":
+            doubles = [g.builder.fpext(each, floats(64)) for each in wide]
+            result = rounding.to_odd_single(g, rounding.fused_odd(g, *doubles))
+        else:
+            result = _nearest(g, operation, wide)
+        if item.instruction.has("sat"):
+            result = rounding.saturate(g, result)
+        if item.instruction.has("relu"):
+            result = rounding.minimum(g, result, g.real(32, 0.0), largest=True, keep_nan=True)
+        return rounding.narrow(g, result, kind.kind)
+
+    if kind.bits == 16:
+        return g.write(item, g.packed(kind, small, *values))
+    numbers = [g.as_float(each) for each in values]
+    flushing = kind.bits == 32 and item.instruction.has("ftz")
+    if flushing:
+        numbers = [rounding.flush(g, each) for each in numbers]
+    if mode == "rn":
+        result = _nearest(g, operation, numbers)
+    elif kind.bits == 32:
+        doubles = [g.builder.fpext(each, floats(64)) for each in numbers]
+        result = rounding.narrow_directed(g, _odd_double(g, operation, doubles), mode)
+    else:
+        result = rounding.directed(g, *_with_error(g, operation, numbers), mode)
+    if flushing:
+        result = rounding.flush(g, result)
+    if item.instruction.has("sat"):
+        result = rounding.saturate(g, result)
+    return g.write(item, g.as_bits(result))
+
+
+def _nearest(g: KernelBuilder, operation: str, values: list[Value]) -> Value:
+    if operation == "fma":
+        return g.intrinsic("fma", *values)
+    return getattr(g.builder, f"f{operation}")(*values)
+
+
+def _with_error(g: KernelBuilder, operation: str, values: list[Value]) -> tuple[Value, Value]:
+    """A result to nearest, and a number with the sign of what it lacks."""
+    builder = g.builder
+    if operation == "sub":
+        values = [values[0], builder.fneg(values[1])]
+    if operation in ("add", "sub"):
+        return rounding.two_sum(g, *values)
+    if operation == "mul":
+        result = builder.fmul(*values)
+        return result, g.intrinsic("fma", *values, builder.fneg(result))
+    if operation == "div":
+        a, b = values
+        result = builder.fdiv(a, b)
+        rest = g.intrinsic("fma", builder.fneg(result), b, a)
+        return result, g.intrinsic("copysign", rest, builder.fmul(rest, b))
+    a, b, c = values  # Boldo and Muller 2005
+    result = g.intrinsic("fma", a, b, c)
+    product = builder.fmul(a, b)
+    low = g.intrinsic("fma", a, b, builder.fneg(product))
+    alpha, rest = rounding.two_sum(g, c, low)
+    beta, beta_low = rounding.two_sum(g, product, alpha)
+    gamma = builder.fadd(builder.fsub(beta, result), beta_low)
+    return result, builder.fadd(gamma, rest)
+
+
+def _odd_double(g: KernelBuilder, operation: str, values: list[Value]) -> Value:
+    """On singles widened to double precision: the result rounded to odd."""
+    if operation == "mul":
+        return g.builder.fmul(*values)  # exact
+    if operation == "fma":
+        return rounding.fused_odd(g, *values)
+    return rounding.make_odd(g, *_with_error(g, operation, values))
+
+
+@lowers("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
+def _function(g: KernelBuilder, item: FlatInstruction) -> None:
+    kind = type_of(g, item)
+    if kind.packed != 1 or (kind.bits == 16 and item.opcode not in ("ex2", "tanh")):
+        raise g.not_covered(item)
+    (bits,) = sources(g, item, kind, 1)
+    builder = g.builder
+    value = rounding.widen(g, bits, kind.kind) if kind.bits == 16 else g.as_float(bits)
+    flushing = kind.bits == 32 and item.instruction.has("ftz")
+    if flushing:
+        value = rounding.flush(g, value)
+    mode = next((each for each in rounding.DIRECTED if item.instruction.has(each)), "rn")
+    width = max(kind.bits, 32)
+    one = g.real(width, 1.0)
+    if item.opcode == "rcp":
+        result = _rounded(g, "div", [one, value], mode, width)
+    elif item.opcode == "sqrt":
+        result = _square_root(g, value, mode, width)
+    elif item.opcode == "rsqrt":
+        wide = value if width == 64 else builder.fpext(value, floats(64))
+        result = builder.fdiv(g.real(64, 1.0), g.intrinsic("sqrt", wide))
+        result = result if width == 64 else builder.fptrunc(result, floats(32))
+    elif item.opcode == "tanh":
+        result = _tanh(g, value)
+    else:
+        name = {"ex2": "exp2", "lg2": "log2"}.get(item.opcode, item.opcode)
+        result = g.per_lane(name, value)
+    if flushing:
+        result = rounding.flush(g, result)
+    g.write(item, rounding.narrow(g, result, kind.kind) if kind.bits == 16 else g.as_bits(result))
+
+
+def _rounded(g: KernelBuilder, operation: str, values: list[Value], mode: str, width: int) -> Value:
+    if mode == "rn":
+        return _nearest(g, operation, values)
+    if width == 64:
+        return rounding.directed(g, *_with_error(g, operation, values), mode)
+    doubles = [g.builder.fpext(each, floats(64)) for each in values]
+    return rounding.narrow_directed(g, _odd_double(g, operation, doubles), mode)
+
+
+def _square_root(g: KernelBuilder, value: Value, mode: str, width: int) -> Value:
+    if mode == "rn":
+        return g.intrinsic("sqrt", value)
+    wide = value if width == 64 else g.builder.fpext(value, floats(64))
+    root = g.intrinsic("sqrt", wide)
+    lost = g.intrinsic("fma", g.builder.fneg(root), root, wide)
+    if width == 64:
+        return rounding.directed(g, root, lost, mode)
+    return rounding.narrow_directed(g, rounding.make_odd(g, root, lost), mode)
+
+
+def _tanh(g: KernelBuilder, value: Value) -> Value:
+    """1 - 2/(e^2x + 1) in double precision, x itself where that would cancel."""
+    builder = g.builder
+    wide = builder.fpext(value, floats(64))
+    grown = g.per_lane("exp", builder.fmul(wide, g.real(64, 2.0)))
+    share = builder.fdiv(g.real(64, 2.0), builder.fadd(grown, g.real(64, 1.0)))
+    result = builder.fptrunc(builder.fsub(g.real(64, 1.0), share), floats(32))
+    tiny = builder.fcmp_ordered("<", g.intrinsic("fabs", value), g.real(32, 1e-5))
+    return builder.select(tiny, value, result)
+
+
+@lowers("copysign")
+def _copysign(g: KernelBuilder, item: FlatInstruction) -> None:
+    a, b = sources(g, item, type_of(g, item), 2)  # the sign of a on b
+    g.write(item, g.as_bits(g.intrinsic("copysign", g.as_float(b), g.as_float(a))))
+
+
+@lowers("testp")
+def _testp(g: KernelBuilder, item: FlatInstruction) -> None:
+    kind = type_of(g, item)
+    (bits,) = sources(g, item, kind, 1)
+    builder = g.builder
+    width = kind.bits
+    exponent = {32: 0x7F800000, 64: 0x7FF << 52}[width]
+    mantissa = {32: 0x7FFFFF, 64: (1 << 52) - 1}[width]
+    part = builder.and_(bits, g.integer(width, exponent))
+    rest = builder.and_(bits, g.integer(width, mantissa))
+    zero = g.integer(width, 0)
+    all_ones = builder.icmp_unsigned("==", part, g.integer(width, exponent))
+    no_exponent = builder.icmp_unsigned("==", part, zero)
+    no_rest = builder.icmp_unsigned("==", rest, zero)
+    some_rest = builder.icmp_unsigned("!=", rest, zero)
+    tests = {
+        "finite": lambda: builder.not_(all_ones),
+        "infinite": lambda: builder.and_(all_ones, no_rest),
+        "number": lambda: builder.not_(builder.and_(all_ones, some_rest)),
+        "notanumber": lambda: builder.and_(all_ones, some_rest),
+        "normal": lambda: builder.and_(builder.not_(all_ones), builder.not_(no_exponent)),
+        "subnormal": lambda: builder.and_(no_exponent, some_rest),
+    }
+    for name, test in tests.items():
+        if item.instruction.has(name):
+            return g.write(item, test())
+    raise g.not_covered(item)
+
+
+def float_minimum(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value, b: Value, largest: bool) -> Value:
+    if item.instruction.has("xorsign", "abs"):
+        raise g.not_covered(item)
+
+    def one(x: Value, y: Value) -> Value:
+        if kind.bits == 16:
+            x, y = rounding.widen(g, x, kind.kind), rounding.widen(g, y, kind.kind)
+        else:
+            x, y = g.as_float(x), g.as_float(y)
+            if item.instruction.has("ftz"):
+                x, y = rounding.flush(g, x), rounding.flush(g, y)
+        result = rounding.minimum(g, x, y, largest=largest, keep_nan=item.instruction.has("NaN"))
+        return rounding.narrow(g, result, kind.kind) if kind.bits == 16 else g.as_bits(result)
+
+    return g.packed(kind, one, a, b)
