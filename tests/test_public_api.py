@@ -23,6 +23,7 @@ PUBLIC = [
     "Workload",
     "__version__",
     "compare",
+    "cuda",
     "example_names",
     "get_model",
     "gpu_names",
@@ -33,6 +34,7 @@ PUBLIC = [
     "occupancy",
     "predict",
     "simulate",
+    "trace",
 ]
 
 #: Error -> its parent. Children of `InputError` exit with 2, the others with 1.

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from . import trace
     from .api import Comparison, compare, load_workload, load_workloads, predict, simulate
     from .errors import InputError, WarplensError
+    from .frontends.cuda.module import cuda
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
     from .workload import Launch, Workload, example_names
@@ -30,6 +32,7 @@ _HOMES = {
     "WarplensError": "errors",
     "Workload": "workload",
     "compare": "api",
+    "cuda": "frontends.cuda.module",
     "example_names": "workload",
     "get_model": "models",
     "gpu_names": "machine",
@@ -53,6 +56,7 @@ __all__ = [
     "Workload",
     "__version__",
     "compare",
+    "cuda",
     "example_names",
     "get_model",
     "gpu_names",
@@ -63,10 +67,13 @@ __all__ = [
     "occupancy",
     "predict",
     "simulate",
+    "trace",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "trace":
+        return import_module(".trace", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'warplens' has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

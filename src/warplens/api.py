@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ from .errors import InputError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Prediction, get_model
 from .models.prediction import combine
+from .trace import LaunchTrace
 from .workload import Workload
-from .workload import load_workload as load_workload_file
 
 #: Version of the JSON documents that commands print.
 JSON_SCHEMA = 1
 
-Input = Workload | str | Path
+Input = Workload | LaunchTrace | str | Path
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,21 @@ class Comparison:
 # -- inputs ------------------------------------------------------------------------------
 
 
-def load_workloads(path: str | Path, *, order: str | None = None, selection: str = "clustering") -> list[Workload]:
+def load_workloads(
+    path: str | Path,
+    *,
+    order: str | None = None,
+    selection: str = "clustering",
+    gpu: Gpu | str | Path | None = None,
+    progress: Progress | None = None,
+) -> list[Workload]:
     """The kernel launches of an input: a workload file, a `.wlt` trace, or an Accel-Sim list or trace.
 
     For traces, `order` is how warps interleave in the caches (round-robin,
     oldest-N, progress) and `selection` how the representative warp is chosen
-    (clustering, max, min).
+    (clustering, max, min). A workload file that names a kernel's source is
+    executed on the CPU and recorded; `gpu` is the one whose waves it may be
+    limited to, and `progress(done, all)` is told the thread blocks.
     """
     name = Path(path).name
     if name.endswith(".wlt"):
@@ -71,10 +81,69 @@ def load_workloads(path: str | Path, *, order: str | None = None, selection: str
 
         traces = load_accelsim(path)
     else:
-        return [load_workload_file(path)]
+        return [_workload_of_toml(path, order, selection, gpu, progress)]
     from .workload.traced import workload_of_trace
 
     return [workload_of_trace(each, order=order, selection=selection) for each in traces]
+
+
+def _workload_of_toml(
+    path: str | Path, order: str | None, selection: str, gpu: Gpu | str | Path | None, progress: Progress | None
+) -> Workload:
+    """Numbers by hand, or a kernel with its source, which is run."""
+    from .tomlfile import read_toml
+    from .workload.load import find_workload, workload_of_file
+
+    file = read_toml(find_workload(path))
+    if "cuda" not in file.data:
+        return workload_of_file(file)
+    from .workload.source import cuda_launch_of, record_launch
+    from .workload.traced import workload_of_trace
+
+    launch = cuda_launch_of(file)
+    execution = record_launch(launch, _machine_of_launch(launch, gpu), progress=progress)
+    workload = workload_of_trace(execution.trace, order=order, selection=selection)
+    return replace(
+        workload,
+        description=launch.description,
+        path=launch.path,
+        machine=launch.machine,
+        machine_overrides=launch.machine_overrides,
+    )
+
+
+def _machine_of_launch(launch: Any, gpu: Gpu | str | Path | None) -> Gpu | None:
+    """The machine whose waves a recording is limited to."""
+    if gpu is not None:
+        return gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
+    return None if launch.machine is None else load_gpu(launch.machine, launch.machine_overrides)
+
+
+def record(
+    workload: str | Path,
+    output: str | Path | None = None,
+    *,
+    gpu: Gpu | str | Path | None = None,
+    progress: Progress | None = None,
+) -> LaunchTrace:
+    """Run the kernel of a workload file on the CPU and record it: a trace in memory, or in the `.wlt` file `output`.
+
+    Also callable as `warplens.trace(…)`.
+    """
+    from .tomlfile import read_toml
+    from .workload.load import find_workload
+    from .workload.source import cuda_launch_of, record_launch
+
+    launch = cuda_launch_of(read_toml(find_workload(workload)))
+    machine = _machine_of_launch(launch, gpu)
+    if output is None:
+        return record_launch(launch, machine, progress=progress).trace
+    from .trace import TraceWriter, read_trace
+
+    with TraceWriter(output) as writer:
+        execution = record_launch(launch, machine, consume=writer.write, progress=progress)
+        writer.end_launch(execution.header, execution.static)
+    return read_trace(output)[0]
 
 
 def load_workload(path: str | Path) -> Workload:
@@ -85,6 +154,16 @@ def load_workload(path: str | Path) -> Workload:
     return found[0]
 
 
+def _workload(given: Input) -> Workload:
+    if isinstance(given, Workload):
+        return given
+    if isinstance(given, str | Path):
+        return load_workload(given)
+    from .workload.traced import workload_of_trace
+
+    return workload_of_trace(given)
+
+
 def place(
     workload: Input, gpu: Gpu | str | Path | None = None, overrides: Mapping[str, Any] | None = None
 ) -> tuple[Workload, Gpu]:
@@ -93,8 +172,7 @@ def place(
     Without `gpu` the machine that the workload file names is used, with the
     overrides the file gives for it.
     """
-    if not isinstance(workload, Workload):
-        workload = load_workload(workload)
+    workload = _workload(workload)
     if gpu is None:
         if workload.machine is None:
             place_name = workload.path or workload.name
@@ -154,8 +232,7 @@ def compare(
     unused = [name for name in options if named and name not in named]
     if unused:
         raise OptionError(f"options are given for {', '.join(unused)}, which is not among the models to run")
-    if not isinstance(workload, Workload):
-        workload = load_workload(workload)
+    workload = _workload(workload)
     predictions: list[Prediction] = []
     skipped: list[Skipped] = []
     inputs: list[dict[str, Any]] = []

@@ -39,7 +39,7 @@ class PtxError(InputError):
     """A PTX text is not valid, or uses something that is not covered; the message names the line."""
 
 
-class KernelFault(InputError):
+class KernelFault(InputError):  # noqa: N818 (the word for it)
     """A kernel did what would end it on a GPU too: a wild access, a deadlock, a trap; or it ran past a limit."""
 
 

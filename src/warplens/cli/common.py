@@ -6,7 +6,9 @@ import json
 import math
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 T = TypeVar("T")
+
+#: Work that takes longer shows its progress; without a terminal, a line now and then.
+PATIENCE_SECONDS = 2.0
+LINE_EVERY_SECONDS = 10.0
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
 
@@ -80,13 +86,11 @@ def parse_ranges(text: str, option: str) -> set[int]:
 
 def progress(items: Sequence[T], title: str, label: Callable[[T], str]) -> Iterator[T]:
     """The items, with a bar on stderr once two seconds have passed (on a terminal)."""
-    import time
-
     started = time.monotonic()
     bar = None
     try:
         for index, item in enumerate(items):
-            if bar is None and time.monotonic() - started > 2.0 and sys.stderr.isatty():
+            if bar is None and time.monotonic() - started > PATIENCE_SECONDS and sys.stderr.isatty():
                 from rich.progress import Progress
 
                 bar = Progress(console=console(stderr=True), transient=True)
@@ -95,6 +99,36 @@ def progress(items: Sequence[T], title: str, label: Callable[[T], str]) -> Itera
             if bar is not None:
                 bar.update(task, completed=index, description=f"{title} {label(item)}")
             yield item
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Any]:
+    """A callback that shows progress on stderr once the work takes long: a bar, or a line now and then."""
+    started = shown = time.monotonic()
+    bar: Any = None
+
+    def report(done: int, total: int) -> None:
+        nonlocal bar, shown
+        now = time.monotonic()
+        if now - started < PATIENCE_SECONDS:
+            return
+        if sys.stderr.isatty():
+            if bar is None:
+                from rich.progress import Progress
+
+                bar = Progress(console=console(stderr=True), transient=True)
+                bar.add_task(what.replace("[", r"\["))
+                bar.start()
+            bar.update(bar.task_ids[0], completed=done, total=max(total, 1))
+        elif shown == started or now - shown > LINE_EVERY_SECONDS:
+            shown = now
+            click.echo(f"{what}: {100 * done // max(total, 1)} %", err=True)
+
+    try:
+        yield report
     finally:
         if bar is not None:
             bar.stop()

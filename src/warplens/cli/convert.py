@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, table, warn
+from .common import console, json_option, print_json, show_number, table, waiting, warn
 
 if TYPE_CHECKING:
     from ..frontends.accelsim import ImportedLaunch
     from ..trace import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
-
-_PATIENCE_SECONDS = 2.0
-_LINE_EVERY_SECONDS = 10.0
 
 
 @click.command()
@@ -79,7 +73,7 @@ def _check(source: Path, target: Path, force: bool) -> None:
 def _import(source: Path, target: Path) -> list[ImportedLaunch]:
     from ..frontends.accelsim import import_accelsim
 
-    with _progress(f"reading {source}") as progress:
+    with waiting(f"reading {source}") as progress:
         return import_accelsim(source, target, progress=progress)
 
 
@@ -90,7 +84,7 @@ def _export(
     from ..trace import read_trace
 
     launches: list[Any] = list(read_trace(source) if source.suffix == ".wlt" else load_accelsim(source))
-    with _progress(f"writing {target}") as progress:
+    with waiting(f"writing {target}") as progress:
         counted = [_Counted(launch) for launch in launches]
         blocks = sum(launch.header.blocks for launch in launches)
         for launch in counted:
@@ -185,33 +179,3 @@ def _show(summary: dict[str, Any]) -> None:
     out = console()
     out.print(view)
     out.print(f"{summary['output']}: {show_number(summary['bytes'])} bytes", markup=False)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Any]:
-    """A callback that shows progress on stderr once the work takes long: a bar, or a line now and then."""
-    started = shown = time.monotonic()
-    bar: Any = None
-
-    def report(done: int, total: int) -> None:
-        nonlocal bar, shown
-        now = time.monotonic()
-        if now - started < _PATIENCE_SECONDS:
-            return
-        if sys.stderr.isatty():
-            if bar is None:
-                from rich.progress import Progress
-
-                bar = Progress(console=console(stderr=True), transient=True)
-                bar.add_task(what.replace("[", r"\["))
-                bar.start()
-            bar.update(bar.task_ids[0], completed=done, total=max(total, 1))
-        elif shown == started or now - shown > _LINE_EVERY_SECONDS:
-            shown = now
-            click.echo(f"{what}: {100 * done // max(total, 1)} %", err=True)
-
-    try:
-        yield report
-    finally:
-        if bar is not None:
-            bar.stop()

@@ -15,6 +15,7 @@ from .models import models
 from .predict import predict
 from .reproduce import reproduce
 from .simulate import simulate
+from .trace import trace
 from .validate import validate
 
 
@@ -27,7 +28,7 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, convert, simulate):
+for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate):
     cli.add_command(command)
 
 

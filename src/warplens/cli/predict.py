@@ -18,6 +18,7 @@ from .common import (
     show_number,
     show_seconds,
     table,
+    waiting,
     warn,
 )
 
@@ -48,8 +49,9 @@ def predict(
 ) -> None:
     """Predict kernels on GPUs, models side by side.
 
-    INPUT is a workload file (*.toml), the name of a bundled example, a trace
-    (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without --gpu
+    INPUT is a workload file (*.toml: numbers by hand, or a CUDA C++ or PTX
+    source with a launch, which is run on the CPU), the name of a bundled
+    example, a trace (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without --gpu
     the machine that a workload file names is used; without --model all models
     run that the input allows, and the others are listed with the reason.
     """
@@ -58,7 +60,9 @@ def predict(
 
     results = []
     for each in inputs:
-        workloads = load_workloads(each, order=order, selection=representative)
+        with waiting(f"running {each}") as report:
+            first = gpus[0] if gpus else None
+            workloads = load_workloads(each, order=order, selection=representative, gpu=first, progress=report)
         chosen = choose(workloads, kernel, launches)
         if not chosen:
             continue

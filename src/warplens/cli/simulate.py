@@ -20,6 +20,7 @@ from .common import (
     show_number,
     show_seconds,
     table,
+    waiting,
     warn,
 )
 
@@ -191,7 +192,9 @@ def simulate(
     from ..api import JSON_SCHEMA, default_simulator, load_workloads, place
     from ..machine import split_override
 
-    workloads = choose(load_workloads(source, order=order, selection=representative), kernel, launches)
+    with waiting(f"running {source}") as report:
+        loaded = load_workloads(source, order=order, selection=representative, gpu=gpu, progress=report)
+    workloads = choose(loaded, kernel, launches)
     if not workloads:
         raise click.UsageError("--kernel and --launch match no kernel of the input")
     if simulator is None:

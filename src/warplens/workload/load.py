@@ -27,31 +27,46 @@ from ..units import LARGEST
 from .launch import Launch
 from .workload import Workload
 
+#: Folders of bundled workloads.
+EXAMPLES = ("papers", "cuda")
 #: A hand-written profile may repeat an interval; beyond this it is a trace in disguise.
 MOST_INTERVALS = 1_000_000
 
 
-def example_folder() -> Path:
-    """The papers' workloads: inside the installed package, or beside the sources of a checkout."""
-    installed = Path(__file__).parent / "papers"
-    return installed if installed.is_dir() else Path(__file__).parents[3] / "examples" / "papers"
+def example_folder(kind: str = "papers") -> Path:
+    """Bundled workloads: inside the installed package, or beside the sources of a checkout."""
+    installed = Path(__file__).parent / kind
+    return installed if installed.is_dir() else Path(__file__).parents[3] / "examples" / kind
 
 
-def example_names() -> list[str]:
-    """Names of the bundled workloads."""
-    return sorted(path.stem for path in example_folder().glob("*.toml"))
+def example_names(kind: str | None = None) -> list[str]:
+    """Names of the bundled workloads: `papers` (numbers by hand), `cuda` (kernels with their source), or all."""
+    kinds = EXAMPLES if kind is None else (kind,)
+    return sorted(path.stem for each in kinds for path in example_folder(each).glob("*.toml"))
+
+
+def find_workload(path: str | Path) -> Path:
+    """A workload file, or the bundled one of that name (`mdm-baseline`)."""
+    path = Path(path)
+    if exists(path):
+        return path
+    for kind in EXAMPLES:
+        bundled = example_folder(kind) / f"{path.name.removesuffix('.toml')}.toml"
+        if str(path.parent) in (".", str(Path("examples") / kind)) and exists(bundled):
+            return bundled
+    if path.suffix != ".toml":
+        raise FileError(f"{path}: no such file, and no bundled example; {nearest(path.name, example_names())}")
+    return path
 
 
 def load_workload(path: str | Path) -> Workload:
-    """A workload from a TOML file, or a bundled example by its name (`mdm-baseline`)."""
-    path = Path(path)
-    if not exists(path):
-        bundled = example_folder() / f"{path.name.removesuffix('.toml')}.toml"
-        if str(path.parent) in (".", str(Path("examples") / "papers")) and exists(bundled):
-            path = bundled
-        elif path.suffix != ".toml":
-            raise FileError(f"{path}: no such file, and no bundled example; {nearest(path.name, example_names())}")
-    return _Reader.of_file(read_toml(path)).workload()
+    """A workload from a TOML file of numbers, or a bundled example by its name."""
+    return workload_of_file(read_toml(find_workload(path)))
+
+
+def workload_of_file(file: TomlFile) -> Workload:
+    """The workload that a file of numbers describes."""
+    return _Reader.of_file(file).workload()
 
 
 class _Reader:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,11 @@ from ..frontends.cuda.compile import ARCHITECTURE, DEFAULT_ARCHITECTURE, compile
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
+from ..trace import WarpGroup
 from .load import _Reader
+
+if TYPE_CHECKING:
+    from ..frontends.ptx import Execution
 
 #: The keys of which a `[cuda]` table has exactly one.
 _SOURCES = ("source", "code", "ptx", "python")
@@ -189,8 +193,14 @@ def blocks_to_record(
     return None if wanted >= launch.blocks else wanted
 
 
-def record_launch(launch: CudaLaunch, gpu: Gpu | None = None) -> Any:
-    """Run the launch on the CPU and record it; the result has the trace as `.trace`."""
+def record_launch(
+    launch: CudaLaunch,
+    gpu: Gpu | None = None,
+    *,
+    consume: Callable[[WarpGroup], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Execution:
+    """Run the launch on the CPU and record it; the result has the trace as `.trace`, unless `consume` took it."""
     from ..frontends.ptx import execute, parse_ptx
 
     compiled = compile_launch(launch)
@@ -207,8 +217,11 @@ def record_launch(launch: CudaLaunch, gpu: Gpu | None = None) -> Any:
         launch.block,
         launch_parameters(launch),
         dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
-        record=True,
         blocks=blocks,
+        registers_per_thread=compiled.registers_per_thread,
+        name=launch.name,
+        consume=consume,
+        progress=progress,
     )
 
 

@@ -79,7 +79,19 @@ class TracedWorkload(Workload):
 
     @property
     def total_instructions(self) -> float:
-        return self._once("total", lambda: float(sum(group.instructions for group in self._trace.groups())))
+        """Of the whole launch; blocks that were not recorded are taken to be like those that were."""
+        recorded, instructions = self._recorded
+        return instructions * self._trace.header.blocks / max(recorded, 1)
+
+    @property
+    def _recorded(self) -> tuple[int, float]:
+        """Thread blocks and warp instructions that the trace holds."""
+
+        def count() -> tuple[int, float]:
+            counts = [(group.blocks, group.instructions) for group in self._trace.groups()]
+            return sum(blocks for blocks, _ in counts), float(sum(instructions for _, instructions in counts))
+
+        return self._once("recorded", count)
 
     @property
     def recorded_order(self) -> bool:
@@ -87,7 +99,7 @@ class TracedWorkload(Workload):
 
     def divergent_loads_per_kilo_instruction(self, gpu: Gpu) -> float:
         """DPKI: loads that touch more than one line, per thousand warp instructions (MDM §IV)."""
-        return 1000.0 * self.misses(gpu).divergent_loads / self.total_instructions
+        return 1000.0 * self.misses(gpu).divergent_loads / self._recorded[1]
 
     def summary(self, gpu: Gpu) -> dict[str, Any]:
         """The cache simulation and the representative warp with its quality, on the machine as named for a batch."""
@@ -114,6 +126,16 @@ class TracedWorkload(Workload):
         if coverage < 1.0:
             found.append(
                 f"{100 * coverage:.1f} % of the instructions have a known opcode; the others count as computation"
+            )
+        recorded, blocks = self._recorded[0], self._trace.header.blocks
+        if recorded < blocks:
+            found.append(
+                f"{recorded} of {blocks} thread blocks are recorded; the others are taken to be like them on average"
+            )
+        if self._trace.header.extra.get("registers_estimated"):
+            found.append(
+                f"{self._trace.header.registers_per_thread} registers per thread are an estimate from the PTX; "
+                "give registers_per_thread in the workload file if you know them"
             )
         warp = self.representative(gpu)
         if warp.mean_distance > LARGE_DISTANCE:

@@ -115,6 +115,7 @@ def execute(
     most_seconds: float = math.inf,
     workers: int | None = None,
     registers_per_thread: int | None = None,
+    name: str | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Execution:
@@ -123,7 +124,8 @@ def execute(
     `constants` is what the module's variables hold before the launch, by name.
     `blocks` runs the first thread blocks only. `consume` is handed the recorded
     groups in order instead of keeping them; `progress(done, all)` is called now
-    and then with numbers of blocks.
+    and then with numbers of blocks. `registers_per_thread` and `name` are what
+    the trace says of the launch, else an estimate and the entry's name.
     """
     compiled = compile_kernel(module, entry, recording=record)
     run = _Launch(
@@ -135,6 +137,7 @@ def execute(
         most_instructions,
         most_seconds,
         registers_per_thread,
+        name or entry,
     )
     return run.execute(blocks, workers, consume, progress)
 
@@ -161,11 +164,12 @@ class _Launch:
         most_instructions: int,
         most_seconds: float,
         registers_per_thread: int | None,
+        name: str,
     ) -> None:
         self.compiled, self.grid, self.block, self.memory = compiled, grid, block, memory
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.most_instructions, self.most_seconds = most_instructions, most_seconds
-        self.registers_per_thread = registers_per_thread
+        self.registers_per_thread, self.name = registers_per_thread, name
         kernel = compiled.kernel
         self.shared_bytes = kernel.shared_bytes + dynamic_shared_bytes
         if not 0 <= dynamic_shared_bytes <= MOST_SHARED_BYTES or self.shared_bytes > MOST_SHARED_BYTES:
@@ -260,7 +264,7 @@ class _Launch:
         if recorded < math.prod(self.grid):
             extra["recorded_blocks"] = recorded
         return LaunchHeader(
-            kernel=self.compiled.kernel.name,
+            kernel=self.name,
             grid=self.grid,
             block=self.block,
             registers_per_thread=registers,

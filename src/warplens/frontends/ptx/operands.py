@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -189,7 +190,7 @@ class OperandReader:
 
 def literal_of(token: Token) -> Immediate | None:
     text = token.text
-    if token.kind != "number":
+    if token.kind != "number" or len(text) > MOST_DIGITS:
         return None
     if text[:2] in ("0f", "0F"):
         return Immediate(struct.unpack(">f", bytes.fromhex(text[2:]))[0], 32)
@@ -205,8 +206,20 @@ def literal_of(token: Token) -> Immediate | None:
 
 
 def value_bytes(literal: Immediate, kind: Type, negative: bool) -> bytes:
+    """An initial value in memory; floats given for other types are their bits."""
     value = -literal.value if negative else literal.value
+    if kind.kind == "bf":
+        bits = int.from_bytes(_packed("<f", value), "little")
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).to_bytes(2, "little")
     if kind.is_float:
-        formats = {16: "<e", 32: "<f", 64: "<d"}
-        return struct.pack(formats[kind.bits], value)
-    return (int(value) & ((1 << kind.total_bits) - 1)).to_bytes(kind.bytes, "little")
+        return _packed({16: "<e", 32: "<f", 64: "<d"}[kind.bits], value)
+    if isinstance(value, float):
+        value = int.from_bytes(_packed("<f" if literal.float_bits == 32 else "<d", value), "little")
+    return (value & ((1 << kind.total_bits) - 1)).to_bytes(kind.bytes, "little")
+
+
+def _packed(form: str, value: float) -> bytes:
+    try:
+        return struct.pack(form, value)
+    except OverflowError:  # beyond the format's range
+        return struct.pack(form, math.inf if value > 0 else -math.inf)

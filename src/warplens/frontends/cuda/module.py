@@ -1,0 +1,155 @@
+"""CUDA C++ in Python: compile a source, launch its kernels on NumPy arrays, get traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import FileError
+from ...trace import MemoryTrace
+from .compile import DEFAULT_ARCHITECTURE, CompiledSource, compile_cuda
+
+if TYPE_CHECKING:
+    from ..ptx import Execution, PtxModule
+
+
+def cuda(
+    source: str | Path,
+    *,
+    options: Sequence[str] = (),
+    architecture: str = DEFAULT_ARCHITECTURE,
+    name: str | None = None,
+) -> CudaModule:
+    """A CUDA C++ or PTX source: its text, or the path of a .cu or .ptx file. No GPU is needed.
+
+    >>> import numpy, warplens
+    >>> double = warplens.cuda('extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }')
+    >>> x = numpy.arange(4, dtype=numpy.float32)
+    >>> run = double.kernel("twice").launch(1, 4, x)
+    >>> x.tolist()
+    [0.0, 2.0, 4.0, 6.0]
+    """
+    text, folder = str(source), None
+    if isinstance(source, Path) or (len(text) < 4096 and "\n" not in text and text.endswith((".cu", ".ptx", ".cuh"))):
+        path = Path(source)
+        try:
+            text, folder = path.read_text(encoding="utf-8"), path.parent
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        name = name or str(path)
+    return CudaModule(text, name or "kernel.cu", tuple(options), architecture, folder)
+
+
+@dataclass(frozen=True)
+class CudaModule:
+    """A source whose kernels can be launched."""
+
+    text: str = field(repr=False)
+    name: str
+    options: tuple[str, ...] = ()
+    architecture: str = DEFAULT_ARCHITECTURE
+    folder: Path | None = None
+
+    def kernel(self, name: str) -> CudaKernel:
+        """A kernel by its name; that of a template has its arguments, as in `scale<float>`."""
+        return CudaKernel(self, name)
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """One kernel, compiled when first needed."""
+
+    module: CudaModule
+    name: str
+
+    @property
+    def _is_ptx(self) -> bool:
+        return self.module.name.endswith(".ptx") or self.module.text.lstrip().startswith((".version", "//\n// Gen"))
+
+    @cached_property
+    def compiled(self) -> CompiledSource | None:
+        """What NVRTC made of the source; None where the source is PTX."""
+        if self._is_ptx:
+            return None
+        module = self.module
+        return compile_cuda(
+            module.text,
+            name=module.name,
+            options=module.options,
+            architecture=module.architecture,
+            kernels=(self.name,),
+            folder=module.folder,
+        )
+
+    @cached_property
+    def ptx(self) -> PtxModule:
+        from ..ptx import parse_ptx
+
+        return parse_ptx(self.compiled.ptx if self.compiled else self.module.text, name=self.module.name)
+
+    @property
+    def entry(self) -> str:
+        """Name in the PTX."""
+        return self.compiled.lowered_names[self.name] if self.compiled else self.name
+
+    @property
+    def registers_per_thread(self) -> int | None:
+        return self.compiled.registers.get(self.entry) if self.compiled else None
+
+    def launch(
+        self,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        *arguments: Any,
+        dynamic_shared_memory_bytes: int = 0,
+        constants: Mapping[str, Any] | None = None,
+        record: bool = True,
+        blocks: int | None = None,
+        **limits: Any,
+    ) -> CudaRun:
+        """Run the kernel on the CPU. Arrays are changed as a GPU would change them.
+
+        `constants` sets `__constant__` variables by name, `blocks` runs the first
+        thread blocks only; more limits are those of `warplens.frontends.ptx.execute`.
+        """
+        from ..ptx import execute
+
+        execution = execute(
+            self.ptx,
+            self.entry,
+            grid,
+            block,
+            arguments,
+            dynamic_shared_memory_bytes=dynamic_shared_memory_bytes,
+            constants=constants,
+            record=record,
+            blocks=blocks,
+            registers_per_thread=self.registers_per_thread,
+            name=self.name,
+            **limits,
+        )
+        return CudaRun(execution)
+
+
+@dataclass(frozen=True)
+class CudaRun:
+    """A launch that has been run."""
+
+    execution: Execution
+
+    @property
+    def instructions(self) -> int:
+        """Warp instructions that were executed."""
+        return self.execution.instructions
+
+    @property
+    def seconds(self) -> float:
+        """Time that the execution on the CPU took."""
+        return self.execution.seconds
+
+    def trace(self) -> MemoryTrace:
+        """What was recorded: an input of `warplens.predict` and `warplens.simulate`."""
+        return self.execution.trace
