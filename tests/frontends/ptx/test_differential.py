@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -96,8 +97,7 @@ def test_compiled_kernels(name: str) -> None:
     """What a compiler emits; without .loc lines, so that records have lines of the PTX."""
     file, grid, block, mine, shared = launches()[name]
     theirs = launches()[name][3]
-    lines = (DATA / f"{file}.ptx").read_text().splitlines()
-    text = "\n".join("" if line.strip().startswith(".loc") else line for line in lines)
+    text = re.sub(r"(?m)^\s*\.loc\s.*$", "", (DATA / f"{file}.ptx").read_text())
     module = parse_ptx(text)
     run = Launch(module, name, grid, block, theirs, shared).run()
     execution = execute(module, name, grid, block, mine, dynamic_shared_memory_bytes=shared)

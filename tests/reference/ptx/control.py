@@ -36,15 +36,33 @@ class Code:
             return [self.labels[each] for each in self.tables[table.name]]
         return []
 
+    def _leaves(self, item: Instruction) -> bool:
+        """Whether lanes leave the kernel here; `ret` of a called function does not."""
+        return item.opcode in ("exit", "trap") or (item.opcode == "ret" and self.function.is_entry)
+
     def successors(self, number: int) -> list[int]:
+        """Where lanes go on to meet others.
+
+        Lanes that leave the kernel meet nobody: a way that leads to leaving at
+        once does not count where there is another.
+        """
         item = self.instructions[number]
         if item.opcode in ("bra", "brx"):
             found = self.targets(item)
+        elif self._leaves(item) and item.guard is not None:
+            found = []
         elif item.opcode in ("ret", "exit", "trap"):
             found = [self.end]
         else:
             return [number + 1]
-        return found if item.guard is None else [*found, number + 1]
+        if item.guard is not None:
+            found.append(number + 1)
+        staying = [each for each in found if each == self.end or not self._only_leaves(each)]
+        return staying or found
+
+    def _only_leaves(self, number: int) -> bool:
+        item = self.instructions[number]
+        return self._leaves(item) and item.guard is None
 
     def _immediate_post_dominators(self) -> list[int]:
         """p post-dominates n if every path from n to the end passes p; the immediate one is the first such."""

@@ -10,6 +10,8 @@ from ...errors import PtxError
 from .lexer import Token
 from .program import Address, Immediate, Operand, Pair, Register, Sink, Special, Symbol, Type, Vector
 
+#: Longest number that is read: 64 binary digits and what goes with them.
+MOST_DIGITS = 80
 _SPECIAL = {
     *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
     *(f"%lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")),
