@@ -26,7 +26,7 @@ NEVER = np.int64(2**62)
 #: A warp that has not issued yet comes before all that have.
 _NOT_YET = np.int64(2**48)
 
-_jit = njit(cache=True, nogil=True)
+_jit = njit(cache=True, nogil=True, error_model="numpy")  # a sixth less to compile; nothing divides by zero
 
 
 # Binary heaps inside flat arrays: `count` items from `base` on, by `times[w, item]` or by position. Callers count.
