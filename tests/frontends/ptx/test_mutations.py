@@ -1,0 +1,43 @@
+"""Damaged PTX gives an error of ours or a correct run: never another exception, a crash, a hang or a wild access."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .launches import launches
+from .mutating import outcome, run
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("entry", launches())
+def test_undamaged(entry: str) -> None:
+    assert outcome(launches()[entry].text, entry) == "right"
+
+
+@pytest.mark.parametrize("seed", range(0, 80, 20))
+def test_damaged(seed: int) -> None:
+    for each in range(seed, seed + 20):
+        entry, what = run(each)
+        assert not what.startswith("wrong"), f"seed {each}, {entry}: {what}"
+
+
+def _in_another_process(first: int, last: int) -> None:
+    command = [sys.executable, "-m", "tests.frontends.ptx.mutating", str(first), str(last)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1.0 * (last - first) + 60, cwd=ROOT)
+    assert done.returncode == 0, done.stdout.splitlines()[-1:] + done.stderr.splitlines()[-5:]
+    assert "wrong" not in done.stdout, [line for line in done.stdout.splitlines() if "wrong" in line]
+    assert len(done.stdout.splitlines()) == last - first
+
+
+def test_no_crash() -> None:
+    _in_another_process(1000, 1060)
+
+
+@pytest.mark.slow
+def test_no_crash_of_many() -> None:
+    _in_another_process(2000, 3000)

@@ -1,0 +1,184 @@
+"""Instructions among lanes, on memory and on special registers: memory and records as the oracle's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.reference.ptx import Launch
+
+from warplens.frontends.ptx import execute, parse_ptx
+
+from .comparing import assert_same_records
+
+THREADS = 48
+WORDS = 64
+
+TEMPLATE = """.version 8.6
+.target sm_90
+.address_size 64
+.global .align 4 .b32 outside = 5;
+.visible .entry k(.param .u64 in, .param .u64 out, .param .u64 table)
+{{
+    .reg .pred %p<8>;
+    .reg .b16 %h<4>;
+    .reg .b32 %r<8>, %a, %b, %c, %t;
+    .reg .b64 %d<8>, %in, %out, %table, %own;
+    .reg .f32 %f<4>;
+    .reg .f64 %g<4>;
+    .shared .align 16 .b8 tile[1024];
+    .local .align 16 .b8 depot[32];
+    ld.param.u64 %in, [in];
+    ld.param.u64 %out, [out];
+    ld.param.u64 %table, [table];
+    mov.u32 %t, %tid.x;
+    mad.wide.u32 %own, %t, 4, %in;
+    ld.global.u32 %a, [%own];
+    ld.global.u32 %b, [%own+32];
+    and.b32 %c, %b, 15;
+    setp.lt.u32 %p0, %a, %b;
+    mov.u32 %r0, tile;
+    mad.lo.u32 %r1, %t, 16, %r0;
+    mov.u32 %r2, 0;
+    mov.u32 %r3, 0;
+    mov.u64 %d2, 0;
+    {body}
+    mad.wide.u32 %out, %t, 16, %out;
+    st.global.v2.b32 [%out], {{%r2, %r3}};
+    st.global.b64 [%out+8], %d2;
+    ret;
+}}
+"""
+
+#: Adds %r4 to what was found before.
+_MIX = "mad.lo.u32 %r2, %r2, 31, %r4;"
+
+
+def _together(pieces: list[str]) -> str:
+    return " ".join(f"{each} {_MIX}" for each in pieces)
+
+
+SHUFFLES = [
+    _together(
+        [
+            f"shfl.sync.{mode}.b32 %r4|%p1, %a, {by}, {segment << 8 | clamp}, -1; selp.u32 %r5, 1, 0, %p1; "
+            "mad.lo.u32 %r3, %r3, 3, %r5;"
+            for segment in (0, 16, 28)
+            for by in ("1", "5", "%c")
+        ]
+    )
+    for mode, clamp in (("up", 0), ("down", 31), ("bfly", 31), ("idx", 31), ("down", 7), ("idx", 5), ("up", 3))
+]
+VOTES = [
+    "vote.sync.ballot.b32 %r2, %p0, -1;",
+    "vote.sync.any.pred %p1, %p0, -1; selp.u32 %r2, 1, 0, %p1;",
+    "vote.sync.all.pred %p1, !%p0, -1; selp.u32 %r2, 1, 0, %p1;",
+    "vote.sync.uni.pred %p1, %p0, -1; selp.u32 %r2, 1, 0, %p1;",
+    "activemask.b32 %r2; @%p0 activemask.b32 %r3;",
+    "match.any.sync.b32 %r2, %c, -1;",
+    "cvt.u64.u32 %d0, %c; shl.b64 %d0, %d0, 40; match.any.sync.b64 %r2, %d0, -1;",
+    "match.all.sync.b32 %r2|%p1, %c, -1; selp.u32 %r3, 1, 0, %p1;",
+    "mov.u32 %r4, 7; match.all.sync.b32 %r2|%p1, %r4, -1; selp.u32 %r3, 1, 0, %p1;",
+    *(f"redux.sync.{each} %r2, %a, -1;" for each in ("add.u32", "add.s32", "min.u32", "min.s32", "max.u32")),
+    *(f"redux.sync.{each} %r2, %a, -1;" for each in ("max.s32", "and.b32", "or.b32", "xor.b32")),
+    # In the lanes of one side of a branch only.
+    "@%p0 bra NOT; activemask.b32 %r4; vote.sync.ballot.b32 %r2, !%p0, %r4; match.any.sync.b32 %r3, %c, %r4; NOT:",
+    "@%p0 bra NOT; activemask.b32 %r4; redux.sync.add.u32 %r2, %a, %r4; NOT: activemask.b32 %r3;",
+]
+_AXES = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
+_LANES = [*(f"lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")), "laneid", "dynamic_smem_size"]
+SPECIALS = [_together([f"mov.u32 %r4, %{name};" for name in names]) for names in (_AXES, _LANES)]
+_MOVED = "mov.u64 %d0, 0; mad.wide.u32 %d0, %c, 8, %table;"
+_SHARED = "mov.u64 %d1, 0; st.shared.b64 [%r1], %d1; bar.sync 0; mad.lo.u32 %r4, %c, 8, %r0;"
+_NARROW = ["add.u32", "add.s32", "and.b32", "or.b32", "xor.b32", "min.u32", "min.s32", "max.u32", "max.s32"]
+_NARROW += ["exch.b32", "inc.u32", "dec.u32"]
+_WIDE = ["add.u64", "and.b64", "or.b64", "xor.b64", "min.u64", "min.s64", "max.u64", "max.s64", "exch.b64"]
+ATOMICS = [
+    *(f"{_MOVED} atom.global.{each} %r2, [%d0], %a;" for each in _NARROW),
+    f"{_MOVED} atom.global.inc.u32 %r2, [%d0], 3; atom.global.dec.u32 %r3, [%d0], 5;",
+    f"{_MOVED} atom.global.cas.b32 %r2, [%d0], 0, %a; atom.global.cas.b32 %r3, [%d0], %r2, %b;",
+    *(f"{_MOVED} mov.b64 %d1, {{%a, %b}}; atom.global.{each} %d2, [%d0], %d1;" for each in _WIDE),
+    f"{_MOVED} mov.b64 %d1, {{%a, %b}}; atom.global.cas.b64 %d2, [%d0], 0, %d1;",
+    f"{_MOVED} cvt.rn.f32.u32 %f0, %c; atom.global.add.f32 %f1, [%d0], %f0; mov.b32 %r2, %f1;",
+    f"{_MOVED} cvt.rn.f64.u32 %g0, %c; atom.global.add.f64 %g1, [%d0], %g0; mov.b64 %d2, %g1;",
+    f"{_MOVED} red.global.add.u32 [%d0], %a; @%p0 red.global.max.s32 [%d0+4], %b;",
+    f"{_MOVED} atom.add.u32 %r2, [%d0], 1;",
+    f"{_MOVED} atom.relaxed.gpu.global.add.u32 %r2, [%d0], 1; red.gpu.global.add.f32 [%d0+4], 0f3F800000;",
+    f"{_SHARED} atom.shared.add.u32 %r2, [%r4], %a; bar.sync 0; ld.shared.u32 %r3, [%r4];",
+    f"{_SHARED} red.shared.xor.b32 [%r4], %a; bar.sync 0; ld.shared.u32 %r3, [%r4];",
+    f"{_SHARED} cvt.u64.u32 %d0, %r4; cvta.shared.u64 %d0, %d0; atom.max.u32 %r2, [%d0], %a;",
+]
+BARRIERS = [
+    "bar.red.popc.u32 %r2, 0, %p0;",
+    "bar.red.and.pred %p1, 0, %p0; selp.u32 %r2, 1, 0, %p1;",
+    "barrier.red.or.pred %p1, 1, !%p0; selp.u32 %r2, 1, 0, %p1;",
+    "st.shared.u32 [%r1], %a; barrier.sync.aligned 2; xor.b32 %r4, %t, 7; mad.lo.u32 %r4, %r4, 16, %r0; "
+    "ld.shared.u32 %r2, [%r4]; bar.warp.sync -1; membar.gl; fence.acq_rel.gpu;",
+    "setp.gt.u32 %p1, %t, 40; @%p1 exit; bar.sync 0; bar.red.popc.u32 %r2, 0, %p0;",
+    "setp.lt.u32 %p1, %t, 32; @%p1 exit; bar.sync 0; mov.u32 %r2, 1;",
+]
+ACCESSES = [
+    *(f"ld.global.{each} %r2, [%own+1];" for each in ("u8", "s8")),
+    *(f"ld.global.{each} %r2, [%own+2]; cvt.u32.u32 %r3, %r2;" for each in ("u16", "s16")),
+    *(f"ld.global.{each} %d2, [%own];" for each in ("u8", "s8", "u16", "s16", "u32", "s32")),
+    "ld.global.s8 %h0, [%own+3]; cvt.u32.u16 %r2, %h0;",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; ld.global.nc.v4.u32 {%r2, %r3, %r4, %r5}, [%d0];",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; ld.global.v2.u64 {%d1, %d2}, [%d0];",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; ld.volatile.global.v4.u16 {%h0, %h1, %h2, %h3}, [%d0]; "
+    "mov.b32 %r2, {%h0, %h3}; mov.b64 %d2, {%h0, %h1, %h2, %h3};",
+    "st.shared.v4.b32 [%r1], {%a, %b, %c, %t}; ld.shared.v2.f64 {%g0, %g1}, [%r1]; mov.b64 %d2, %g1;",
+    "st.shared.u8 [%r1+3], %a; ld.shared.u32 %r2, [%r1];",
+    "st.local.v2.b32 [depot+8], {%a, %b}; mov.u64 %d0, depot; ld.local.b64 %d2, [%d0+8];",
+    "mov.u64 %d0, depot; cvta.local.u64 %d0, %d0; st.u32 [%d0+4], %a; ld.local.u32 %r2, [depot+4];",
+    "mov.u64 %d0, tile; cvta.shared.u64 %d0, %d0; cvta.to.shared.u64 %d2, %d0; isspacep.shared %p1, %d0; "
+    "isspacep.global %p2, %d0; isspacep.local %p3, %d0; selp.u32 %r2, 1, 0, %p1; selp.u32 %r3, 2, 4, %p2;",
+    "isspacep.global %p1, %own; selp.u32 %r2, 1, 0, %p1;",
+    "ld.global.u32 %r2, [outside]; mov.u64 %d0, outside; ld.global.u32 %r3, [%d0];",
+    "mov.u64 %d0, outside; cvta.global.u64 %d0, %d0; ld.u32 %r2, [%d0];",
+    "@%p0 ld.global.u32 %r2, [%own+4]; @!%p0 st.global.u32 [%own], %t;",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; cp.async.ca.shared.global [%r1], [%d0], 4; "
+    "cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r2, [%r1];",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; cp.async.cg.shared.global.L2::128B [%r1], [%d0], 16; "
+    "cp.async.wait_all; ld.shared.v2.u32 {%r2, %r3}, [%r1+8];",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; mov.u32 %r5, 8; "
+    "cp.async.ca.shared.global [%r1], [%d0], 16, %r5; cp.async.wait_all; "
+    "ld.shared.v4.u32 {%r2, %r4, %r3, %r5}, [%r1];",
+    "mov.pred %p1, %p0; not.pred %p1, %p1; selp.b32 %r2, %a, %b, %p1; mov.b32 %f0, %a; mov.b32 %r3, %f0;",
+    "ld.param.u32 %r2, [in+4]; ld.param.v2.u32 {%r3, %r4}, [out];",
+    "prefetch.global.L2 [%own]; nanosleep.u32 20; mov.u32 %r2, 1;",
+]
+SNIPPETS = {
+    "shuffles": SHUFFLES,
+    "votes": VOTES,
+    "specials": SPECIALS,
+    "atomics": ATOMICS,
+    "barriers": BARRIERS,
+    "accesses": ACCESSES,
+}
+
+
+def arguments() -> list[np.ndarray]:
+    random = np.random.default_rng(3)
+    words = random.integers(0, 1 << 32, WORDS, dtype=np.uint32)
+    words[::4] = random.integers(0, 9, WORDS // 4)
+    table = np.zeros(16, np.uint64)
+    return [words, np.zeros(THREADS * 4, np.uint32), table]
+
+
+@pytest.mark.parametrize("kind", SNIPPETS)
+def test_snippets(kind: str) -> None:
+    wrong = []
+    for body in SNIPPETS[kind]:
+        # One instruction a line: lines are how records are told apart.
+        text = TEMPLATE.format(body=body.replace("; ", ";\n    ").replace(": ", ":\n    "))
+        module = parse_ptx(text)
+        mine, theirs = arguments(), arguments()
+        shape = (2, 1, 1), (THREADS, 1, 1)
+        run = Launch(module, "k", *shape, theirs).run()
+        try:
+            execution = execute(module, "k", *shape, mine)
+            assert_same_records(execution, run, text)
+            for one, two in zip(mine, theirs, strict=True):
+                np.testing.assert_array_equal(one, two)
+        except Exception as error:  # collect all of them
+            wrong.append(f"{body}\n    {type(error).__name__}: {str(error)[:400]}")
+    assert not wrong, f"{len(wrong)} snippets:\n" + "\n".join(wrong)
