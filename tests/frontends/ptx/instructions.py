@@ -90,7 +90,6 @@ def integer_cases() -> Iterator[Case]:
     yield from _each("mad.wide.{s,u}32", "b64", "b32 b32 b64")
     yield from _each("mul24.{lo,hi}.{s,u}32", "b32", "b32 b32")
     yield from _each("mad24.lo.{s,u}32", "b32", "b32 b32 b32")
-    yield from _each("fns.b32", "b32", "b32 count count")
     yield from _each("prmt.b32{,.f4e,.b4e,.rc8,.ecl,.ecr,.rc16}", "b32", "b32 b32 b32")
     yield from _each("dp4a.{s,u}32.{s,u}32", "b32", "b32 b32 b32")
     yield from _each("dp2a.{lo,hi}.{s,u}32.{s,u}32", "b32", "b32 b32 b32")

@@ -119,7 +119,7 @@ def _div(g: KernelBuilder, item: FlatInstruction) -> None:
         result = (builder.sdiv if kind.is_signed else builder.udiv)(a, divisor)
         return g.write(item, builder.select(by_zero, g.integer(kind.bits, -1), result))
     result = (builder.srem if kind.is_signed else builder.urem)(a, divisor)
-    return g.write(item, builder.select(by_zero, a, result))
+    return g.write(item, builder.select(by_zero, g.integer(kind.bits, -1), result))
 
 
 @lowers("abs", "neg")

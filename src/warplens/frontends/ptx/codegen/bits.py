@@ -154,12 +154,30 @@ def _bfi(g: KernelBuilder, item: FlatInstruction) -> None:
     g.write(item, builder.or_(builder.and_(base, builder.not_(moved)), field))
 
 
+#: Bytes that prmt picks in its special modes, by the lowest two bits of the selector; lowest byte first.
+_PERMUTATIONS: dict[str, list[tuple[int, ...]]] = {
+    "f4e": [(n, n + 1, n + 2, n + 3) for n in range(4)],
+    "b4e": [(n, (n - 1) % 8, (n - 2) % 8, (n - 3) % 8) for n in range(4)],
+    "rc8": [(n, n, n, n) for n in range(4)],
+    "ecl": [tuple(max(n, byte) for byte in range(4)) for n in range(4)],
+    "ecr": [tuple(min(n, byte) for byte in range(4)) for n in range(4)],
+    "rc16": [(2 * (n % 2), 2 * (n % 2) + 1, 2 * (n % 2), 2 * (n % 2) + 1) for n in range(4)],
+}
+
+
 @lowers("prmt")
 def _prmt(g: KernelBuilder, item: FlatInstruction) -> None:
-    if any(item.instruction.has(mode) for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")):
-        raise g.not_covered(item)
     a, b, selector = sources(g, item, TYPES["b32"], 3)
     builder = g.builder
+    for mode, rows in _PERMUTATIONS.items():
+        if item.instruction.has(mode):
+            # As the selector of the plain form that picks the same bytes.
+            plain = [sum(byte << (4 * place) for place, byte in enumerate(row)) for row in rows]
+            low = builder.and_(selector, g.integer(32, 3))
+            selector = g.integer(32, plain[0])
+            for number, value in enumerate(plain[1:], 1):
+                here = builder.icmp_unsigned("==", low, g.integer(32, number))
+                selector = builder.select(here, g.integer(32, value), selector)
     whole = builder.or_(g.resize(a, 64), builder.shl(g.resize(b, 64), g.integer(64, 32)))
     result: Value = g.integer(32, 0)
     for byte in range(4):

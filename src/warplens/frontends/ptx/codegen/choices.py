@@ -18,30 +18,38 @@ _UNSIGNED_COMPARISONS = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
 
 def _compared(g: KernelBuilder, item: FlatInstruction, kind: Type) -> Value:
+    """Flags of the comparison that the first modifier names; of packed floats, those of the lower ones."""
     builder = g.builder
     a, b = sources(g, item, kind, 2)
-    comparison = item.instruction.modifiers[0]
     if kind.is_float:
-        if kind.packed != 1:
-            raise g.not_covered(item)
-        numbers = [rounding.widen(g, each, kind.kind) if kind.bits == 16 else g.as_float(each) for each in (a, b)]
-        if item.instruction.has("ftz") and kind.bits == 32:
-            numbers = [rounding.flush(g, each) for each in numbers]
-        if comparison == "num":
-            return builder.fcmp_ordered("ord", *numbers)
-        if comparison == "nan":
-            return builder.fcmp_unordered("uno", *numbers)
-        name = comparison.removesuffix("u")  # equ, ltu, …: also true of NaN
-        if name not in _COMPARISONS:
-            raise g.not_covered(item)
-        compare = builder.fcmp_ordered if name == comparison else builder.fcmp_unordered
-        return compare(_COMPARISONS[name], *numbers)
+        return _compared_floats(g, item, kind, a, b)
+    comparison = item.instruction.modifiers[0]
     if comparison in _UNSIGNED_COMPARISONS:
         return builder.icmp_unsigned(_UNSIGNED_COMPARISONS[comparison], a, b)
     if comparison not in _COMPARISONS:
         raise g.not_covered(item)
     compare = builder.icmp_signed if kind.is_signed else builder.icmp_unsigned
     return compare(_COMPARISONS[comparison], a, b)
+
+
+def _compared_floats(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value, b: Value) -> Value:
+    builder = g.builder
+    comparison = item.instruction.modifiers[0]
+    if kind.bits == 16:
+        numbers = [rounding.widen(g, g.resize(each, 16), kind.kind) for each in (a, b)]
+    else:
+        numbers = [g.as_float(each) for each in (a, b)]
+        if item.instruction.has("ftz") and kind.bits == 32:
+            numbers = [rounding.flush(g, each) for each in numbers]
+    if comparison == "num":
+        return builder.fcmp_ordered("ord", *numbers)
+    if comparison == "nan":
+        return builder.fcmp_unordered("uno", *numbers)
+    name = comparison.removesuffix("u")  # equ, ltu, …: also true of NaN
+    if name not in _COMPARISONS:
+        raise g.not_covered(item)
+    compare = builder.fcmp_ordered if name == comparison else builder.fcmp_unordered
+    return compare(_COMPARISONS[name], *numbers)
 
 
 def _combined(g: KernelBuilder, item: FlatInstruction, flags: Value) -> Value:
@@ -56,9 +64,14 @@ def _combined(g: KernelBuilder, item: FlatInstruction, flags: Value) -> Value:
 
 @lowers("setp")
 def _setp(g: KernelBuilder, item: FlatInstruction) -> None:
-    flags = _compared(g, item, type_of(g, item))
+    kind = type_of(g, item)
+    flags = _compared(g, item, kind)
     target = g.operand(item, 0)
-    if isinstance(target, Pair):
+    if isinstance(target, Pair) and kind.packed == 2:
+        upper = [g.builder.lshr(each, g.integer(32, 16)) for each in sources(g, item, kind, 2)]
+        g.write_operand(item, target.first, _combined(g, item, flags))
+        g.write_operand(item, target.second, _combined(g, item, _compared_floats(g, item, kind, *upper)))
+    elif isinstance(target, Pair):
         g.write_operand(item, target.first, _combined(g, item, flags))
         g.write_operand(item, target.second, _combined(g, item, g.builder.not_(flags)))
     else:

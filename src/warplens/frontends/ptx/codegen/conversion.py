@@ -8,14 +8,14 @@ from ..flat import FlatInstruction
 from ..program import TYPES, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
 from . import rounding
-from .lanes import Value, floats, integers
+from .lanes import Lanes, Value, floats, integers
 from .lowering import lowers
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
 
 _TO_INTEGER = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-_KNOWN = {*_TO_INTEGER, "rn", "rz", "rm", "rp", "ftz", "sat", *TYPES}
+_KNOWN = {*_TO_INTEGER, "rn", "rz", "rm", "rp", "ftz", "sat", "relu", *TYPES}
 
 
 @lowers("mov")
@@ -103,10 +103,10 @@ def _single(g: KernelBuilder, item: FlatInstruction, value: Value, source: Type)
 def _pack(g: KernelBuilder, item: FlatInstruction, target: Type, source: Type) -> None:
     if source != TYPES["f32"]:
         raise g.not_covered(item)
-    high, low = (
-        rounding.narrow(g, _single(g, item, g.read(g.operand(item, each), source), source), target.kind, _mode(item))
-        for each in (1, 2)
-    )
+    values = [_single(g, item, g.read(g.operand(item, each), source), source) for each in (1, 2)]
+    if item.instruction.has("relu"):
+        values = [rounding.relu(g, each) for each in values]
+    high, low = (rounding.narrow(g, each, target.kind, _mode(item)) for each in values)
     both = g.builder.or_(g.resize(low, 32), g.builder.shl(g.resize(high, 32), g.integer(32, 16)))
     g.write(item, both)
 
@@ -125,13 +125,11 @@ def _float_to_float(g: KernelBuilder, item: FlatInstruction, target: Type, sourc
     if source.bits == 64:
         if target.bits == 16:
             number = rounding.to_odd_single(g, number)
-        elif mode == "rn":
-            number = builder.fptrunc(number, floats(32))
         else:
-            number = rounding.narrow_directed(g, number, mode)
+            number = rounding.in_mode(g, mode, "single", floats(32), _to_single, number)
     if target.bits == 16:
-        if mode in ("rm", "rp"):
-            raise g.not_covered(item)
+        if item.instruction.has("relu"):
+            number = rounding.relu(g, number)
         return rounding.narrow(g, number, target.kind, mode)
     if item.instruction.has("ftz"):
         number = rounding.flush(g, number)
@@ -181,16 +179,21 @@ def _integer_to_integer(g: KernelBuilder, item: FlatInstruction, target: Type, s
 
 
 def _integer_to_float(g: KernelBuilder, item: FlatInstruction, target: Type, source: Type, value: Value) -> Value:
-    builder = g.builder
     mode = _mode(item)
-    convert = builder.sitofp if source.is_signed else builder.uitofp
-    if target.bits == 16:
-        single = rounding.to_odd_single(g, convert(value, floats(64)))
-        return rounding.narrow(g, single, target.kind, mode)
-    if mode == "rn":
-        number = convert(value, floats(target.bits))
-        return g.as_bits(rounding.saturate(g, number) if item.instruction.has("sat") else number)
-    if source.bits == 64:
-        raise g.not_covered(item)
-    number = convert(value, floats(64))  # exact
-    return g.as_bits(number if target.bits == 64 else rounding.narrow_directed(g, number, mode))
+    name = "sitofp" if source.is_signed else "uitofp"
+    width = max(target.bits, 32)
+
+    def convert(inner: Lanes, given: Value) -> Value:
+        return getattr(inner.builder, name)(given, floats(width))
+
+    if target.bits == 16 and mode == "rn":
+        single = rounding.to_odd_single(g, getattr(g.builder, name)(value, floats(64)))
+        return rounding.narrow(g, single, target.kind)
+    number = rounding.in_mode(g, mode, name, floats(width), convert, value)
+    if item.instruction.has("sat"):
+        number = rounding.saturate(g, number)
+    return rounding.narrow(g, number, target.kind, mode) if target.bits == 16 else g.as_bits(number)
+
+
+def _to_single(lanes: Lanes, number: Value) -> Value:
+    return lanes.builder.fptrunc(number, floats(32))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..flat import FlatInstruction
 from ..program import Type
 from . import rounding
-from .lanes import Value, floats
+from .lanes import Lanes, Value, floats
 from .lowering import lowers, sources, type_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
         if item.instruction.has("sat"):
             result = rounding.saturate(g, result)
         if item.instruction.has("relu"):
-            result = rounding.minimum(g, result, g.real(32, 0.0), largest=True, keep_nan=True)
+            result = rounding.relu(g, result)
         return rounding.narrow(g, result, kind.kind)
 
     if kind.bits == 16:
@@ -45,13 +45,9 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
     flushing = kind.bits == 32 and item.instruction.has("ftz")
     if flushing:
         numbers = [rounding.flush(g, each) for each in numbers]
-    if mode == "rn":
-        result = _nearest(g, operation, numbers)
-    elif kind.bits == 32:
-        doubles = [g.builder.fpext(each, floats(64)) for each in numbers]
-        result = rounding.narrow_directed(g, _odd_double(g, operation, doubles), mode)
-    else:
-        result = rounding.directed(g, *_with_error(g, operation, numbers), mode)
+    result = _rounded(g, operation, numbers, mode)
+    if item.instruction.has("approx") and operation == "div" and kind.bits == 32:
+        result = _without_large_divisors(g, result, *numbers)
     if flushing:
         result = rounding.flush(g, result)
     if item.instruction.has("sat"):
@@ -59,44 +55,24 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
     return g.write(item, g.as_bits(result))
 
 
-def _nearest(g: KernelBuilder, operation: str, values: list[Value]) -> Value:
-    if operation == "fma":
-        return g.intrinsic("fma", *values)
+def _nearest(g: Lanes, operation: str, values: list[Value]) -> Value:
+    if operation in ("fma", "sqrt"):
+        return g.intrinsic(operation, *values)
     return getattr(g.builder, f"f{operation}")(*values)
 
 
-def _with_error(g: KernelBuilder, operation: str, values: list[Value]) -> tuple[Value, Value]:
-    """A result to nearest, and a number with the sign of what it lacks."""
+def _rounded(g: Lanes, operation: str, values: list[Value], mode: str) -> Value:
+    def compute(inner: Lanes, *given: Value) -> Value:
+        return _nearest(inner, operation, list(given))
+
+    return rounding.in_mode(g, mode, operation, values[0].type, compute, *values)
+
+
+def _without_large_divisors(g: Lanes, result: Value, a: Value, b: Value) -> Value:
+    """div.approx multiplies by the reciprocal, which is 0 for divisors above 2^126."""
     builder = g.builder
-    if operation == "sub":
-        values = [values[0], builder.fneg(values[1])]
-    if operation in ("add", "sub"):
-        return rounding.two_sum(g, *values)
-    if operation == "mul":
-        result = builder.fmul(*values)
-        return result, g.intrinsic("fma", *values, builder.fneg(result))
-    if operation == "div":
-        a, b = values
-        result = builder.fdiv(a, b)
-        rest = g.intrinsic("fma", builder.fneg(result), b, a)
-        return result, g.intrinsic("copysign", rest, builder.fmul(rest, b))
-    a, b, c = values  # Boldo and Muller 2005
-    result = g.intrinsic("fma", a, b, c)
-    product = builder.fmul(a, b)
-    low = g.intrinsic("fma", a, b, builder.fneg(product))
-    alpha, rest = rounding.two_sum(g, c, low)
-    beta, beta_low = rounding.two_sum(g, product, alpha)
-    gamma = builder.fadd(builder.fsub(beta, result), beta_low)
-    return result, builder.fadd(gamma, rest)
-
-
-def _odd_double(g: KernelBuilder, operation: str, values: list[Value]) -> Value:
-    """On singles widened to double precision: the result rounded to odd."""
-    if operation == "mul":
-        return g.builder.fmul(*values)  # exact
-    if operation == "fma":
-        return rounding.fused_odd(g, *values)
-    return rounding.make_odd(g, *_with_error(g, operation, values))
+    large = builder.fcmp_ordered(">", g.intrinsic("fabs", b), g.real(32, 2.0**126))
+    return builder.select(large, builder.fmul(a, g.intrinsic("copysign", g.real(32, 0.0), b)), result)
 
 
 @lowers("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
@@ -114,9 +90,9 @@ def _function(g: KernelBuilder, item: FlatInstruction) -> None:
     width = max(kind.bits, 32)
     one = g.real(width, 1.0)
     if item.opcode == "rcp":
-        result = _rounded(g, "div", [one, value], mode, width)
+        result = _rounded(g, "div", [one, value], mode)
     elif item.opcode == "sqrt":
-        result = _square_root(g, value, mode, width)
+        result = _rounded(g, "sqrt", [value], mode)
     elif item.opcode == "rsqrt":
         wide = value if width == 64 else builder.fpext(value, floats(64))
         result = builder.fdiv(g.real(64, 1.0), g.intrinsic("sqrt", wide))
@@ -129,26 +105,6 @@ def _function(g: KernelBuilder, item: FlatInstruction) -> None:
     if flushing:
         result = rounding.flush(g, result)
     g.write(item, rounding.narrow(g, result, kind.kind) if kind.bits == 16 else g.as_bits(result))
-
-
-def _rounded(g: KernelBuilder, operation: str, values: list[Value], mode: str, width: int) -> Value:
-    if mode == "rn":
-        return _nearest(g, operation, values)
-    if width == 64:
-        return rounding.directed(g, *_with_error(g, operation, values), mode)
-    doubles = [g.builder.fpext(each, floats(64)) for each in values]
-    return rounding.narrow_directed(g, _odd_double(g, operation, doubles), mode)
-
-
-def _square_root(g: KernelBuilder, value: Value, mode: str, width: int) -> Value:
-    if mode == "rn":
-        return g.intrinsic("sqrt", value)
-    wide = value if width == 64 else g.builder.fpext(value, floats(64))
-    root = g.intrinsic("sqrt", wide)
-    lost = g.intrinsic("fma", g.builder.fneg(root), root, wide)
-    if width == 64:
-        return rounding.directed(g, root, lost, mode)
-    return rounding.narrow_directed(g, rounding.make_odd(g, root, lost), mode)
 
 
 def _tanh(g: KernelBuilder, value: Value) -> Value:
@@ -188,7 +144,7 @@ def _testp(g: KernelBuilder, item: FlatInstruction) -> None:
         "infinite": lambda: builder.and_(all_ones, no_rest),
         "number": lambda: builder.not_(builder.and_(all_ones, some_rest)),
         "notanumber": lambda: builder.and_(all_ones, some_rest),
-        "normal": lambda: builder.and_(builder.not_(all_ones), builder.not_(no_exponent)),
+        "normal": lambda: builder.not_(builder.or_(all_ones, builder.and_(no_exponent, some_rest))),  # zero is
         "subnormal": lambda: builder.and_(no_exponent, some_rest),
     }
     for name, test in tests.items():

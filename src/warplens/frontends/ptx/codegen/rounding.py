@@ -1,15 +1,19 @@
 """Floating point beyond what LLVM's instructions give: directed rounding, flushing, saturation, small formats.
 
-Results that must be rounded once are made in double precision rounded to odd
+Sums of products in 16-bit formats are made in double precision rounded to odd
 (the last bit says that something was lost), from which rounding again to a
 format with less than half the digits is exact (Boldo and Melquiond 2008).
 """
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable
 
-from .lanes import Lanes, Value, floats, integers
+from llvmlite import ir
+
+from .lanes import I32, POINTER, Lanes, Value, floats, integers
 
 DIRECTED = ("rz", "rm", "rp")
 
@@ -94,37 +98,47 @@ def to_odd_single(g: Lanes, value: Value) -> Value:
     return g.as_float(builder.select(builder.and_(even, inexact), stepped, bits))
 
 
-def _step(g: Lanes, bits: Value, too_high: Value, too_low: Value, mode: str) -> Value:
-    """Nearest-rounded floats, as bits, moved to the neighbour that the mode asks for."""
-    builder = g.builder
-    width = bits.type.element.width
-    one, sign = g.integer(width, 1), g.integer(width, 1 << (width - 1))
-    negative = builder.icmp_signed("<", bits, g.integer(width, 0))
-    is_zero = builder.icmp_unsigned("==", builder.and_(bits, builder.not_(sign)), g.integer(width, 0))
-    up = builder.select(negative, builder.sub(bits, one), builder.add(bits, one))
-    down = builder.select(negative, builder.add(bits, one), builder.sub(bits, one))
-    if mode != "rm":
-        moves = too_low if mode == "rp" else builder.and_(too_low, negative)
-        bits = builder.select(moves, builder.select(is_zero, one, up), bits)
-    if mode != "rp":
-        moves = too_high if mode == "rm" else builder.and_(too_high, builder.not_(negative))
-        bits = builder.select(moves, builder.select(is_zero, builder.or_(sign, one), down), bits)
-    return g.as_float(bits)
+# -- directed rounding -----------------------------------------------------------------------------------
 
 
-def directed(g: Lanes, nearest: Value, lost: Value, mode: str) -> Value:
-    """Doubles in a directed mode from the nearest ones and the sign of what they lack; overflow stays infinite."""
-    zero = g.real(64, 0.0)
-    too_high, too_low = g.builder.fcmp_ordered("<", lost, zero), g.builder.fcmp_ordered(">", lost, zero)
-    return _step(g, g.as_bits(nearest), too_high, too_low, mode)
+def _mode_numbers() -> dict[str, int]:
+    """What fesetround takes here."""
+    if sys.platform == "win32":
+        return {"rn": 0, "rm": 0x100, "rp": 0x200, "rz": 0x300}
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return {"rn": 0, "rp": 0x400000, "rm": 0x800000, "rz": 0xC00000}
+    return {"rn": 0, "rm": 0x400, "rp": 0x800, "rz": 0xC00}
 
 
-def narrow_directed(g: Lanes, value: Value, mode: str) -> Value:
-    """Doubles (rounded to odd, or exact) to singles in a directed mode."""
-    single = g.builder.fptrunc(value, floats(32))
-    back = g.builder.fpext(single, floats(64))
-    too_high, too_low = g.builder.fcmp_ordered(">", back, value), g.builder.fcmp_ordered("<", back, value)
-    return _step(g, g.as_bits(single), too_high, too_low, mode)
+def in_mode(g: Lanes, mode: str, name: str, result: ir.Type, compute: Callable[..., Value], *values: Value) -> Value:
+    """`compute(lanes, *values)` with the processor in a rounding mode (`rn`: as it is).
+
+    It has a function of its own, which reads operands from memory after the
+    mode is set and writes the result before it is set back: so no optimisation
+    can move the arithmetic out.
+    """
+    if mode == "rn":
+        return compute(g, *values)
+    full = f"{name}_{mode}_{'_'.join(str(each.type) for each in values)}_{result}"
+    function = g.module.globals.get(full)
+    if function is None:
+        function = ir.Function(g.module, ir.FunctionType(ir.VoidType(), [POINTER] * (len(values) + 1)), full)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        inner = Lanes(g.module, ir.IRBuilder(function.append_basic_block()))
+        numbers = _mode_numbers()
+        setter = inner.declared("fesetround", I32, [I32])
+        inner.builder.call(setter, [ir.Constant(I32, numbers[mode])])
+        given = [inner.builder.load(place, typ=each.type) for place, each in zip(function.args, values, strict=False)]
+        inner.builder.store(compute(inner, *given), function.args[-1])
+        inner.builder.call(setter, [ir.Constant(I32, numbers["rn"])])
+        inner.builder.ret_void()
+    places = [g.scratch(each.type) for each in values]
+    for place, each in zip(places, values, strict=True):
+        g.builder.store(each, place)
+    target = g.scratch(result)
+    g.builder.call(function, [*places, target])
+    return g.builder.load(target, typ=result)
 
 
 # -- half precision and bfloat16 --------------------------------------------------------------------------
@@ -138,12 +152,14 @@ def widen(g: Lanes, bits: Value, kind: str) -> Value:
 
 
 def narrow(g: Lanes, value: Value, kind: str, mode: str = "rn") -> Value:
-    """Singles to 16 bits, to nearest even (`rz`: towards zero)."""
+    """Singles to 16 bits; bfloat16 to nearest even or towards zero only."""
     builder = g.builder
     if kind == "f":
-        if mode == "rz":
-            return _half_towards_zero(g, value)
-        return builder.bitcast(builder.fptrunc(value, floats(16)), integers(16))
+
+        def half(inner: Lanes, single: Value) -> Value:
+            return inner.builder.bitcast(inner.builder.fptrunc(single, floats(16)), integers(16))
+
+        return in_mode(g, mode, "half", integers(16), half, value)
     bits = g.as_bits(value)
     upper = builder.lshr(bits, g.integer(32, 16))
     rounded = upper
@@ -154,15 +170,6 @@ def narrow(g: Lanes, value: Value, kind: str, mode: str = "rn") -> Value:
     return g.resize(builder.select(nan, g.integer(32, 0x7FFF), rounded), 16)
 
 
-def _half_towards_zero(g: Lanes, value: Value) -> Value:
-    builder = g.builder
-    half = builder.fptrunc(value, floats(16))
-    bits = builder.bitcast(half, integers(16))
-    back = g.intrinsic("fabs", builder.fpext(half, floats(32)))
-    too_far = builder.fcmp_ordered(">", back, g.intrinsic("fabs", value))
-    return builder.select(too_far, builder.sub(bits, g.integer(16, 1)), bits)
-
-
-def in_double(g: Lanes, compute: Callable[..., Value], *values: Value) -> Value:
-    """Singles computed in double precision."""
-    return compute(*(g.builder.fpext(each, floats(64)) for each in values))
+def relu(g: Lanes, value: Value) -> Value:
+    """Negative singles to 0; NaN stays."""
+    return minimum(g, value, g.real(32, 0.0), largest=True, keep_nan=True)
