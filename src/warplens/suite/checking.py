@@ -49,7 +49,7 @@ def compare(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Seque
     for index, before in enumerate(launch_before.arguments):
         if isinstance(before, np.ndarray):
             tolerance = kernel.tolerance if index in expected else EXACT
-            comparisons.append(_compare(index, arrays_after[index], expected.get(index, before), tolerance))
+            comparisons.append(compare_arrays(index, arrays_after[index], expected.get(index, before), tolerance))
     return comparisons
 
 
@@ -58,7 +58,8 @@ def check(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Sequenc
     return [c for c in compare(kernel, launch_before, arrays_after) if not c.ok]
 
 
-def _compare(argument: int, got: Array, expected: Array, tolerance: Tolerance) -> Comparison:
+def compare_arrays(argument: int, got: Array, expected: Array, tolerance: Tolerance = EXACT) -> Comparison:
+    """One array against what it should hold."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         raise ValueError(
             f"argument {argument} is {got.dtype}{got.shape}, but its reference is {expected.dtype}{expected.shape}"
