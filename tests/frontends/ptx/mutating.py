@@ -83,6 +83,8 @@ def outcome(text: str, entry: str) -> str:
         return "refused"
     except KernelFault:
         return "faulted"
+    except Exception as error:
+        return f"wrong: {type(error).__name__}: {error}"
     try:
         Launch(module, entry, grid, block, other.arguments, shared, MOST_THREAD_INSTRUCTIONS // 8).run()
     except FaultError as error:

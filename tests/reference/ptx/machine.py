@@ -313,10 +313,15 @@ class _Warp:
 
     @staticmethod
     def _literal(operand: Immediate, kind: Type) -> int:
-        if isinstance(operand.value, int) and not kind.is_float:
+        """Whole numbers for integers, floats for floats or for plain bits of their size."""
+        if isinstance(operand.value, int):
+            if kind.is_float:
+                raise NotCoveredError("a whole number as a float")
             return operand.value
+        if not kind.is_float and (kind.kind != "b" or kind.bits != operand.float_bits):
+            raise NotCoveredError("a float as an integer")
         form = {16: F16, 32: F32, 64: F64}[kind.bits]
-        return encode(from_float(float(operand.value)), form)
+        return encode(from_float(operand.value), form)
 
     def _special(self, lane: int, name: str) -> int:
         thread, launch = self.threads[lane], self.launch
