@@ -54,6 +54,14 @@ class RecordLimit:
     waves: float | None = None
 
 
+@dataclass(frozen=True)
+class StaticOptions:
+    """What counting without running is told: trips of loops by source line ("12") or number ("#1")."""
+
+    trip_counts: Mapping[str, float] = field(default_factory=dict)
+    branch_weight: float = 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class CudaLaunch:
     """A kernel's source and how it is launched. Nothing is compiled and no array is built yet."""
@@ -74,6 +82,7 @@ class CudaLaunch:
     architecture: str = DEFAULT_ARCHITECTURE
     registers_per_thread: int | None = None
     record: RecordLimit = RecordLimit()
+    static: StaticOptions = StaticOptions()
     description: str = ""
     machine: str | None = None
     machine_overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -124,6 +133,7 @@ def cuda_launch_of(file: TomlFile) -> CudaLaunch:
     machine = reader.table_of("machine")
     table = reader.table_of("cuda")
     record = reader.table_of("record")
+    static = reader.table_of("static")
     if table is None:
         raise WorkloadError(f"{file.path}: names no source; add a [cuda] table with source, kernel, grid and block")
     reader.done()
@@ -134,6 +144,7 @@ def cuda_launch_of(file: TomlFile) -> CudaLaunch:
         machine=machine_name,
         machine_overrides=MappingProxyType(overrides),
         record=_record(record) if record else RecordLimit(),
+        static=_static(static) if static else StaticOptions(),
         path=file.path,
         **_cuda_table(table),
     )
@@ -364,6 +375,19 @@ def _record(table: _Reader) -> RecordLimit:
     if waves is not None and blocks is not None:
         raise table.fail("waves", "stands beside blocks; give one of them")
     return RecordLimit(blocks, waves)
+
+
+def _static(table: _Reader) -> StaticOptions:
+    trips = table.table_of("trip_counts")
+    weight = table.number("branch_weight", 1.0, most=1.0)
+    table.done()
+    counts = {}
+    for key in list(trips.table) if trips else ():
+        assert trips is not None
+        if not re.fullmatch(r"#?[0-9]{1,9}", key):
+            raise trips.fail(key, 'names no loop; write its source line ("12") or its number ("#1")')
+        counts[key] = trips.number(key, most=1e12)
+    return StaticOptions(MappingProxyType(counts), weight)
 
 
 def _argument(row: _Reader) -> Argument:

@@ -10,42 +10,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .flatten import BasicBlock, FlatInstruction, FlatKernel
+from .flat import BasicBlock, FlatInstruction, FlatKernel
 from .flow import END, Flow
+from .static_evaluate import MOST_RECURRENCE, Evaluator
 from .static_loops import LoopNest, NaturalLoop
 from .static_points import (
     DIFFERS,
     KNOWN,
     SAME,
+    WARP_LANES,
     Edge,
     Integers,
     Points,
-    Truth,
     Truths,
-    Value,
     as_truth,
     as_value,
-    calculate,
-    combine,
-    compare,
     difference,
-    gather,
-    select,
-    unknown,
 )
-from .static_values import Merge, Node, Symbolic
+from .static_values import Node, Symbolic
 
-WARP_LANES = 32
 #: Warps of a launch that are looked at; all of them where there are no more.
 MOST_WARPS = 768
 #: Iterations of a loop that are looked at, and points of a nest of loops altogether.
 MOST_ITERATIONS, MOST_POINTS = 32, 6144
-#: Iterations after which a recurrence that is no plain counter is given up.
-MOST_RECURRENCE = 4096
 #: Weight of either side of a branch that goes the same way for all lanes of a warp, but nobody knows which.
 SAME_FOR_ALL_WEIGHT = 0.5
 _GOLDEN = 0.6180339887498949
@@ -56,7 +48,7 @@ _NEVER = np.iinfo(np.int64).max
 class LoopTrips:
     """Iterations of a loop: passes through its head each time that a warp comes to it."""
 
-    head_passes: Integers | NDArray[np.float64]
+    head_passes: NDArray[Any]
     """Of each lane, or of the warp where they are given."""
     main_exit: tuple[int, int]
     exact: bool
@@ -78,7 +70,7 @@ class Counts:
 Visit = Callable[[BasicBlock, Points, Truths, NDArray[np.float64]], None]
 
 
-class Counter:
+class Counter(Evaluator):
     """Walks the blocks of a kernel in the order of its loops."""
 
     def __init__(
@@ -92,15 +84,12 @@ class Counter:
         branch_weight: float,
         visit: Visit,
     ) -> None:
-        self.kernel, self.flow, self.nest, self.symbolic = kernel, flow, nest, symbolic
-        self.root, self.given, self.branch_weight, self.visit = root, given, branch_weight, visit
-        self.block_of = {item.index: block.number for block in kernel.blocks for item in block.instructions}
+        super().__init__(kernel, nest, symbolic, root)
+        self.flow, self.given, self.branch_weight, self.visit = flow, given, branch_weight, visit
         self.entered: dict[int, Edge] = {}
         self.counts = Counts([0.0] * len(kernel.blocks))
         self.missing: list[NaturalLoop] = []
         self.trips: dict[NaturalLoop, LoopTrips] = {}
-        self.steps: dict[Merge, list[tuple[int, Node]] | None] = {}
-        self.recurrent: dict[NaturalLoop, set[Merge]] = {}
 
     def run(self) -> Counts:
         lanes = self.root.special["%active"].array != 0
@@ -136,7 +125,7 @@ class Counter:
         while self.nest.innermost[dominator] is not around:  # out of loops that end before this block
             dominator = self.nest.dominator[dominator]
         above = self.entered[dominator]
-        if self._meets(dominator, number):
+        if len(before) > 1 and self._meets(dominator, number):
             return Edge(mask, above.weight, above.level)
         return Edge(mask, np.minimum(weight, above.weight), level)
 
@@ -151,7 +140,8 @@ class Counter:
         block = self.kernel.blocks[number]
         weight = np.where(entry.mask.any(axis=1), entry.weight, 0.0) * points.weight
         self.counts.executions[number] = float(weight.sum())
-        if len(block.instructions) == 1 and not block.successors:  # lanes that leave do not wait for each other: once for each way there
+        if len(block.instructions) == 1 and not block.successors:
+            # Lanes that leave the kernel do not wait for each other: once for each way there.
             ways = [points.edges[each, number] for each in self.nest.predecessors[number]]
             self.counts.executions[number] = float(
                 sum((np.where(way.mask.any(axis=1), way.weight, 0.0) * points.weight).sum() for way in ways)
@@ -190,9 +180,15 @@ class Counter:
         taken = last.targets[0] if last.targets else None
         for target in targets:
             can, cannot = (truth.true, truth.false) if target == taken else (truth.false, truth.true)
-            points.edges[block.number, target] = self._side(entry, entry.mask & can, entry.mask & ~cannot, level)
+            sure = entry.mask if self._leads_to_given(block.number, target) else entry.mask & ~cannot
+            points.edges[block.number, target] = self._side(entry, entry.mask & can, sure, level)
         if np.any(entry.mask & truth.true & truth.false):
             self.counts.guessed.append((block.number, level))
+
+    def _leads_to_given(self, block: int, target: int) -> bool:
+        """Whether a branch guards a loop whose iterations are given: they say that it is entered."""
+        heads = [loop.head for loop, trips in self.given.items() if trips > 0 and block not in loop.blocks]
+        return any(self.nest.dominates(target, head) for head in heads)
 
     def _side(self, entry: Edge, possible: Truths, certain: Truths, level: int) -> Edge:
         """A side of a branch: whole where some lane is sure to take it, else by its share."""
@@ -215,7 +211,7 @@ class Counter:
         if trips is None:  # never come to, or an error in the end
             trips = LoopTrips(np.ones((1, 1)), loop.exits[0] if loop.exits else (loop.head, END), False, "missing")
         self.trips[loop] = trips
-        passes = np.broadcast_to(trips.head_passes, (len(points), WARP_LANES))
+        passes: NDArray[Any] = np.broadcast_to(trips.head_passes, (len(points), WARP_LANES))
         points.iterations[loop] = trips.head_passes.astype(np.int64) if trips.exact else None
         inner = self._iterations(loop, points, entry, passes)
         mask = entry.mask[inner.index] & (inner.iteration[:, None] < passes[inner.index])
@@ -239,9 +235,7 @@ class Counter:
                     found = max(found, DIFFERS if truth.varies else SAME)
         return found or SAME
 
-    def _iterations(
-        self, loop: NaturalLoop, points: Points, entry: Edge, passes: NDArray[np.float64] | Integers
-    ) -> Points:
+    def _iterations(self, loop: NaturalLoop, points: Points, entry: Edge, passes: NDArray[Any]) -> Points:
         """Points of a loop's iterations: all of them, or some that are spread evenly with the weight of all."""
         total = np.where(entry.mask, passes, 0).max(axis=1)
         rows = np.flatnonzero((total > 0) & entry.mask.any(axis=1))
@@ -279,24 +273,17 @@ class Counter:
             tested_first = latch is None and loop.head in exiting
             block = latch if latch is not None else loop.head if tested_first else next(iter(exiting), loop.head)
             main = next(((each, to) for each, to in loop.exits if each == block), (block, END))
-            passes = self.given[loop] + (1.0 if tested_first else 0.0)
-            return LoopTrips(np.full((1, 1), passes), main, False, "given")
+            given = self.given[loop] + (1.0 if tested_first else 0.0)
+            return LoopTrips(np.full((1, 1), given), main, False, "given")
         best: tuple[Integers, tuple[int, int]] | None = None
         for block, target in loop.exits:
             found = self._exit_iteration(loop, points, entry, block, target)
             if found is not None:
-                if best is None:
-                    best = (found, (block, target))
-                else:
-                    best = (np.minimum(best[0], found), best[1])
+                best = (found, (block, target)) if best is None else (np.minimum(best[0], found), best[1])
         if best is None or np.any(np.where(entry.mask, best[0], 0) == _NEVER):
             return None
         passes = np.where(entry.mask, np.broadcast_to(best[0], entry.mask.shape) + 1, 0)
         return LoopTrips(passes, best[1], True, "derived", at_most=len(loop.exits) > 1)
-
-    def _condition(self, block: int) -> Node | None:
-        items = self.kernel.blocks[block].instructions
-        return self.symbolic.conditions.get(items[-1].index) if items else None
 
     def _exit_iteration(
         self, loop: NaturalLoop, points: Points, entry: Edge, block: int, target: int
@@ -315,10 +302,6 @@ class Counter:
             node, leaves_if = node.arguments[0], not leaves_if
         counted = self._counted(loop, points, node, leaves_if) if node.operation == "setp" else None
         return counted if counted is not None else self._stepped(loop, points, entry, node, leaves_if)
-
-    def _probe(self, loop: NaturalLoop, points: Points, iteration: int) -> Points:
-        rows = np.arange(len(points))
-        return Points(loop, points, rows, np.full(len(points), iteration), points.weight)
 
     def _counted(self, loop: NaturalLoop, points: Points, node: Node, leaves_if: bool) -> Integers | None:
         """From a comparison whose two sides move apart by the same in every iteration."""
@@ -358,302 +341,6 @@ class Counter:
                 return left
         return None
 
-    # -- values that change from iteration to iteration ---------------------------------------------
-
-    def _is_invariant(self, loop: NaturalLoop, node: Node) -> bool:
-        return self._reaches(loop, node, frozenset())
-
-    def _reaches(self, loop: NaturalLoop, node: Node, allowed: frozenset[Merge] | set[Merge]) -> bool:
-        """Whether an expression is made of what does not change in a loop and of some merges at its head."""
-        seen, waiting = {node}, [node]
-        while waiting:
-            each = waiting.pop()
-            if isinstance(each, Merge) and each.loop is loop:
-                if each not in allowed:
-                    return False
-                continue
-            if isinstance(each, Merge):
-                if each.block in loop.blocks and not (each.loop is None and each.block == loop.head):
-                    return False
-                continue
-            if each.operation == "load" and self.block_of[each.detail] in loop.blocks:
-                return False
-            for argument in each.arguments:
-                if argument not in seen:
-                    seen.add(argument)
-                    waiting.append(argument)
-        return True
-
-    def _steps(self, merge: Merge) -> list[tuple[int, Node]] | None:
-        """What is added to a counter in each iteration, with signs; None if it is no counter."""
-        if merge not in self.steps:
-            self.steps[merge] = self._find_steps(merge)
-        return self.steps[merge]
-
-    def _find_steps(self, merge: Merge) -> list[tuple[int, Node]] | None:
-        assert merge.loop is not None
-        if len(set(merge.next)) != 1:
-            return None
-        node, found = merge.next[0], []
-        while node is not merge:
-            if node.operation not in ("add", "sub"):
-                return None
-            a, b = node.arguments
-            if self._is_invariant(merge.loop, b):
-                found.append((1 if node.operation == "add" else -1, b))
-                node = a
-            elif node.operation == "add" and self._is_invariant(merge.loop, a):
-                found.append((1, a))
-                node = b
-            else:
-                return None
-        return found
-
-    def _recurrent(self, loop: NaturalLoop) -> set[Merge]:
-        """Merges at the head whose next value follows from such merges and from what does not change."""
-        if loop not in self.recurrent:
-            merges = self.symbolic.merges[loop.head]
-            allowed = {merge for merge in merges if len(set(merge.next)) == 1}
-            while bad := {each for each in allowed if not self._reaches(loop, each.next[0], allowed)}:
-                allowed -= bad
-            self.recurrent[loop] = allowed
-        return self.recurrent[loop]
-
-    def _follows(self, loop: NaturalLoop, node: Node) -> bool:
-        return self._reaches(loop, node, self._recurrent(loop))
-
-    def _sequence(self, loop: NaturalLoop, points: Points, iteration: int) -> dict[Merge, Value | Truth]:
-        merges = [each for each in self._recurrent(loop) if self._steps(each) is None]
-        known = points.sequences.setdefault(loop, [])
-        if not known:
-            known.append({each: self.evaluate(each.first or unknown_node(), points) for each in merges})
-        while len(known) <= iteration:
-            probe = self._probe(loop, points, len(known) - 1)
-            probe.presets = known[-1]
-            known.append({each: self.evaluate(each.next[0], probe) for each in merges})
-        return known[iteration]
-
-    # -- evaluation -----------------------------------------------------------------------------------
-
-    def evaluate(self, node: Node, points: Points) -> Value | Truth:
-        memo = points.memo
-        stack = [node]
-        while stack:
-            each = stack[-1]
-            if each in memo:
-                stack.pop()
-                continue
-            waiting = [a for a in each.arguments if a not in memo]
-            if waiting:
-                stack += waiting
-                continue
-            memo[each] = self._merge(each, points) if isinstance(each, Merge) else self._node(each, points)
-            stack.pop()
-        return memo[node]
-
-    def _node(self, node: Node, points: Points) -> Value | Truth:
-        if node.operation == "const":
-            return Value(np.array([[_as_int64(node.detail)]], dtype=np.int64))
-        if node.operation == "special":
-            special = self.root.special.get(node.detail)
-            return unknown(SAME) if special is None else gather(special, points.rows_of(self.root))
-        values = [points.memo[each] for each in node.arguments]
-        if node.operation == "load":
-            return unknown(SAME if as_value(values[0]).is_uniform else DIFFERS)
-        if node.operation == "opaque":
-            if not values:
-                return unknown(DIFFERS if node.detail is True else SAME)
-            return unknown(SAME if all(_is_uniform(each) for each in values) else DIFFERS)
-        if node.operation == "selp":
-            return select(values[0], values[1], as_truth(values[2]))
-        assert node.type is not None
-        if node.operation == "setp":
-            return compare(node.detail, node.type, as_value(values[0]), as_value(values[1]))
-        if node.type.kind == "pred":
-            return combine(node.operation, [as_truth(each) for each in values])
-        return calculate(node.operation, node.detail or (), node.type, [as_value(each) for each in values])
-
-    def _merge(self, merge: Merge, points: Points) -> Value | Truth:
-        if merge.loop is None:
-            home: NaturalLoop | None = self.nest.innermost[merge.block]
-            if home is not None and home.head == merge.block:
-                home = home.parent
-            own = points.around(home)
-            if own is None or own.loop is not home:
-                return unknown(DIFFERS)
-            if own is not points:
-                return gather(self.evaluate(merge, own), points.rows_of(own))
-            return self._met(merge, points)
-        own = points.around(merge.loop)
-        if own is None:
-            return self._after(merge, points)
-        if own is not points:
-            return gather(self.evaluate(merge, own), points.rows_of(own))
-        if merge in points.presets:
-            return points.presets[merge]
-        assert points.parent is not None and merge.first is not None
-        outside, rows = points.parent, points.index
-        if self._steps(merge) is not None:
-            first, step = self._counter(merge, outside)
-            if first.level == DIFFERS or step.level == DIFFERS:
-                return unknown(DIFFERS)
-            a, b = gather(first, rows), gather(step, rows)
-            assert isinstance(a, Value) and isinstance(b, Value)
-            return Value(a.array + points.iteration[:, None] * b.array, max(a.level, b.level))
-        if merge in self._recurrent(merge.loop):
-            return self._recurrence(merge, outside, rows, points.iteration[:, None])
-        if self._drifts(merge, points):
-            first = as_value(self.evaluate(merge.first, outside))
-            if first.level < DIFFERS:
-                return gather(Value(first.array, SAME), rows)
-        return self._unknown_merge(merge, outside)
-
-    def _drifts(self, merge: Merge, points: Points) -> bool:
-        """Whether a value moves by amounts that all lanes share, though nobody knows how often: `if (c) p += n`."""
-        loop = merge.loop
-        assert loop is not None and points.parent is not None
-        seen: set[Node] = set()
-        waiting, branches = list(merge.next), set()
-        while waiting:
-            node = waiting.pop()
-            if node is merge or node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node, Merge) and node.block in loop.blocks and node.block != loop.head:
-                waiting += list(node.values.values()) + node.next + ([node.first] if node.first is not None else [])
-                branches |= self._between(node)
-            elif node.operation in ("add", "sub"):
-                a, b = node.arguments
-                if self._is_invariant(loop, a) and node.operation == "add":
-                    a, b = b, a
-                if not self._is_invariant(loop, b) or not _is_uniform(self.evaluate(b, points.parent)):
-                    return False
-                waiting.append(a)
-            else:
-                return False
-        probe = self._probe(loop, points.parent, 0)
-        conditions = [node for block in branches if (node := self._condition(block)) is not None]
-        return all(_is_uniform(as_truth(self.evaluate(node, probe))) for node in conditions)
-
-    def _between(self, merge: Merge) -> set[int]:
-        """Blocks whose branches decide by which way lanes come to a merge."""
-        if merge.loop is not None:
-            return {block for block, _ in merge.loop.exits}
-        top = self.nest.dominator[merge.block]
-        found = {top}
-        for block in merge.values:
-            while block != top and block != self.nest.dominator[block]:
-                found.add(block)
-                block = self.nest.dominator[block]
-        return found
-
-    def _counter(self, merge: Merge, outside: Points) -> tuple[Value, Value]:
-        assert merge.first is not None
-        first = as_value(self.evaluate(merge.first, outside))
-        array, level = np.zeros((1, 1), dtype=np.int64), KNOWN
-        for sign, node in self._steps(merge) or ():
-            value = as_value(self.evaluate(node, outside))
-            array, level = array + sign * value.array, max(level, value.level)
-        return first, Value(array, level)
-
-    def _recurrence(self, merge: Merge, outside: Points, rows: Integers, iteration: Integers) -> Value | Truth:
-        assert merge.loop is not None
-        if int(iteration.max(initial=0)) > MOST_RECURRENCE:
-            return unknown(DIFFERS)
-        known = [self._sequence(merge.loop, outside, each)[merge] for each in range(int(iteration.max(initial=0)) + 1)]
-        if any(isinstance(each, Truth) or each.level for each in known):
-            uniform = all(_is_uniform(each) for each in known)
-            return unknown(SAME if uniform else DIFFERS)
-        shape = (len(outside), WARP_LANES)
-        table = np.stack([np.broadcast_to(each.array, shape) for each in known if isinstance(each, Value)])
-        places = np.broadcast_to(iteration, (len(rows), WARP_LANES))
-        return Value(table[np.maximum(places, 0), rows[:, None], np.arange(WARP_LANES)])
-
-    def _unknown_merge(self, merge: Merge, outside: Points) -> Value | Truth:
-        """Only whether all lanes have the same: assumed of all such merges, until one turns out not to."""
-        assert merge.loop is not None
-        loop = merge.loop
-        if loop not in outside.levels:
-            merges = [each for each in self.symbolic.merges[loop.head] if self._steps(each) is None]
-            merges = [each for each in merges if each not in self._recurrent(loop)]
-            levels = {
-                each: SAME if each.first is not None and _is_uniform(self.evaluate(each.first, outside)) else DIFFERS
-                for each in merges
-            }
-            while True:
-                probe = self._probe(loop, outside, 0)
-                probe.presets = {each: unknown(level) for each, level in levels.items()}
-                bad = [
-                    each
-                    for each in merges
-                    if levels[each] == SAME and not all(_is_uniform(self.evaluate(n, probe)) for n in each.next)
-                ]
-                if not bad:
-                    break
-                levels |= dict.fromkeys(bad, DIFFERS)
-            outside.levels[loop] = levels
-        return unknown(outside.levels[loop][merge])
-
-    def _after(self, merge: Merge, points: Points) -> Value | Truth:
-        """What a register of a loop holds behind it: the value of each lane's last iteration."""
-        assert merge.loop is not None
-        own = points.around(merge.loop.parent)
-        if own is None or merge.loop not in own.iterations:
-            return unknown(DIFFERS)
-        if own is not points:
-            return gather(self.evaluate(merge, own), points.rows_of(own))
-        passes = own.iterations[merge.loop]
-        if passes is None:
-            return unknown(DIFFERS)
-        last = np.maximum(np.broadcast_to(passes, (len(own), WARP_LANES)) - 1, 0)
-        if self._steps(merge) is not None:
-            first, step = self._counter(merge, own)
-            if first.level == DIFFERS or step.level == DIFFERS:
-                return unknown(DIFFERS)
-            return Value(first.array + last * step.array, max(first.level, step.level))
-        if merge in self._recurrent(merge.loop):
-            return self._recurrence(merge, own, np.arange(len(own)), last)
-        found = self._unknown_merge(merge, own)
-        lanes_differ = bool((last != last[:, :1]).any())
-        return unknown(DIFFERS) if lanes_differ else found
-
-    def _met(self, merge: Merge, points: Points) -> Value | Truth:
-        """Each lane's value by the way it came, where that is known."""
-        parts: list[tuple[Edge, Value | Truth]] = []
-        for block, node in merge.values.items():
-            edge = points.edges.get((block, merge.block))
-            if edge is None:
-                return unknown(DIFFERS)
-            if edge.mask.any():
-                parts.append((edge, self.evaluate(node, points)))
-        if not parts:
-            return unknown(SAME)
-        several = np.sum([edge.mask for edge, _ in parts], axis=0) > 1
-        if several.any():
-            uniform = all(_is_uniform(value) for _, value in parts)
-            level = max(edge.level for edge, _ in parts)
-            return unknown(SAME if uniform and level < DIFFERS else DIFFERS)
-        if any(isinstance(value, Truth) for _, value in parts):
-            truths = [(edge, as_truth(value)) for edge, value in parts]
-            true = np.logical_or.reduce([edge.mask & value.true for edge, value in truths])
-            false = np.logical_or.reduce([edge.mask & value.false for edge, value in truths])
-            return Truth(true, false, any(value.varies for _, value in truths))
-        values = [(edge, as_value(value)) for edge, value in parts]
-        level = max(value.level for _, value in values)
-        if level == DIFFERS:
-            return unknown(DIFFERS)
-        array = np.zeros((len(points), WARP_LANES), dtype=np.int64)
-        for edge, value in values:
-            array = np.where(edge.mask, value.array, array)
-        # Lanes that do not come here must not make the others look different.
-        mask = np.logical_or.reduce([edge.mask for edge, _ in values])
-        filler = np.take_along_axis(array, mask.argmax(axis=1)[:, None], axis=1)
-        return Value(np.where(mask, array, filler), level)
-
-
-def unknown_node() -> Node:
-    return Node("opaque", detail=True)
-
 
 def first_iteration(how: str, start: Integers, step: Integers) -> Integers | None:
     """The first k ≥ 0 with start + k·step `how` 0; the largest integer where there is none."""
@@ -673,18 +360,6 @@ def first_iteration(how: str, start: Integers, step: Integers) -> Integers | Non
     if how == "ne":
         return np.where(start != 0, 0, np.where(step != 0, 1, _NEVER))
     return None
-
-
-def _is_uniform(value: Value | Truth) -> bool:
-    if isinstance(value, Value):
-        return value.is_uniform
-    decided = not np.any(value.true & value.false)
-    same = value.true.shape[1] == 1 or bool((value.true == value.true[:, :1]).all())
-    return same if decided else not value.varies
-
-
-def _as_int64(value: int) -> int:
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _ones(points: Points) -> NDArray[np.float64]:

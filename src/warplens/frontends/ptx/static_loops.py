@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...errors import PtxError
-from .flatten import FlatKernel
+from .flat import FlatKernel
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class LoopNest:
 
 
 def loop_nest(kernel: FlatKernel) -> LoopNest:
-    """Dominators (Cooper, Harvey and Kennedy) and natural loops; flow that enters a loop in two places is an error."""
+    """Dominators (Cooper, Harvey and Kennedy) and natural loops; a loop that is entered in two places is an error."""
     blocks = kernel.blocks
     order = _reverse_post_order(kernel)
     rank = {number: position for position, number in enumerate(order)}

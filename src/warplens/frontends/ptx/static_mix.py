@@ -8,27 +8,27 @@ addresses are looked at as functions of the thread's indices.
 from __future__ import annotations
 
 import math
-from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import PtxError, WorkloadError
-from .flatten import BasicBlock, FlatInstruction, FlatKernel, flatten
+from .flat import BasicBlock, FlatInstruction, FlatKernel
+from .flatten import flatten
 from .flow import Flow
 from .opcodes import instruction_class, memory_use
 from .program import PtxModule
 from .record import source_line
 from .registers import allocate_registers
-from .static_counts import MOST_WARPS, WARP_LANES, Counter, instruction_guard
+from .static_accesses import Access, AccessCount, look_at
+from .static_counts import MOST_WARPS, Counter
 from .static_loops import LoopNest, NaturalLoop, loop_nest
-from .static_points import DIFFERS, Integers, Points, Truths, Value, as_value
-from .static_values import Merge, Node, analyse
+from .static_points import DIFFERS, WARP_LANES, Integers, Points, Value
+from .static_values import analyse
 
-LINE_BYTES, SECTOR_BYTES = 128, 32
 #: Where pointers point that are only known to be pointers: far apart, and aligned as cudaMalloc does.
 _FIRST_POINTER, _POINTER_STEP = 1 << 44, 1 << 40
 
@@ -54,26 +54,6 @@ class LoopCount:
     entries: float
     at_most: bool = False
     """Whether it has another way out, so that there may be fewer trips."""
-
-
-@dataclass(frozen=True)
-class AccessCount:
-    """One load, store or atomic of global or local memory."""
-
-    ptx_line: int
-    source_line: int
-    opcode: str
-    instruction_class: str
-    access_bytes: int
-    pattern: str
-    """uniform (one address), coalesced, strided, pattern (known, but not evenly spaced) or irregular (not known)."""
-    stride_bytes: int | None
-    lines: float
-    """128-byte lines that a warp touches, on average over its executions."""
-    sectors: float
-    uncoalesced: float
-    """Share of the executions that touch more than one line."""
-    executions: float
 
 
 @dataclass(frozen=True)
@@ -131,7 +111,7 @@ def static_mix(
     block: Sequence[int],
     arguments: Sequence[Any] = (),
     *,
-    trip_counts: Mapping[str | int, float] | None = None,
+    trip_counts: Mapping[Any, float] | None = None,
     branch_weight: float = 1.0,
 ) -> StaticMix:
     """Count a kernel's instructions without running it.
@@ -147,7 +127,7 @@ def static_mix(
     x, y, z = (*(int(each) for each in grid), 1, 1)[:3]
     a, b, c = (*(int(each) for each in block), 1, 1)[:3]
     given = _given(kernel, nest, trip_counts or {})
-    found: dict[int, _Access] = {}
+    found: dict[int, Access] = {}
     parameters = _parameters(kernel, arguments)
     values = zip(kernel.parameter_offsets.values(), arguments, strict=False)
     sizes = {
@@ -163,12 +143,12 @@ def static_mix(
         sample_warps((x, y, z), (a, b, c)),
         given,
         branch_weight,
-        lambda *seen: _look_at(counter, found, sizes, *seen),
+        lambda *seen: look_at(counter, found, sizes, *seen),
     )
     counts = counter.run()
     if counter.missing:
         raise _missing(kernel, counter.missing)
-    tally: Tally[str] = Tally()
+    tally: defaultdict[str, float] = defaultdict(float)
     for each in kernel.blocks:
         for item in each.instructions:
             tally[instruction_class(item.instruction)] += counts.executions[each.number]
@@ -176,7 +156,7 @@ def static_mix(
     return StaticMix(
         kernel=kernel.name,
         warps=len(counter.root),
-        counts={name: float(count) for name, count in tally.items() if count > 0},
+        counts={name: count for name, count in tally.items() if count > 0},
         accesses=tuple(found[index].result() for index in sorted(found)),
         loops=tuple(_loop_count(kernel, counter, loop) for loop in nest.loops if loop in counts.loops),
         branches=tuple(
@@ -250,20 +230,6 @@ def _parameters(kernel: FlatKernel, arguments: Sequence[Any]) -> dict[int, int]:
     return found
 
 
-def _buffer_bytes(address: Node, sizes: Mapping[int, int]) -> int:
-    """Bytes of the array that an address is a place in; 0 where that cannot be seen."""
-    waiting = [address]
-    while waiting:
-        node = waiting.pop()
-        if node.operation == "const" and node.detail in sizes:
-            return sizes[node.detail]
-        if isinstance(node, Merge) and node.first is not None:
-            waiting.append(node.first)
-        elif node.operation in ("add", "mad", "sub"):
-            waiting += node.arguments[-1:] if node.operation == "mad" else node.arguments
-    return 0
-
-
 # -- loops ----------------------------------------------------------------------------------
 
 
@@ -271,9 +237,7 @@ def _loop_line(kernel: FlatKernel, loop: NaturalLoop) -> FlatInstruction:
     return kernel.blocks[max(loop.latches)].instructions[-1]
 
 
-def _given(
-    kernel: FlatKernel, nest: LoopNest, trip_counts: Mapping[str | int, float]
-) -> dict[NaturalLoop, float]:
+def _given(kernel: FlatKernel, nest: LoopNest, trip_counts: Mapping[Any, float]) -> dict[NaturalLoop, float]:
     """Iterations of the loops that keys name. A loop that the compiler unrolled shares them with its remainder."""
     found: dict[NaturalLoop, float] = {}
     for key, trips in trip_counts.items():
@@ -358,122 +322,6 @@ def _loop_count(kernel: FlatKernel, counter: Counter, loop: NaturalLoop) -> Loop
         entries,
         trips is not None and trips.at_most,
     )
-
-
-# -- accesses -----------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class _Access:
-    item: FlatInstruction
-    line: int
-    name: str
-    access_bytes: int
-    executions: float
-    weight: float
-    lines: float
-    sectors: float
-    uncoalesced: float
-    pattern: str
-    stride: int | None
-
-    def result(self) -> AccessCount:
-        weight = self.weight or 1.0
-        return AccessCount(
-            self.item.instruction.line,
-            self.line,
-            self.item.instruction.name,
-            self.name,
-            self.access_bytes,
-            self.pattern,
-            self.stride,
-            self.lines / weight,
-            self.sectors / weight,
-            self.uncoalesced / weight,
-            self.executions,
-        )
-
-
-def _look_at(
-    counter: Counter,
-    found: dict[int, _Access],
-    sizes: Mapping[int, int],
-    block: BasicBlock,
-    points: Points,
-    mask: Truths,
-    weight: NDArray[np.float64],
-) -> None:
-    """Accesses of a block that was reached."""
-    for item in block.instructions:
-        use = memory_use(item.instruction)
-        if use is None or use.space not in ("global", "generic", "local"):
-            continue
-        name = instruction_class(item.instruction)
-        guard = instruction_guard(counter, item, points)
-        active = mask if guard is None else mask & guard
-        address = counter.symbolic.addresses[item.index]
-        value = as_value(counter.evaluate(address, points))
-        within = _buffer_bytes(address, sizes) if value.level == DIFFERS else 0
-        if use.space == "local":  # interleaved by thread: neighbours lie side by side
-            value = Value(np.arange(WARP_LANES, dtype=np.int64)[None] * use.access_bytes)
-        lines, sectors = (_touched(value, active, use.access_bytes, size, within) for size in (LINE_BYTES, SECTOR_BYTES))
-        share = np.where(active.any(axis=1), weight, 0.0)
-        stride = _stride(value, active)
-        found[item.index] = _Access(
-            item,
-            source_line(counter.kernel, item),
-            name,
-            use.access_bytes,
-            float(weight.sum()),
-            float(share.sum()),
-            float(share @ lines),
-            float(share @ sectors),
-            float(share @ (lines > 1)),
-            _pattern(value, stride, use.access_bytes),
-            stride,
-        )
-
-
-def _touched(value: Value, active: Truths, access_bytes: int, size: int, within: int) -> NDArray[np.float64]:
-    """Pieces of `size` bytes that the active lanes of each point touch.
-
-    Addresses that are not known are taken to be anywhere in the array: about
-    one piece per lane, fewer where the array has few.
-    """
-    if value.level == DIFFERS:
-        lanes = active.sum(axis=1).astype(np.float64)
-        pieces = -(-within // size)
-        return pieces * -np.expm1(lanes * np.log1p(-1.0 / pieces)) if pieces > 1 else np.minimum(lanes, pieces or lanes)
-    addresses = np.broadcast_to(value.array, active.shape)
-    per_lane = -(-access_bytes // size)
-    pieces = (addresses[:, :, None] // size + np.arange(per_lane)).reshape(len(active), -1)
-    on = np.repeat(active, per_lane, axis=1)
-    pieces = np.sort(np.where(on, pieces, np.iinfo(np.int64).max), axis=1)
-    fresh = np.ones_like(pieces, dtype=bool)
-    fresh[:, 1:] = pieces[:, 1:] != pieces[:, :-1]
-    counted: NDArray[np.float64] = (fresh & (pieces != np.iinfo(np.int64).max)).sum(axis=1).astype(np.float64)
-    return counted
-
-
-def _stride(value: Value, active: Truths) -> int | None:
-    """Bytes from lane to lane where they are the same between all active neighbours."""
-    if value.level == DIFFERS:
-        return None
-    addresses = np.broadcast_to(value.array, active.shape)
-    steps = np.diff(addresses, axis=1)[active[:, 1:] & active[:, :-1]]
-    if steps.size == 0:
-        return 0
-    return int(steps[0]) if bool((steps == steps[0]).all()) else None
-
-
-def _pattern(value: Value, stride: int | None, access_bytes: int) -> str:
-    if value.level == DIFFERS:
-        return "irregular"
-    if stride is None:
-        return "pattern"
-    if stride == 0:
-        return "uniform"
-    return "coalesced" if abs(stride) <= access_bytes else "strided"
 
 
 def _block_count(block: BasicBlock, executions: float) -> BlockCount:

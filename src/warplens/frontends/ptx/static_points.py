@@ -18,6 +18,7 @@ from .program import TYPES, Type
 from .static_loops import NaturalLoop
 from .static_values import Merge, Node
 
+WARP_LANES = 32
 KNOWN, SAME, DIFFERS = 0, 1, 2
 
 Integers = NDArray[np.int64]
@@ -198,7 +199,7 @@ def select(a: Value | Truth, b: Value | Truth, truth: Truth) -> Value | Truth:
 
 
 #: Operations under which a part that all lanes share and nobody knows stays such a part.
-_KEEP_SHIFT = frozenset("add sub neg not cvt or".split())
+_KEEP_SHIFT = frozenset(["add", "sub", "neg", "not", "cvt", "or"])
 
 
 def _level(operation: str, values: list[Value]) -> int:
@@ -236,11 +237,12 @@ def _calculate(operation: str, detail: tuple[str, ...], kind: Type, arrays: list
     if operation in ("shl", "shr"):
         count = np.clip(arrays[1], 0, 63)
         shifted = a << count if operation == "shl" else typed(a, kind) >> count
-        return wrap(np.where(arrays[1] >= bits, (shifted >> 63) if operation == "shr" else 0, shifted), bits)
+        beyond = shifted >> 63 if operation == "shr" else np.zeros_like(shifted)
+        return wrap(np.where(arrays[1] >= bits, beyond, shifted), bits)
     if operation in ("div", "rem"):
         x, y = typed(a, kind), typed(arrays[1], kind)
         y = np.where(y == 0, 1, y)
-        quotient = np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y)
+        quotient: Integers = np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y)
         return wrap(quotient if operation == "div" else x - quotient * y, bits)
     if operation in ("min", "max"):
         function = np.minimum if operation == "min" else np.maximum

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .flatten import FlatInstruction, FlatKernel
+from .flat import FlatInstruction, FlatKernel
 from .flow import Flow
 from .opcodes import memory_use
 from .program import Address, Immediate, Instruction, Operand, Pair, Register, Special, Type, Vector
@@ -18,11 +18,14 @@ from .static_loops import LoopNest, NaturalLoop
 
 #: Operations that are evaluated; all others give a value of which only its uniformity over lanes is known.
 EVALUATED = frozenset(
-    "add sub mul mad shl shr and or xor not neg min max div rem abs cvt selp setp mul24 mad24 bfe cnot".split()
-)
+    {
+        "add", "sub", "mul", "mad", "mul24", "mad24", "shl", "shr", "and", "or", "xor", "not", "neg", "min", "max",
+        "div", "rem", "abs", "cvt", "selp", "setp", "bfe", "cnot",
+    }
+)  # fmt: skip
 #: Results that are the same for all lanes of a warp, whatever goes in.
 _SAME_FOR_ALL = frozenset(("vote", "activemask"))
-_UNKNOWN_PER_LANE = frozenset("atom shfl match elect ldmatrix mma wmma movmatrix".split())
+_UNKNOWN_PER_LANE = frozenset(["atom", "shfl", "match", "elect", "ldmatrix", "mma", "wmma", "movmatrix"])
 
 
 @dataclass(frozen=True, eq=False)
