@@ -36,9 +36,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 from warplens.suite.catalog import SUITE
+
+ROOT = Path(__file__).parents[2]
 
 #: Counters of Nsight Compute, and the columns that they become.
 COUNTERS = {
@@ -173,8 +174,9 @@ def collect(out: Path, uncontracted: Path, size: str, target: Path) -> None:
         if count.pop("entry") != run["entry"]:
             raise SystemExit(f"{name}: the profiler saw another kernel in its place")
         ours = run_on_cpu(SUITE[name], size)
-        if digest(inputs := [*array_arguments(ours.launch.arguments).values(), *ours.launch.constants.values()]) != (
-            run["inputs_sha256"]
+        if (
+            digest(inputs := [*array_arguments(ours.launch.arguments).values(), *ours.launch.constants.values()])
+            != (run["inputs_sha256"])
         ):
             raise SystemExit(f"{name}: the GPU was given other inputs")
         for index, array in array_arguments(ours.arguments).items():

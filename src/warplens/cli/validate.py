@@ -53,9 +53,10 @@ def validate(
 ) -> None:
     """Compare every model with references, kernel by kernel.
 
-    DATASET is `accelsim` (the cycles of a third-party simulator); without one,
-    all that are known. Rows go to DIR/DATASET.csv, miss ratios and bounds to
-    files beside it, and the figures of the MDM paper are drawn from them.
+    DATASET is `accelsim` (the cycles of a third-party simulator), the default,
+    or `suite` (no model: the kernels of `warplens suite` executed on this CPU
+    against an H200). Rows go to DIR/DATASET.csv; with `accelsim`, miss ratios
+    and bounds go to files beside it, and the figures of the MDM paper are drawn.
     """
     from ..api import JSON_SCHEMA
     from ..errors import MissingPackageError
@@ -67,8 +68,15 @@ def validate(
         raise click.UsageError(
             "--markdown needs all kernels, configurations, models and orders: leave the others out"
         )
-    _check_names(models, orders)
     pattern = None if kernel is None else pattern_of(kernel)
+    if "suite" in datasets:
+        from .validate_suite import validate_suite_command
+
+        if len(set(datasets)) > 1 or configurations or models or orders:
+            raise click.UsageError("suite runs no model: give it alone, with --kernel, -o, --markdown and --json")
+        validate_suite_command(folder, pattern, pages, as_json)
+        return
+    _check_names(models, orders)
     chosen = find_datasets(datasets)
     plans = [(each, each.choose_kernels(pattern), each.choose_configurations(configurations)) for each in chosen]
     documents: list[dict[str, Any]] = []

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from warplens.frontends.ptx import Execution
     from warplens.trace import MemoryTrace, TraceWriter, WarpGroup
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
 class SuiteRun:
@@ -66,7 +64,7 @@ def run_on_cpu(
     *,
     record: bool = False,
     consume: Callable[[WarpGroup], None] | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
     workers: int | None = None,
 ) -> SuiteRun:
     """Execute a kernel of the suite on the CPU and compare every argument with its NumPy reference.
@@ -91,12 +89,11 @@ def run_on_cpu(
     return SuiteRun(kernel, size, launch, arguments, run.execution, tuple(compare(kernel, launch, arguments)))
 
 
-def write_trace(
-    kernel: SuiteKernel | str, size: str, writer: TraceWriter, *, progress: Progress | None = None
-) -> SuiteRun:
+def write_trace(kernel: SuiteKernel | str, size: str, writer: TraceWriter, *, launch_index: int = 0) -> SuiteRun:
     """Execute a kernel of the suite and add its trace, under its name in the suite, to a `.wlt` file."""
-    run = run_on_cpu(kernel, size, record=True, consume=writer.write, progress=progress)
-    writer.end_launch(replace(run.execution.header, kernel=run.kernel.name), run.execution.static)
+    run = run_on_cpu(kernel, size, record=True, consume=writer.write)
+    header = replace(run.execution.header, kernel=run.kernel.name, launch_index=launch_index)
+    writer.end_launch(header, run.execution.static)
     return run
 
 

@@ -136,6 +136,10 @@ def paper_table(validation: Validation) -> Table:
     return Table("mean |IPC error|", columns, tuple(rows), labels=3)
 
 
+#: What a page can hold, by name, made when asked for.
+Sections = Mapping[str, Callable[[], list[Table]]]
+
+
 def _sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
     """What a page can hold, made when asked for."""
 
@@ -164,10 +168,12 @@ def _sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
 
 def refreshed(text: str, validation: Validation, page: Path) -> str:
     """The page with every marked part as the validation gives it."""
-    sections = _sections(validation)
+    return _refreshed(text, validation.dataset, _sections(validation), page)
 
+
+def _refreshed(text: str, dataset: str, sections: Sections, page: Path) -> str:
     def replace(match: re.Match[str]) -> str:
-        if match["dataset"] != validation.dataset:
+        if match["dataset"] != dataset:
             return match[0]
         name = match["section"]
         if name not in sections:
@@ -190,13 +196,18 @@ def new_page(validation: Validation) -> str:
 
 def update_page(page: Path, validation: Validation) -> None:
     """Write the page's marked parts anew; a page that is not there is made, with all tables."""
+    update_sections(page, validation.dataset, _sections(validation), partial(new_page, validation))
+
+
+def update_sections(page: Path, dataset: str, sections: Sections, new: Callable[[], str]) -> None:
+    """Write a page's marked parts of one dataset anew; `new` gives the text of a page that is not there."""
     try:
-        text = page.read_text(encoding="utf-8") if page.exists() else new_page(validation)
+        text = page.read_text(encoding="utf-8") if page.exists() else new()
         if not _MARKED.search(text):
             raise InputError(
-                f"{page}: has no place for tables; write <!-- validate: {validation.dataset} means --> and "
+                f"{page}: has no place for tables; write <!-- validate: {dataset} {next(iter(sections))} --> and "
                 "<!-- /validate --> on lines of their own where one is to stand"
             )
-        page.write_text(refreshed(text, validation, page), encoding="utf-8")
+        page.write_text(_refreshed(text, dataset, sections, page), encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{page}: cannot be updated ({error})") from None
