@@ -42,10 +42,12 @@ _CACHE_KEYS = (
     "l1.mshrs",
     "l1.queue_entries",
     "l1.write_policy",
+    "l1.write_allocate",
     "llc.size_bytes",
     "llc.ways",
     "llc.banks",
     "llc.write_policy",
+    "llc.write_allocate",
     "noc.queue_entries",
 )
 
@@ -239,9 +241,10 @@ class TracedWorkload(Workload):
 
         share = float(resident(self.launch, gpu).active_sms)
         parts = [mean(misses.per_execution("LINES"))]
-        parts.append(mean(misses.per_execution("LLC_MISSES")) * gpu.service_cycles_now("dram", needed_by) * share)
+        parts.append(mean(misses.dram_requests_per_execution) * gpu.service_cycles_now("dram", needed_by) * share)
         if gpu.noc.bandwidth_bytes_per_s is not None:
-            parts.append(mean(misses.misses_per_execution) * gpu.service_cycles_now("noc", needed_by) * share)
+            leaving = misses.misses_per_execution + misses.writebacks_per_execution
+            parts.append(mean(leaving) * gpu.service_cycles_now("noc", needed_by) * share)
         return mean(misses.levels @ level_latencies(gpu, needed_by)), max(parts)
 
     def memory_latency_cycles(self, gpu: Gpu, needed_by: str) -> Quantity:
