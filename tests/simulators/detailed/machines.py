@@ -73,7 +73,10 @@ def gpu_of(machine: Machine) -> Gpu:
         "llc.banks": machine.banks,
         "llc.mshrs": machine.llc_mshrs,
         "llc.latency": machine.llc_latency,
+        "l1.write_policy": "back" if machine.l1_write_back else "through",
+        "l1.write_allocate": machine.l1_allocate,
         "llc.write_policy": "back" if machine.write_back else "through",
+        "llc.write_allocate": machine.allocate,
         "dram.channels": machine.channels,
         "dram.queue": machine.dram_queue,
         # The machine gives the latency at its nominal clock.

@@ -170,7 +170,10 @@ def _parameters(gpu: Gpu, residency: Any, needed_by: str) -> tuple[NDArray[np.in
         (k.I_LLC_SETS, max(_given(gpu.llc.size_bytes, line) // (line * _given(gpu.llc.ways, 1) * banks), 1)),
         (k.I_LLC_WAYS, _given(gpu.llc.ways, 1)),
         (k.I_LLC_MSHRS, _given(gpu.llc.mshrs, DEFAULT_MSHRS)),
-        (k.I_WRITE_BACK, gpu.llc.write_policy != "through"),
+        (k.I_L1_WRITE_BACK, gpu.l1.writes_back),
+        (k.I_L1_ALLOCATE, gpu.l1.allocates_stores),
+        (k.I_LLC_WRITE_BACK, gpu.llc.writes_back),
+        (k.I_LLC_ALLOCATE, gpu.llc.allocates_stores),
         (k.I_CHANNELS, channels),
         (k.I_DRAM_QUEUE, _given(gpu.dram.queue_entries, DEFAULT_DRAM_QUEUE)),
     ):
