@@ -123,6 +123,7 @@ class Noc:
     bandwidth_bytes_per_s: Quantity = _number("payload bandwidth, all ports together", above=0.0)
     sm_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's port", above=0.0)
     queue_entries: Quantity = _count("requests that the queue of one SM holds")
+    injection_entries: Quantity = _count("packets that wait at the port of one SM")
     latency_cycles: Quantity = _number("latency of one traversal (part of the LLC latency)", minimum=0.0)
 
 

@@ -33,14 +33,10 @@ LARGE_DISTANCE = 0.25
 #: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
 _CACHE_KEYS = (
     "sms",
-    "scheduler",
     "l1.size_bytes",
     "l1.ways",
     "l1.line_bytes",
     "l1.sector_bytes",
-    "l1.streaming",
-    "l1.mshrs",
-    "l1.queue_entries",
     "l1.write_policy",
     "l1.write_allocate",
     "llc.size_bytes",
@@ -48,8 +44,9 @@ _CACHE_KEYS = (
     "llc.banks",
     "llc.write_policy",
     "llc.write_allocate",
-    "noc.queue_entries",
 )
+#: What changes the order of accesses where it is estimated.
+_PROGRESS_KEYS = ("scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +142,13 @@ class TracedWorkload(Workload):
         hits: those sweeps share one simulation.
         """
         blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in _CACHE_KEYS))
+        paths = _CACHE_KEYS + (_PROGRESS_KEYS if self.order == "progress" else ())
+        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in paths))
 
         def simulate() -> MissProfile:
             machine = gpu
             if gpu.original is not None:
-                keep = {path: gpu.get(path) for path in _CACHE_KEYS if gpu.get(path) is not None}
+                keep = {path: gpu.get(path) for path in paths if gpu.get(path) is not None}
                 machine = _with_values(gpu.original, keep)
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)

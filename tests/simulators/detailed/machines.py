@@ -65,6 +65,7 @@ def gpu_of(machine: Machine) -> Gpu:
         "l1.mshr_merges": machine.merges,
         "l1.streaming": machine.streaming,
         "noc.queue": machine.mshrs,
+        "noc.injection": machine.noc_queue,
         "noc.bandwidth": machine.banks * 32 * CLOCK / machine.bank_flit,
         "noc.sm_bandwidth": 32 * CLOCK / machine.sm_flit,
         "llc.size": machine.banks * machine.llc_sets * machine.llc_ways * machine.line_bytes,
@@ -97,10 +98,7 @@ def gpu_of(machine: Machine) -> Gpu:
 def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000):
     """The package's machine after a launch."""
     workload = workload_of_trace(memory_trace(rows, blocks, blocks_per_group=blocks_per_group))
-    with (
-        mock.patch.object(simulator, "DEFAULT_NOC_QUEUE", machine.noc_queue),
-        mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps),
-    ):
+    with mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps):
         return simulator.final_state(workload, gpu_of(machine))
 
 
