@@ -259,9 +259,7 @@ def store_in_llc(line, words, row, tags, states, parameters):
     if parameters[P_LLC_SETS] == 0 or (not allocate and present(tags, row, ways, line) < 0):
         return going, going, going
     evicted = touch(tags, states, row, ways, line)
-    writes = 0 if write_back else going
-    if write_back:
-        writes = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
+    writes = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors)) if write_back else going
     state = states[row]
     missing = asked & ~(state | sectors_of((state >> 32) & ALL_GRANULES, sectors))
     misses = bit_count(missing)
@@ -305,8 +303,10 @@ def access_lines(
     there are none). An L1 that is written through and allocates on loads alone
     needs no written granules: a store hits where its sector is there, and goes
     on. A dirty line leaves the L1 before what takes its place, or the atomic that
-    drops it, goes to the LLC, and counts for that instruction. Atomics are done
-    in the LLC and leave no copy in L1.
+    drops it, goes to the LLC, and counts for that instruction. The LLC fetches
+    nothing for a store; a load finds what was fetched or written as a whole.
+    Atomics fetch and write in the LLC, unless all they touch was written there,
+    and leave no copy in L1.
     """
     ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]

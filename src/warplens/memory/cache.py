@@ -64,7 +64,7 @@ class MissProfile:
 
     @property
     def misses_per_execution(self) -> NDArray[np.float64]:
-        """Requests that leave the SM, per execution; not what its line evicts."""
+        """Requests that leave the SM, per execution, without the dirty lines that they push out."""
         return self.per_execution("LLC_HITS") + self.per_execution("LLC_MISSES")
 
     @property
