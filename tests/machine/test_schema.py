@@ -15,6 +15,7 @@ from warplens.machine import (
     INSTRUCTION_CLASSES,
     InstructionTiming,
     find_parameter,
+    gpu_names,
     lineage,
     load_gpu,
     parameters,
@@ -48,6 +49,24 @@ def test_every_key_of_the_interface_can_be_set(key):
     gpu = load_gpu("mdm2020", {key: EXAMPLES.get(key, "8")})
     assert list(gpu.overrides) == [key]
     assert gpu.sources[find_parameter(key).path].kind == "override"
+
+
+def test_write_policies_where_absent_and_where_set():
+    """L1: through, stores do not enter. LLC: back, they do."""
+    for gpu in map(load_gpu, gpu_names()):
+        assert (gpu.l1.writes_back, gpu.l1.allocates_stores) == (False, False)
+        assert (gpu.llc.writes_back, gpu.llc.allocates_stores) == (True, True)
+    other = load_gpu(
+        "mdm2020",
+        {
+            "l1.write_policy": "back",
+            "l1.write_allocate": "true",
+            "llc.write_policy": "through",
+            "llc.write_allocate": "false",
+        },
+    )
+    assert (other.l1.writes_back, other.l1.allocates_stores) == (True, True)
+    assert (other.llc.writes_back, other.llc.allocates_stores) == (False, False)
 
 
 @pytest.mark.parametrize("name", INSTRUCTION_CLASSES)
@@ -99,6 +118,8 @@ def test_full_toml_paths_are_understood_as_keys_too():
         ("shared_memory", -1, "at least 0"),
         ("l1.streaming", 1, "true or false"),
         ("l1.streaming", "yes", "true or false"),
+        ("l1.write_allocate", "back", "true or false"),
+        ("llc.write_allocate", 0, "true or false"),
         ("scheduler", "fifo", "not one of rr, lrr, gto"),
         ("scheduler", 3, "not text"),
         ("l1.mshrs", np.array([32.0, 0.0]), "at least 1"),

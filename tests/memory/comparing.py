@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from reference import cache, coalescer
-from reference.traces import Block, memory_trace
+from reference.traces import Block, Step, memory_trace
 from warplens.machine import Gpu
 from warplens.memory import MissProfile, collect_events, instruction_kinds, simulate_caches
 from warplens.memory import _kernels as kernels
 from warplens.trace import StaticInstruction
 
-from .strategies import ROWS, latency
+from .strategies import ROWS, latency, small_gpu
 
 COUNTERS = [name.removeprefix("C_") for name in vars(kernels) if name.startswith("C_")]
 
@@ -30,6 +31,26 @@ def simulate(
     return simulate_caches(chunks, instruction_kinds(trace.static), gpu, blocks_per_sm, order=order)
 
 
+SMALL_LLC = {"size_bytes": 128 * 16, "ways": 16, "banks": 1}
+
+
+def one_warp(
+    *steps: tuple[int, int | tuple[int, ...]],
+    l1_ways: int = 2,
+    sector_bytes: int | None = None,
+    l1: dict[str, Any] | None = None,
+    **llc: Any,
+) -> MissProfile:
+    """Steps as (row, address or addresses) on an SM with one L1 set."""
+    gpu = small_gpu(
+        1,
+        {"size_bytes": 128 * l1_ways, "ways": l1_ways, "sector_bytes": sector_bytes} | (l1 or {}),
+        SMALL_LLC | llc,
+    )
+    warp = [Step(row, (where,) if isinstance(where, int) else where) for row, where in steps]
+    return simulate([[warp]], gpu)
+
+
 def as_events(blocks: Sequence[Block], gpu: Gpu, rows: Sequence[StaticInstruction] = ROWS) -> cache.Launch:
     """Blocks as the oracle takes them."""
     return [[coalescer.events_of(warp, rows, gpu.l1.line_bytes, latency) for warp in block] for block in blocks]
@@ -42,10 +63,11 @@ def assert_same(found: MissProfile, expected: cache.Memory) -> None:
         counted = dict(zip(COUNTERS, found.counters[row].tolist(), strict=True))
         assert counted == {name: counts.get(name, 0) for name in COUNTERS}, ROWS[row].opcode
     totals = {name: sum(counts[name] for counts in expected.counts.values()) for name in COUNTERS}
-    assert found.dirty_left == expected.dirty_left
+    assert (found.l1_dirty_left, found.dirty_left) == (expected.l1_dirty_left, expected.dirty_left)
+    written_back = totals["WRITEBACK_HITS"] + totals["WRITEBACK_MISSES"]
     assert found.l1_accesses == totals["REQUESTS"]
     assert found.l1_misses == totals["REQUESTS"] - totals["L1_HITS"]
-    assert found.llc_accesses == totals["LLC_HITS"] + totals["LLC_MISSES"]
-    assert found.llc_misses == totals["LLC_MISSES"]
+    assert found.llc_accesses == totals["LLC_HITS"] + totals["LLC_MISSES"] + written_back
+    assert found.llc_misses == totals["LLC_MISSES"] + totals["WRITEBACK_MISSES"]
     assert found.dram_read_bytes == totals["DRAM_READS"] * found.transfer_bytes
     assert found.dram_write_bytes == totals["DRAM_WRITES"] * found.transfer_bytes

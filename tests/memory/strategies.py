@@ -67,6 +67,14 @@ def launches(most_blocks: int = 7) -> st.SearchStrategy[list[list[list[Step]]]]:
     return st.lists(st.lists(warps, min_size=1, max_size=4), min_size=1, max_size=most_blocks)
 
 
+write_policies = st.fixed_dictionaries(
+    {
+        "write_policy": st.sampled_from(("back", "through", None)),
+        "write_allocate": st.sampled_from((True, False, None)),
+    }
+)
+
+
 @st.composite
 def machines(draw: st.DrawFn) -> Gpu:
     """Tiny caches of all shapes: none, direct mapped, numbers of sets and banks that are no powers of two."""
@@ -79,13 +87,14 @@ def machines(draw: st.DrawFn) -> Gpu:
             "sector_bytes": draw(st.sampled_from((None, line, line // 2, line // 4, line // 32))),
             "size_bytes": draw(st.integers(0, 5)) * l1_ways * line or None,
             "ways": l1_ways,
-        },
+        }
+        | draw(write_policies),
         llc={
             "size_bytes": draw(st.integers(0, 11)) * llc_ways * line or None,
             "ways": llc_ways,
             "banks": draw(st.sampled_from((None, 1, 2, 3))),
-            "write_policy": draw(st.sampled_from(("back", "through", None))),
-        },
+        }
+        | draw(write_policies),
     )
 
 

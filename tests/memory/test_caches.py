@@ -15,9 +15,10 @@ from warplens.errors import MachineError, MissingInputError, OptionError
 from warplens.memory import _kernels as kernels
 from warplens.memory import events, order_window
 from warplens.memory._progress_kernels import pick
+from warplens.memory._round_kernels import TURNS
 from warplens.trace import StaticInstruction
 
-from .comparing import COUNTERS, as_events, assert_same, simulate
+from .comparing import COUNTERS, SMALL_LLC, as_events, assert_same, one_warp, simulate
 from .strategies import ROWS, chunked, launches, machines, small_gpu, timed_machines
 
 LDG, STG, ATOM, BAR, FADD = 0, 3, 5, 7, 8
@@ -79,15 +80,20 @@ LARGER = small_gpu(
     llc={"size_bytes": 128 * 8 * 21, "ways": 8, "banks": 3},
 )
 SECTORED = dataclasses.replace(LARGER, l1=dataclasses.replace(LARGER.l1, sector_bytes=32))
+WRITES_BACK = dataclasses.replace(
+    SECTORED,
+    l1=dataclasses.replace(SECTORED.l1, write_policy="back", write_allocate=True),
+    llc=dataclasses.replace(SECTORED.llc, write_allocate=False),
+)
 
 
-@pytest.mark.parametrize("gpu", (LARGER, SECTORED), ids=("lines", "sectors"))
+@pytest.mark.parametrize("gpu", (LARGER, SECTORED, WRITES_BACK), ids=("lines", "sectors", "write-back"))
 @pytest.mark.parametrize("order", ("round-robin", "oldest-3", "progress"))
 def test_a_busier_launch_equals_the_oracle(gpu, order):
     """Many blocks per slot, every set full and all buffers of the compiled loops used more than once."""
     blocks = busy_launch(7, 40, 5, 24)
     accesses = sum(ROWS[step.row].access_bytes > 0 for block in blocks for warp in block for step in warp)
-    assert accesses > 4 * kernels.TURNS
+    assert accesses > 4 * TURNS
     found = simulate(blocks, gpu, 3, order)
     launch = [as_events(blocks, gpu)]
     geometry = cache.Geometry.of(gpu)
@@ -115,8 +121,16 @@ def test_busier_launches_equal_the_oracle(seed):
             "size_bytes": line * 3 * int(random.integers(1, 20)),
             "ways": 3,
             "mshrs": int(random.integers(1, 40)),
+            "write_policy": str(random.choice(["through", "back", "back"])),
+            "write_allocate": bool(random.integers(2)),
         },
-        llc={"size_bytes": line * 7 * int(random.integers(5, 50)), "ways": 7, "banks": 5},
+        llc={
+            "size_bytes": line * 7 * int(random.integers(5, 50)),
+            "ways": 7,
+            "banks": 5,
+            "write_policy": str(random.choice(["through", "back", "back"])),
+            "write_allocate": bool(random.integers(2)),
+        },
     )
     blocks = busy_launch(100 + seed, 60, int(random.integers(1, 9)), 40)
     launch, geometry = [as_events(blocks, gpu)], cache.Geometry.of(gpu)
@@ -142,9 +156,17 @@ def test_counts_add_up(blocks, gpu, order):
     assert c["EXECUTED"].tolist() == np.where(loads | stores | atomics, executed, 0).tolist()
     # The worst request is of one level.
     assert (c["WORST_L1"] + c["WORST_LLC"] + c["WORST_DRAM"]).tolist() == c["EXECUTED"].tolist()
-    # A load's L1 misses are what the LLC is asked for; all of stores and atomics goes there.
-    assert leaving[loads].tolist() == (c["REQUESTS"] - c["L1_HITS"])[loads].tolist()
-    assert leaving[~loads].tolist() == c["REQUESTS"][~loads].tolist()
+    # A load's L1 misses are what the LLC is asked for. All atomics go there, and stores that are written through;
+    # those that are not where they miss, unless they are allocated.
+    missed = c["REQUESTS"] - c["L1_HITS"]
+    assert leaving[loads].tolist() == missed[loads].tolist()
+    assert leaving[atomics].tolist() == c["REQUESTS"][atomics].tolist()
+    back = gpu.l1.writes_back and gpu.l1.size_bytes
+    stored = (np.zeros_like(missed) if gpu.l1.allocates_stores else missed) if back else c["REQUESTS"]
+    assert leaving[stores].tolist() == stored[stores].tolist()
+    # What stays in an L1 is written back once at most before it is written again.
+    written_back = c["WRITEBACK_HITS"] + c["WRITEBACK_MISSES"]
+    assert written_back.sum() + found.l1_dirty_left <= (c["REQUESTS"] - leaving)[stores].sum()
     assert not c["L1_HITS"][atomics].any()
     # DRAM is read for what loads and atomics do not find in the LLC, and never for stores.
     assert c["DRAM_READS"].tolist() == np.where(stores, 0, c["LLC_MISSES"]).tolist()
@@ -154,9 +176,9 @@ def test_counts_add_up(blocks, gpu, order):
 
 
 @given(launches(), machines())
-def test_what_is_written_is_in_dram_or_in_the_llc(blocks, gpu):
-    """Distinct sectors that stores touch never exceed those written back and those left dirty."""
-    found = simulate(blocks, dataclasses.replace(gpu, llc=dataclasses.replace(gpu.llc, write_policy="back")))
+def test_what_is_written_is_in_dram_or_in_a_cache(blocks, gpu):
+    """Distinct sectors that stores touch never exceed those written to DRAM and those left dirty."""
+    found = simulate(blocks, gpu)
     geometry = cache.Geometry.of(gpu)
     written = {
         (number, granule * geometry.sectors // 32)
@@ -167,14 +189,16 @@ def test_what_is_written_is_in_dram_or_in_the_llc(blocks, gpu):
         for number, granules in event.lines.items()
         for granule in granules
     }
-    assert len(written) <= found.dram_write_bytes // found.transfer_bytes + found.dirty_left
+    in_dram = found.dram_write_bytes // found.transfer_bytes
+    assert len(written) <= in_dram + found.dirty_left + found.l1_dirty_left
 
 
 @given(launches(4), timed_machines(), st.sampled_from(("round-robin", "oldest-2", "progress")))
 def test_the_same_input_gives_the_same_result(blocks, gpu, order):
     one, other = simulate(blocks, gpu, 2, order), simulate(blocks, gpu, 2, order)
     assert np.array_equal(one.counters, other.counters)
-    assert (one.dirty_left, one.estimated_cycles) == (other.dirty_left, other.estimated_cycles)
+    assert (one.l1_dirty_left, one.dirty_left) == (other.l1_dirty_left, other.dirty_left)
+    assert one.estimated_cycles == other.estimated_cycles
 
 
 def test_a_larger_fully_associative_lru_cache_never_misses_more():
@@ -189,18 +213,6 @@ def test_a_larger_fully_associative_lru_cache_never_misses_more():
 
 
 # -- rules, by hand ---------------------------------------------------------------------------
-
-ONE_SM = {"sms": 1, "llc": {"size_bytes": 128 * 16, "ways": 16, "banks": 1}}
-
-
-def one_warp(*steps: tuple[int, int], l1_ways: int = 2, sector_bytes: int | None = None, **llc):
-    """Steps as (row, address) on an SM with one L1 set."""
-    gpu = small_gpu(
-        1,
-        {"size_bytes": 128 * l1_ways, "ways": l1_ways, "sector_bytes": sector_bytes},
-        {"size_bytes": 128 * 16, "ways": 16, "banks": 1} | llc,
-    )
-    return simulate([[[Step(row, (address,)) for row, address in steps]]], gpu)
 
 
 def test_lru_evicts_the_least_recently_used():
@@ -240,7 +252,7 @@ def test_a_load_of_a_partly_written_line_fetches_it():
 
 
 def test_a_load_of_a_line_written_as_a_whole_does_not():
-    gpu = small_gpu(1, {"size_bytes": None}, ONE_SM["llc"])
+    gpu = small_gpu(1, {"size_bytes": None}, SMALL_LLC)
     steps = [Step(STG, evenly(128, 4)), Step(LDG, (128,))]
     for policy in ("back", "through"):
         changed = dataclasses.replace(gpu, llc=dataclasses.replace(gpu.llc, write_policy=policy))
@@ -282,7 +294,7 @@ def test_without_an_llc_everything_that_leaves_goes_to_dram():
 def test_sectors_are_fetched_and_missed_one_by_one():
     """Two sectors of a line were loaded; a load of all four misses the other two, in both caches."""
     wide = StaticInstruction(0, "LDG.E", "load_global", "global", 4, (1,), ())
-    gpu = small_gpu(2, {"sector_bytes": 32}, ONE_SM["llc"])
+    gpu = small_gpu(2, {"sector_bytes": 32}, SMALL_LLC)
     some, whole = Step(0, (128, 160)), Step(0, evenly(128, 4))
     found = simulate([[[some, whole]]], gpu, rows=[wide])
     assert (found.l1_accesses, found.l1_misses) == (6, 4)

@@ -29,7 +29,10 @@ class Geometry:
     llc_sets: int
     llc_ways: int
     sectors: int = 1
+    l1_write_back: bool = False
+    l1_allocate: bool = False
     write_back: bool = True
+    allocate: bool = True
 
     @classmethod
     def of(cls, gpu: Gpu) -> Geometry:
@@ -47,7 +50,10 @@ class Geometry:
             llc_sets // banks,
             gpu.llc.ways or 1,
             line // (gpu.l1.sector_bytes or line),
+            gpu.l1.write_policy == "back",
+            gpu.l1.write_allocate is True,
             gpu.llc.write_policy != "through",
+            gpu.llc.write_allocate is not False,
         )
 
 
@@ -69,19 +75,22 @@ class Lru:
     def find(self, place: tuple[int, int], number: int) -> Line | None:
         return self.sets.get(place, {}).get(number)
 
-    def use(self, place: tuple[int, int], number: int) -> tuple[Line, Line | None]:
-        """(the line, now the most recent of its set; what had to leave for it)."""
+    def use(self, place: tuple[int, int], number: int) -> tuple[Line, tuple[int, Line] | None]:
+        """(the line, now the most recent of its set; what had to leave for it, with its number)."""
         here = self.sets.setdefault(place, OrderedDict())
         gone = None
         if number not in here:
             if len(here) == self.ways:
-                gone = here.popitem(last=False)[1]
+                gone = here.popitem(last=False)
             here[number] = Line()
         here.move_to_end(number)
         return here[number], gone
 
-    def drop(self, place: tuple[int, int], number: int) -> None:
-        self.sets.get(place, OrderedDict()).pop(number, None)
+    def drop(self, place: tuple[int, int], number: int) -> Line:
+        return self.sets[place].pop(number)
+
+    def lines(self) -> list[Line]:
+        return [line for lines in self.sets.values() for line in lines.values()]
 
 
 class Memory:
@@ -105,12 +114,14 @@ class Memory:
         left = missed = 0
         for number, granules in event.lines.items():
             touched = {self.sector(granule) for granule in granules}
-            missing = self._through_l1(sm, event.kind, number, touched)
+            missing, asked, leaver = self._through_l1(sm, event.kind, number, granules, touched)
             count["REQUESTS"] += len(touched)
             count["L1_HITS"] += len(touched) - len(missing)
-            asked = missing if event.kind == "load" else touched  # stores and atomics all go on
+            if leaver is not None and self.geometry.l1_write_back:
+                self._write_back(*leaver, count)
             if asked:
-                lost = self._through_llc(event.kind, number, granules, asked, count)
+                sent = {granule for granule in granules if self.sector(granule) in asked}
+                lost = self._through_llc(event.kind, number, sent, asked, count)
                 left += len(asked)
                 missed += len(lost)
         count["EXECUTED"] += 1
@@ -121,24 +132,35 @@ class Memory:
         count["WORST_DRAM" if missed else "WORST_LLC" if left else "WORST_L1"] += 1
         return left, missed
 
-    def _through_l1(self, sm: int, kind: str, number: int, touched: set[int]) -> set[int]:
-        """Sectors that are not in the L1."""
-        if not self.geometry.l1_sets:
-            return touched
-        place = (0, number % self.geometry.l1_sets)
-        cache = self.l1[sm]
+    def _through_l1(
+        self, sm: int, kind: str, number: int, granules: set[int], touched: set[int]
+    ) -> tuple[set[int], set[int], tuple[int, Line] | None]:
+        """(Sectors that are not in the L1, those that are asked of the LLC, the line that leaves)."""
+        geometry, cache = self.geometry, self.l1[sm]
+        if not geometry.l1_sets:
+            return touched, touched, None
+        place = (0, number % geometry.l1_sets)
+        there = cache.find(place, number) is not None
+        if kind == "atomic":
+            return touched, touched, (number, cache.drop(place, number)) if there else None
+        if kind == "store" and not there and not geometry.l1_allocate:
+            return touched, touched, None
+        line, gone = cache.use(place, number)
+        missing = {sector for sector in touched if not self._holds(line, kind, sector, granules)}
         if kind == "load":
-            line, _ = cache.use(place, number)
-            missing = touched - line.fetched
-            line.fetched |= touched
-            return missing
-        if cache.find(place, number) is None:
-            return touched
-        if kind == "store":
-            line, _ = cache.use(place, number)
-            return touched - line.fetched
-        cache.drop(place, number)
-        return touched
+            line.fetched |= missing
+            return missing, missing, gone
+        kept = touched if geometry.l1_allocate else touched - missing
+        line.written |= {granule for granule in granules if self.sector(granule) in kept}
+        return missing, touched - kept if geometry.l1_write_back else touched, gone
+
+    def _write_back(self, number: int, line: Line, count: Counter[str]) -> None:
+        """What an L1 has written of a line goes to the LLC like a store, on account of who made it leave."""
+        sectors = {self.sector(granule) for granule in line.written}
+        if sectors:
+            lost = self._through_llc("store", number, line.written, sectors, count)
+            count["WRITEBACK_MISSES"] += len(lost)
+            count["WRITEBACK_HITS"] += len(sectors) - len(lost)
 
     def _through_llc(
         self, kind: str, number: int, granules: set[int], asked: set[int], count: Counter[str]
@@ -150,20 +172,26 @@ class Memory:
             count["DRAM_WRITES"] += len(asked) if kind != "load" else 0
             return asked
         bank, within = number % geometry.banks, number // geometry.banks
-        line, gone = self.llc.use((bank, within % geometry.llc_sets), number)
+        place = (bank, within % geometry.llc_sets)
+        stays_out = kind == "store" and not geometry.allocate
+        if stays_out and self.llc.find(place, number) is None:
+            count["DRAM_WRITES"] += len(asked)
+            return asked
+        line, gone = self.llc.use(place, number)
         if gone is not None and geometry.write_back:
-            count["DRAM_WRITES"] += self.dirty(gone)
+            count["DRAM_WRITES"] += self.dirty(gone[1])
         lost = {sector for sector in asked if not self._holds(line, kind, sector, granules)}
         if kind != "store":
             count["DRAM_READS"] += len(lost)
             line.fetched |= lost
         if kind != "load":
-            line.written |= granules
-            if not geometry.write_back:
-                count["DRAM_WRITES"] += len(asked)
+            kept = asked - lost if stays_out else asked
+            line.written |= {granule for granule in granules if self.sector(granule) in kept}
+            count["DRAM_WRITES"] += len(asked - kept if geometry.write_back else asked)
         return lost
 
     def _holds(self, line: Line, kind: str, sector: int, granules: set[int]) -> bool:
+        """Whether a cache has what an access needs of a sector; a load needs all of it, a store any part."""
         here = self.granules(sector)
         if sector in line.fetched:
             return True
@@ -174,14 +202,18 @@ class Memory:
         return bool(here & line.written)
 
     def dirty(self, line: Line) -> int:
-        """Sectors that differ from DRAM."""
+        """Sectors that were written."""
         return len({self.sector(granule) for granule in line.written})
 
     @property
     def dirty_left(self) -> int:
-        if not self.geometry.write_back:
+        return sum(map(self.dirty, self.llc.lines())) if self.geometry.write_back else 0
+
+    @property
+    def l1_dirty_left(self) -> int:
+        if not self.geometry.l1_write_back:
             return 0
-        return sum(self.dirty(line) for lines in self.llc.sets.values() for line in lines.values())
+        return sum(self.dirty(line) for cache in self.l1 for line in cache.lines())
 
 
 # -- order without timing --------------------------------------------------------------------
@@ -411,8 +443,12 @@ class Progress:
             warp.done.append(now)
             warp.at_barrier = True
         else:
+            count = self.memory.counts.setdefault(event.row, Counter())
+            before = count["WRITEBACK_HITS"], count["WRITEBACK_MISSES"]
             left, missed = self.memory.execute(sm.number, event)
-            back, start = self._misses(sm, now, left, missed, event.kind == "store")
+            hits, misses = count["WRITEBACK_HITS"] - before[0], count["WRITEBACK_MISSES"] - before[1]
+            self._misses(sm, now, hits + misses, misses, store=True)  # before its own; nobody waits for them
+            back, start = self._misses(sm, now, left, missed, store=event.kind == "store")
             warp.done.append(max(back, now + self.timing.l1_latency))
             busy = max(busy, float(len(event.lines)), start - now)
             self._send(warp, now)
@@ -421,7 +457,7 @@ class Progress:
             heapq.heappush(self.agenda, (sm.free, len(self.warps) + sm.number))
         return warp.block
 
-    def _misses(self, sm: _Sm, now: float, left: int, missed: int, store: bool) -> tuple[float, float]:
+    def _misses(self, sm: _Sm, now: float, left: int, missed: int, *, store: bool) -> tuple[float, float]:
         """(when the last of them is back, when the L1 goes on). Those that miss the LLC go first."""
         timing = self.timing
         back = start = now

@@ -9,250 +9,30 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from warplens.trace import StaticInstruction
 
-from .coalescer import kind_of, lines_touched
-from .traces import Block, Step
+from .detailed_parts import (
+    GRANULES,
+    Access,
+    Bank,
+    BlockOnSm,
+    Channel,
+    InPipe,
+    Line,
+    Machine,
+    Mshr,
+    Request,
+    Sm,
+    Warp,
+    instruction,
+)
+from .traces import Block
 
 UNKNOWN = float("inf")
-GRANULES = 32
 #: Causes by how near a warp is to issuing: an empty slot goes to the nearest.
 NEARNESS = {"IDLE": 0, "SYNC": 1, "DEP": 2, "MEMORY": 3, "UNIT": 4, "L1": 5, "MSHR": 5, "NOC": 5}
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Times are in cycles; `timings` gives (pipeline, λ, Λ) of the compute classes."""
-
-    sms: int
-    schedulers: int
-    policy: str
-    issue_width: float
-    blocks_per_sm: int
-    timings: Mapping[str, tuple[str, float, float]]
-    active_warps: int = 8
-    lsu_queue: int = 8
-    line_bytes: int = 128
-    sectors: int = 1
-    l1_sets: int = 1
-    l1_ways: int = 1
-    l1_latency: float = 4.0
-    mshrs: int = 4
-    merges: int = 2
-    streaming: bool = False
-    shared_latency: float = 6.0
-    noc_queue: int = 64
-    sm_flit: float = 1.0
-    bank_flit: float = 1.0
-    banks: int = 1
-    llc_sets: int = 1
-    llc_ways: int = 1
-    llc_latency: float = 40.0
-    llc_mshrs: int = 4
-    write_back: bool = True
-    channels: int = 1
-    dram_latency: float = 60.0
-    dram_queue: int = 4
-    service: float = 2.0
-
-    @property
-    def transfer_flits(self) -> float:
-        return self.line_bytes / self.sectors / 32
-
-    @property
-    def hop(self) -> float:
-        """What the ports leave of the way to the LLC and back."""
-        in_ports = (1 + self.transfer_flits) * (self.sm_flit + self.bank_flit)
-        return max((self.llc_latency - self.l1_latency - in_ports) / 2, 0.0)
-
-    def sectors_of(self, granules: set[int]) -> set[int]:
-        return {granule * self.sectors // GRANULES for granule in granules}
-
-    def granules_of(self, sectors: set[int]) -> set[int]:
-        return {granule for granule in range(GRANULES) if granule * self.sectors // GRANULES in sectors}
-
-
-@dataclass
-class Instruction:
-    row: StaticInstruction
-    kind: str
-    lines: list[tuple[int, set[int]]] = field(default_factory=list)
-    degree: int = 1
-
-    @property
-    def written(self) -> list[int]:
-        return [register for register in self.row.destinations if register < 255]
-
-    @property
-    def needed(self) -> list[int]:
-        return [register for register in (*self.row.sources, *self.row.destinations) if register < 255]
-
-
-def instruction(step: Step, rows: Sequence[StaticInstruction], line_bytes: int) -> Instruction:
-    row = rows[step.row]
-    if row.instruction_class in ("shared", "load_shared", "store_shared", "atomic_shared") and row.access_bytes:
-        words = {address // 4 + part for address in step.addresses for part in range(max(row.access_bytes // 4, 1))}
-        return Instruction(row, "shared", degree=max(Counter(word % 32 for word in words).values(), default=1))
-    kind = kind_of(row)
-    if kind in ("barrier", "nothing"):
-        return Instruction(row, kind)
-    return Instruction(row, kind, list(lines_touched(step.addresses, row.access_bytes, line_bytes).items()))
-
-
-@dataclass(eq=False)
-class Warp:
-    program: list[Instruction]
-    slot: int
-    age: int
-    block: BlockOnSm
-    next: int = 0
-    not_before: float = 0.0
-    at_barrier: bool = False
-    found_waiting: bool = False  # a scheduler saw that it needs data whose time is not known
-    in_flight: int = 0
-    ready: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def finished(self) -> bool:
-        return self.next == len(self.program)
-
-    def give(self, instruction: Instruction, when: float) -> None:
-        self.ready.update(dict.fromkeys(instruction.written, when))
-        self.found_waiting = False
-        self.in_flight -= 1
-
-
-@dataclass(eq=False)
-class BlockOnSm:
-    warps: list[Warp] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class Access:
-    """A memory instruction on its way. `left`: lines that are not back, and one until all have gone in."""
-
-    warp: Warp
-    instruction: Instruction
-    issued: float
-    to_go: deque[tuple[int, set[int]]]
-    left: int = 1
-    ready: float = 0.0
-
-    def part_back(self, when: float) -> None:
-        self.left -= 1
-        self.ready = max(self.ready, when)
-        if self.left == 0:
-            self.warp.give(self.instruction, self.ready)
-
-
-@dataclass(eq=False)
-class InPipe:
-    access: Access
-    line: int
-    granules: set[int]
-    last: bool
-    at: float
-
-
-@dataclass(eq=False)
-class L1Line:
-    valid: set[int] = field(default_factory=set)
-    reserved: bool = False
-
-
-@dataclass(eq=False)
-class LlcLine:
-    fill: float
-    valid: set[int] = field(default_factory=set)
-    written: set[int] = field(default_factory=set)
-
-
-@dataclass(eq=False)
-class Mshr:
-    sectors: set[int]
-    waiting: list[Access]
-
-
-@dataclass(eq=False)
-class Request:
-    sm: Sm
-    line: int
-    granules: set[int]
-    kind: str
-    access: Access
-    issued: float = 0.0
-    noc_wait: float = 0.0
-    bank_wait: float = 0.0
-    dram_wait: float = 0.0
-    dram: float = 0.0
-
-
-class Port:
-    """Serves in order, one at a time."""
-
-    def __init__(self) -> None:
-        self.free = 0.0
-
-    def take(self, when: float, duration: float) -> float:
-        begin = max(when, self.free)
-        self.free = begin + duration
-        return begin
-
-
-class Queue:
-    """Has room for a new entry when the one `size` before it has left."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self.left_at = size, []
-
-    def room_at(self) -> float:
-        return self.left_at[-self.size] if len(self.left_at) >= self.size else 0.0
-
-
-class Scheduler:
-    def __init__(self) -> None:
-        self.last, self.next_issue = -1, 0.0
-
-
-class Sm:
-    def __init__(self, machine: Machine) -> None:
-        self.blocks: list[BlockOnSm | None] = [None] * machine.blocks_per_sm
-        self.schedulers = [Scheduler() for _ in range(machine.schedulers)]
-        self.lsu: deque[Access] = deque()
-        self.lsu_free = 0.0
-        self.pipe: deque[InPipe] = deque()
-        self.l1: list[dict[int, L1Line]] = [{} for _ in range(machine.l1_sets)]  # least recently used first
-        self.mshrs: dict[int, Mshr] = {}
-        self.units: dict[str, float] = {}
-        self.out, self.inward = Port(), Port()
-        self.injection = Queue(machine.noc_queue)
-        self.blocked = ""
-
-    def warps(self) -> list[Warp]:
-        return sorted((w for block in self.blocks if block for w in block.warps), key=lambda warp: warp.slot)
-
-
-class Bank:
-    def __init__(self, machine: Machine) -> None:
-        self.in_port, self.out_port, self.tags = Port(), Port(), Port()
-        self.mshrs = Queue(machine.llc_mshrs)
-        self.sets: list[dict[int, LlcLine]] = [{} for _ in range(machine.llc_sets)]
-
-
-class Channel:
-    def __init__(self, machine: Machine) -> None:
-        self.port, self.queue = Port(), Queue(machine.dram_queue)
-        self.service = machine.service
-
-    def take(self, when: float, transfers: int) -> tuple[float, float]:
-        """(when the bank hands over, when the channel starts)."""
-        handed = max(when, self.queue.room_at())
-        starts = self.port.take(handed, transfers * self.service)
-        self.queue.left_at.append(starts)
-        return handed, starts
 
 
 def used(lines: dict, number: int) -> None:
@@ -456,14 +236,34 @@ class Simulation:
         else:
             access.part_back(access.ready)  # the instruction itself
 
-    def l1_set(self, sm: Sm, line: int) -> dict[int, L1Line]:
+    def l1_set(self, sm: Sm, line: int) -> dict[int, Line]:
         return sm.l1[line % self.machine.l1_sets] if self.machine.l1_sets else {}
+
+    def full(self) -> bool:
+        """Whether the network takes no more stores."""
+        return self.writes_flying >= 4 * self.machine.noc_queue * self.machine.sms
+
+    def must_write_back(self, line: Line | None) -> bool:
+        return bool(line and line.written and self.machine.l1_write_back)
+
+    def oldest(self, lines: dict[int, Line]) -> int | None:
+        """The line that leaves a full set: the least recently used that does not wait for data."""
+        return next((number for number, line in lines.items() if not line.reserved), None)
+
+    def missing(self, line: Line | None, kind: str, granules: set[int]) -> set[int]:
+        """Those of the sectors of `granules` that an L1 line does not hold. Loads need all of a sector."""
+        sectors = self.machine.sectors_of(granules)
+        if line is None:
+            return sectors
+        if kind == "store":
+            return sectors - line.valid - self.machine.sectors_of(line.written)
+        return {s for s in sectors - line.valid if not self.machine.granules_of({s}) <= line.written}
 
     def l1_load(self, t: int, sm: Sm, entry: InPipe) -> str:
         machine, line = self.machine, entry.line
         touched = machine.sectors_of(entry.granules)
         lines = self.l1_set(sm, line)
-        missing = touched - lines[line].valid if line in lines else touched
+        missing = self.missing(lines.get(line), "load", entry.granules)
         if not missing:
             entry.access.left -= 1
             entry.access.ready = max(entry.access.ready, t)
@@ -480,13 +280,17 @@ class Simulation:
                 return "MSHR"
             if sm.injection.room_at() > t:
                 return "NOC"
+            if machine.l1_sets and machine.streaming and machine.l1_write_back and self.full():
+                return "NOC"  # a line that leaves when the data come must find a place in the network
             if machine.l1_sets and not machine.streaming:
                 if line not in lines and len(lines) == machine.l1_ways:
-                    victims = [number for number, each in lines.items() if not each.reserved]
-                    if not victims:
+                    victim = self.oldest(lines)
+                    if victim is None:
                         return "MSHR"
-                    del lines[victims[0]]
-                lines.setdefault(line, L1Line()).reserved = True
+                    if self.must_write_back(lines[victim]) and self.full():
+                        return "NOC"
+                    self.write_back(t, sm, victim, lines.pop(victim), entry.access)
+                lines.setdefault(line, Line()).reserved = True
                 used(lines, line)
             sm.mshrs[line] = Mshr(missing, [entry.access])
             self.totals["L1_MISSES"] += len(missing)
@@ -497,24 +301,51 @@ class Simulation:
 
     def l1_write(self, t: int, sm: Sm, entry: InPipe, kind: str) -> str:
         machine, line = self.machine, entry.line
-        if sm.injection.room_at() > t or self.writes_flying == 4 * machine.noc_queue * machine.sms:
-            return "NOC"
         touched = machine.sectors_of(entry.granules)
         lines = self.l1_set(sm, line)
-        held: set[int] = set()
-        if line in lines and kind == "store":
-            held = lines[line].valid
-            used(lines, line)
-        elif line in lines and not lines[line].reserved:
-            del lines[line]
+        missing = touched if kind == "atomic" else self.missing(lines.get(line), "store", entry.granules)
+        enters = kind == "store" and machine.l1_allocate and bool(machine.l1_sets)
+        victim = None
+        if enters and line not in lines and len(lines) == machine.l1_ways:
+            victim = self.oldest(lines)
+            if victim is None:
+                return "MSHR"
+        kept = touched if enters else touched - missing
+        going = touched - kept if machine.l1_write_back else touched
+        evicts = victim is not None and self.must_write_back(lines[victim])
+        if (going or evicts) and (sm.injection.room_at() > t or self.full()):
+            return "NOC"
         self.totals["L1_ACCESSES"] += len(touched)
-        self.totals["L1_MISSES"] += len(touched - held)
-        self.writes_flying += 1
-        entry.access.warp.in_flight += kind == "store"
-        most = machine.line_bytes // 32
-        pieces = {granule * most // GRANULES for granule in entry.granules}
-        self.inject(t, Request(sm, line, entry.granules, kind, entry.access), min(len(pieces) + 1, max(most, 2)))
+        self.totals["L1_MISSES"] += len(missing)
+        if victim is not None:
+            self.write_back(t, sm, victim, lines.pop(victim), entry.access)
+        if enters:
+            lines.setdefault(line, Line())
+        if line in lines and kind == "store":
+            used(lines, line)
+            if machine.l1_write_back or machine.l1_allocate:
+                lines[line].written |= entry.granules & machine.granules_of(kept)
+        elif line in lines:
+            self.write_back(t, sm, line, lines[line], entry.access)
+            if not lines[line].reserved:
+                del lines[line]
+        if going:
+            sent = entry.granules & machine.granules_of(going)
+            self.send_write(t, Request(sm, line, sent, kind, entry.access))
         return ""
+
+    def write_back(self, now: float, sm: Sm, number: int, line: Line, access: Access) -> None:
+        """What the L1 has written of a line goes to the LLC, on account of the access that makes it."""
+        if self.must_write_back(line):
+            self.send_write(now, Request(sm, number, line.written, "store", access))
+        line.written = set()
+
+    def send_write(self, now: float, request: Request) -> None:
+        self.writes_flying += 1
+        request.access.warp.in_flight += request.kind == "store"
+        most = self.machine.line_bytes // 32
+        pieces = {granule * most // GRANULES for granule in request.granules}
+        self.inject(now, request, min(len(pieces) + 1, max(most, 2)))
 
     def filled(self, now: float, request: Request) -> None:
         sm = request.sm
@@ -535,8 +366,9 @@ class Simulation:
         lines = self.l1_set(sm, request.line)
         if self.machine.l1_sets:
             if request.line not in lines and len(lines) == self.machine.l1_ways:
-                del lines[next(iter(lines))]
-            line = lines.setdefault(request.line, L1Line())
+                oldest = next(iter(lines))
+                self.write_back(now, sm, oldest, lines.pop(oldest), mshr.waiting[0])
+            line = lines.setdefault(request.line, Line())
             line.valid |= mshr.sectors
             line.reserved = False
         for access in mshr.waiting:
@@ -544,7 +376,7 @@ class Simulation:
 
     # -- network, LLC and DRAM --------------------------------------------------
 
-    def inject(self, t: int, request: Request, flits: int) -> None:
+    def inject(self, t: float, request: Request, flits: int) -> None:
         machine, bank = self.machine, self.banks[request.line % self.machine.banks]
         request.issued = t
         begin = request.sm.out.take(t, flits * machine.sm_flit)
@@ -564,41 +396,45 @@ class Simulation:
         asked = machine.sectors_of(request.granules)
         self.totals["LLC_ACCESSES"] += len(asked)
         begin = max(now, bank.tags.free)
-        missed: set[int] = set()
-        if line not in lines:
-            missed = asked
+        stays_out = request.kind == "store" and not machine.allocate
+        if line not in lines and not stays_out:
             if len(lines) == machine.llc_ways:
                 dirty = machine.sectors_of(lines.pop(next(iter(lines))).written)
-                if dirty:
+                if dirty and machine.write_back:
                     self.totals["DRAM_WRITES"] += len(dirty)
                     begin, _ = channel.take(begin, len(dirty))
-            lines[line] = LlcLine(begin)
-        used(lines, line)
-        held = lines[line]
+            lines[line] = Line(fill=begin)
         ready = begin
-        if request.kind != "store":
-            missed = {
-                sector
-                for sector in asked - held.valid
-                if not request.granules & machine.granules_of({sector}) <= held.written
-            }
-            if missed:
-                handed, starts = channel.take(max(begin, bank.mshrs.room_at()), len(missed))
-                begin = handed
-                ready = held.fill = starts + machine.dram_latency
-                bank.mshrs.left_at.append(ready)
-                held.valid |= missed
-                request.dram_wait, request.dram = starts - handed, machine.dram_latency
-                self.totals["DRAM_READS"] += len(missed)
-            else:
-                ready = max(begin, held.fill)
-                request.dram = ready - begin
-        if request.kind != "load":
-            if machine.write_back:
-                held.written |= request.granules
-            else:
-                self.totals["DRAM_WRITES"] += len(asked)
-                begin, _ = channel.take(begin, len(asked))
+        missed = to_dram = asked
+        if line in lines:
+            used(lines, line)
+            held = lines[line]
+            missed = asked - held.valid - machine.sectors_of(held.written)
+            if request.kind != "store":
+                missed = {
+                    sector
+                    for sector in asked - held.valid
+                    if not request.granules & machine.granules_of({sector}) <= held.written
+                }
+                if missed:
+                    handed, starts = channel.take(max(begin, bank.mshrs.room_at()), len(missed))
+                    begin = handed
+                    ready = held.fill = starts + machine.dram_latency
+                    bank.mshrs.left_at.append(ready)
+                    held.valid |= missed
+                    request.dram_wait, request.dram = starts - handed, machine.dram_latency
+                    self.totals["DRAM_READS"] += len(missed)
+                else:
+                    ready = max(begin, held.fill)
+                    request.dram = ready - begin
+            if request.kind != "load":
+                kept = asked - missed if stays_out else asked
+                held.written |= request.granules & machine.granules_of(kept)
+                if machine.write_back:
+                    to_dram = asked - kept
+        if request.kind != "load" and to_dram:
+            self.totals["DRAM_WRITES"] += len(to_dram)
+            begin, _ = channel.take(begin, len(to_dram))
         self.totals["LLC_MISSES"] += len(missed)
         request.bank_wait = begin - now
         bank.tags.free = begin + 1

@@ -304,6 +304,9 @@ def test_contention_alone_needs_one_simulation(simulations, order):
         ("llc.size", 24 * 8 * 1024),
         ("llc.banks", 12),
         ("llc.write_policy", "through"),
+        ("llc.write_allocate", False),
+        ("l1.write_policy", "back"),
+        ("l1.write_allocate", True),
         ("sms", 14),
     ),
 )
@@ -320,6 +323,19 @@ def test_other_caches_need_another_simulation(simulations, key, value):
     assert workload.misses(place(workload, machine(), {key: value, "dram.bandwidth": 1e9})[1]) is changed
     assert workload.misses(machine()) is before
     assert len(simulations) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    (("scheduler", "lrr"), ("l1.mshrs", 4), ("l1.queue", 2), ("l1.streaming", True), ("noc.queue", 8)),
+)
+def test_what_decides_who_goes_first_matters_where_that_is_estimated(simulations, key, value):
+    for order, count in (("round-robin", 1), ("oldest-4", 1), ("progress", 2)):
+        simulations.clear()
+        workload = fresh(order=order)
+        workload.misses(machine())
+        workload.misses(place(workload, machine(), {key: value})[1])
+        assert len(simulations) == count
 
 
 def test_other_residents_need_another_simulation(simulations):

@@ -310,6 +310,7 @@ LINE_OF_MIX = 9  # of the table's header in HEAD + …
             "launch.threads_per_block",
             "not a whole number",
         ),
+        (MIX.replace("warps_per_sm", "blocks = 1.5\nthreads_per_block"), 7, "launch.blocks", "not a whole number"),
         (MIX.replace("warps_per_sm = 4", "blocks = 4"), 7, "launch.blocks", "needs threads_per_block beside it"),
         ("launch = 3\n[instruction_mix]\ncomp = 4\n", 1, "launch", "must be a table"),
         # the machine

@@ -188,7 +188,6 @@ def profile_of_warp(
     )
     starts = np.concatenate(([0], end[: count - 1]))
     leaving = misses.misses_per_execution
-    to_dram = misses.per_execution("LLC_MISSES")
     is_read = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
     is_write = misses.kinds == memory.STORE
     missing = np.where(is_read, 1.0 - misses.levels[:, 0], 0.0) * (misses.executed > 0)
@@ -197,8 +196,9 @@ def profile_of_warp(
         sums = np.concatenate(([0.0], np.cumsum(values[warp.instructions])))
         return sums[end[:count]] - sums[starts]
 
-    reads, writes = per_interval(leaving * is_read), per_interval(leaving * is_write)
-    beyond = per_interval(to_dram * (is_read | is_write))
+    reads = per_interval(leaving * is_read)
+    writes = per_interval(leaving * is_write + misses.writebacks_per_execution)
+    beyond = per_interval(misses.dram_requests_per_execution)
     ratio = np.divide(beyond, reads + writes, out=np.zeros(count), where=reads + writes > 0)
     matrix = np.stack(
         [end[:count] - starts, stall[:count], per_interval(missing), reads, writes, np.clip(ratio, 0.0, 1.0)], axis=1

@@ -82,7 +82,16 @@ class L1Cache:
     queue_entries: Quantity = _count("memory instructions of one SM that wait in order for its L1")
     latency_cycles: Quantity = _number("load-to-use latency of a hit", minimum=0.0)
     streaming: Quantity = _flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight")
-    write_policy: Quantity = _choice("write policy", WRITE_POLICIES)
+    write_policy: Quantity = _choice("write policy; `through` where absent", WRITE_POLICIES)
+    write_allocate: Quantity = _flag("stores that miss enter the cache; `false` where absent")
+
+    @property
+    def writes_back(self) -> bool:
+        return bool(self.write_policy == "back")
+
+    @property
+    def allocates_stores(self) -> bool:
+        return bool(self.write_allocate)
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,16 @@ class LastLevelCache:
     banks: Quantity = _count("number of banks")
     mshrs: Quantity = _count("miss status holding registers of one bank")
     latency_cycles: Quantity = _number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0)
-    write_policy: Quantity = _choice("write policy", WRITE_POLICIES)
+    write_policy: Quantity = _choice("write policy; `back` where absent", WRITE_POLICIES)
+    write_allocate: Quantity = _flag("stores that miss enter the cache; `true` where absent")
+
+    @property
+    def writes_back(self) -> bool:
+        return bool(self.write_policy != "through")
+
+    @property
+    def allocates_stores(self) -> bool:
+        return self.write_allocate is None or bool(self.write_allocate)
 
 
 @dataclass(frozen=True)
@@ -105,6 +123,7 @@ class Noc:
     bandwidth_bytes_per_s: Quantity = _number("payload bandwidth, all ports together", above=0.0)
     sm_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's port", above=0.0)
     queue_entries: Quantity = _count("requests that the queue of one SM holds")
+    injection_entries: Quantity = _count("packets that wait at the port of one SM")
     latency_cycles: Quantity = _number("latency of one traversal (part of the LLC latency)", minimum=0.0)
 
 

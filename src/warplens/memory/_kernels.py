@@ -1,4 +1,4 @@
-"""Per-SM L1 caches and a shared LLC: the lines of memory instructions, and warps that take turns."""
+"""Per-SM L1 caches and a shared LLC: the lines of memory instructions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ IRREGULAR = np.iinfo(np.int64).min
     C_WORST_DRAM,
     C_DRAM_READS,
     C_DRAM_WRITES,
-) = range(12)
-COUNTERS = 12
+    C_WRITEBACK_HITS,
+    C_WRITEBACK_MISSES,
+) = range(14)
+COUNTERS = 14
 
 # A line is written in 32 granules. State of a cached line: granules written in the upper half, sectors fetched
 # in the lower.
@@ -36,8 +38,6 @@ EMPTY = np.iinfo(np.int64).min
 
 # Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
 W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
-# Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
-TURNS = 512
 
 # Parameters of a cache hierarchy (int64).
 (
@@ -49,12 +49,15 @@ TURNS = 512
     P_LLC_SETS,
     P_LLC_WAYS,
     P_SECTORS,
+    P_L1_WRITE_BACK,
+    P_L1_ALLOCATE,
     P_LLC_WRITE_BACK,
+    P_LLC_ALLOCATE,
     P_WINDOW,
     P_GREEDY,
     P_QUEUE,
-) = range(12)
-PARAMETERS = 12
+) = range(15)
+PARAMETERS = 15
 
 # Parameters of the progress estimate (float64).
 (
@@ -126,6 +129,20 @@ def sectors_of(words, sectors):
 
 
 @njit(cache=True, nogil=True)
+def granules_of(touched, sectors):
+    """The granules of some sectors, both as bits."""
+    if sectors == 1:
+        return ALL_GRANULES if touched else 0
+    per = GRANULES // sectors
+    group = (1 << per) - 1
+    words = 0
+    for k in range(sectors):
+        if touched & (1 << k):
+            words |= group << (k * per)
+    return words
+
+
+@njit(cache=True, nogil=True)
 def touch(tags, states, row, ways, tag):
     """Bring a line to the front of its set, which is kept most recent first; the state that was evicted, or 0.
 
@@ -190,6 +207,79 @@ def remove(tags, states, slot, end):
 
 
 @njit(cache=True, nogil=True)
+def access_written_l1(what, line, words, touched, row, tags, states, parameters):
+    """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
+
+    `asked` are the sectors that go on to the LLC. As in the LLC nothing is
+    fetched for a store: it hits a sector that was fetched or written in part, a
+    load one that was fetched or written as a whole.
+    """
+    ways = parameters[P_L1_WAYS]
+    sectors = parameters[P_SECTORS]
+    write_back = parameters[P_L1_WRITE_BACK] == 1
+    allocate = parameters[P_L1_ALLOCATE] == 1
+    slot = present(tags, row, ways, line)
+    leaves = line
+    left = 0
+    if what == ATOMIC:
+        if slot >= 0:
+            left = states[slot]
+            remove(tags, states, slot, row + ways)
+    elif slot < 0 and (what == LOAD or allocate):
+        leaves = tags[row + ways - 1]
+        left = states[row + ways - 1]
+    dirty = (left >> 32) & ALL_GRANULES if write_back else 0
+    if what == ATOMIC or (what == STORE and slot < 0 and not allocate):
+        return touched, touched, leaves, dirty
+    touch(tags, states, row, ways, line)
+    state = states[row]
+    written = (state >> 32) & ALL_GRANULES
+    if what == LOAD:
+        missing = touched & ~state & sectors_of(ALL_GRANULES & ~written, sectors)
+        states[row] = state | missing
+        return missing, missing, leaves, dirty
+    missing = touched & ~(state | sectors_of(written, sectors))
+    kept = touched if allocate else touched & ~missing
+    states[row] = state | ((words & granules_of(kept, sectors)) << 32)
+    return missing, touched & ~kept if write_back else touched, leaves, dirty
+
+
+@njit(cache=True, nogil=True)
+def store_in_llc(line, words, row, tags, states, parameters):
+    """A store, or what an L1 writes back, at the LLC; (sectors, those that miss, sectors written to DRAM).
+
+    Nothing is fetched. Without allocation, sectors that are not held go on to DRAM.
+    """
+    sectors = parameters[P_SECTORS]
+    ways = parameters[P_LLC_WAYS]
+    write_back = parameters[P_LLC_WRITE_BACK] == 1
+    allocate = parameters[P_LLC_ALLOCATE] == 1
+    asked = sectors_of(words, sectors)
+    going = bit_count(asked)
+    if parameters[P_LLC_SETS] == 0 or (not allocate and present(tags, row, ways, line) < 0):
+        return going, going, going
+    evicted = touch(tags, states, row, ways, line)
+    writes = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors)) if write_back else going
+    state = states[row]
+    missing = asked & ~(state | sectors_of((state >> 32) & ALL_GRANULES, sectors))
+    misses = bit_count(missing)
+    kept = words
+    if not allocate:
+        kept &= ~granules_of(missing, sectors)
+        writes += misses if write_back else 0
+    states[row] = state | (kept << 32)
+    return going, misses, writes
+
+
+@njit(cache=True, nogil=True)
+def llc_row(line, parameters):
+    """First slot of a line's LLC set."""
+    banks = parameters[P_LLC_BANKS]
+    sets = max(parameters[P_LLC_SETS], 1)
+    return (line % banks * sets + line // banks % sets) * parameters[P_LLC_WAYS]
+
+
+@njit(cache=True, nogil=True)
 def access_lines(
     turns,
     count,
@@ -203,24 +293,34 @@ def access_lines(
     parameters,
     counters,
 ):
-    """Memory instructions, in order, through L1 and LLC; (requests that left the SM, LLC misses) of the last one.
+    """Memory instructions, in order, through L1 and LLC.
+
+    Of the last one: (requests that left the SM, those that missed the LLC,
+    sectors written back to the LLC, those that missed it).
 
     `place` has the L1 set of a line in its upper half and the first slot of its
     LLC set in its lower half. A request is a sector of a line (the line, where
-    there are none). L1 is written through and allocates on loads alone: a store
-    hits where its sector is there, and goes on. The LLC allocates on stores
-    without fetching; a load finds what was fetched or written as a whole.
+    there are none). An L1 that is written through and allocates on loads alone
+    needs no written granules: a store hits where its sector is there, and goes
+    on. A dirty line leaves the L1 before what takes its place, or the atomic that
+    drops it, goes to the LLC, and counts for that instruction. The LLC fetches
+    nothing for a store; a load finds what was fetched or written as a whole.
     Atomics fetch and write in the LLC, unless all they touch was written there,
     and leave no copy in L1.
     """
     ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
+    holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
+    whole = sectors == 1 and not holds_writes
     llc_ways = parameters[P_LLC_WAYS]
     no_llc = parameters[P_LLC_SETS] == 0
     write_back = parameters[P_LLC_WRITE_BACK] == 1
+    llc_allocate = parameters[P_LLC_ALLOCATE] == 1
     leaving = 0
     llc_misses = 0
+    written_back = 0
+    writeback_misses = 0
     for turn in range(count):
         sm = turns[turn, W_SM]
         first = turns[turn, W_FIRST]
@@ -232,19 +332,37 @@ def access_lines(
         llc_misses = 0
         dram_reads = 0
         dram_writes = 0
+        written_back = 0
+        writeback_misses = 0
         for j in range(first, last):
             line = line_id[j]
             words = np.int64(line_words[j])
             touched = 1 if sectors == 1 else sectors_of(words, sectors)
             missing = touched
+            asked = touched
             if sets > 0:
                 row = (sm * sets + (place[j] >> 32)) * ways
-                if what == LOAD and sectors == 1:
+                if what == LOAD and whole:
                     missing = 1 - touch_whole(l1_tags, row, ways, line)
+                    asked = missing
+                elif holds_writes:
+                    missing, asked, leaves, dirty = access_written_l1(
+                        what, line, words, touched, row, l1_tags, l1_states, parameters
+                    )
+                    if dirty:
+                        sent, missed, stored = store_in_llc(
+                            leaves, dirty, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+                        )
+                        written_back += sent
+                        writeback_misses += missed
+                        dram_writes += stored
+                    if asked != touched:
+                        words &= granules_of(asked, sectors)
                 elif what == LOAD:
                     touch(l1_tags, l1_states, row, ways, line)
                     missing = touched & ~l1_states[row]
                     l1_states[row] |= touched
+                    asked = missing
                 else:
                     slot = present(l1_tags, row, ways, line)
                     if slot >= 0 and what == STORE:
@@ -252,8 +370,6 @@ def access_lines(
                         missing = 0 if sectors == 1 else touched & ~l1_states[row]
                     elif slot >= 0:
                         remove(l1_tags, l1_states, slot, row + ways)
-            # Stores are written through, so all of a store goes on; a load asks for what is missing.
-            asked = missing if what == LOAD else touched
             going = asked
             if sectors == 1:
                 requests += 1
@@ -271,6 +387,11 @@ def access_lines(
                 dram_writes += going if what != LOAD else 0
                 continue
             row = place[j] & 0xFFFFFFFF
+            if what == STORE and not llc_allocate:
+                _, missed, stored = store_in_llc(line, words, row, llc_tags, llc_states, parameters)
+                llc_misses += missed
+                dram_writes += stored
+                continue
             evicted = touch(llc_tags, llc_states, row, llc_ways, line)
             if write_back and evicted >> 32:
                 dram_writes += 1 if sectors == 1 else bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
@@ -304,112 +425,13 @@ def access_lines(
         counters[s, C_LLC_MISSES] += llc_misses
         counters[s, C_DRAM_READS] += dram_reads
         counters[s, C_DRAM_WRITES] += dram_writes
+        if holds_writes:
+            counters[s, C_WRITEBACK_HITS] += written_back - writeback_misses
+            counters[s, C_WRITEBACK_MISSES] += writeback_misses
         if llc_misses > 0:
             counters[s, C_WORST_DRAM] += 1
         elif leaving > 0:
             counters[s, C_WORST_LLC] += 1
         else:
             counters[s, C_WORST_L1] += 1
-    return leaving, llc_misses
-
-
-@njit(cache=True, nogil=True)
-def simulate_rounds(
-    block_start,
-    event_start,
-    event_static,
-    line_start,
-    line_id,
-    line_words,
-    place,
-    kind,
-    l1_tags,
-    l1_states,
-    llc_tags,
-    llc_states,
-    parameters,
-    counters,
-):
-    """Warps of an SM take turns, one memory instruction each; SMs take turns too.
-
-    Only the `P_WINDOW` oldest resident warps of an SM that are not finished take
-    part (0: all of them). Thread blocks go to SMs round robin, and a new one
-    enters where one has left.
-    """
-    blocks = len(block_start) - 1
-    sms = parameters[P_SMS]
-    most = 0
-    for b in range(blocks):
-        most = max(most, block_start[b + 1] - block_start[b])
-    capacity = parameters[P_BLOCKS_PER_SM] * most
-    resident = np.empty((sms, capacity), dtype=np.int64)  # warps, oldest first
-    count = np.zeros(sms, dtype=np.int64)
-    turn = np.zeros(sms, dtype=np.int64)
-    block_of = np.empty(block_start[blocks], dtype=np.int64)
-    left = np.zeros(blocks, dtype=np.int64)
-    position = event_start[:-1].copy()
-    for b in range(blocks):
-        left[b] = block_start[b + 1] - block_start[b]
-        for w in range(block_start[b], block_start[b + 1]):
-            block_of[w] = b
-    next_block = 0
-    for _ in range(parameters[P_BLOCKS_PER_SM]):
-        for sm in range(sms):
-            if next_block < blocks:
-                for w in range(block_start[next_block], block_start[next_block + 1]):
-                    resident[sm, count[sm]] = w
-                    count[sm] += 1
-                next_block += 1
-    window = parameters[P_WINDOW]
-    turns = np.empty((TURNS + sms, 5), dtype=np.int64)
-    filled = 0
-    busy = True
-    while busy:
-        busy = False
-        for sm in range(sms):
-            while count[sm] > 0:
-                here = count[sm] if window == 0 else min(count[sm], window)
-                if turn[sm] >= here:
-                    turn[sm] = 0
-                slot = turn[sm]
-                w = resident[sm, slot]
-                event = position[w]
-                while event < event_start[w + 1] and kind[event_static[event]] == BARRIER:
-                    event += 1
-                if event < event_start[w + 1]:
-                    s = event_static[event]
-                    turns[filled, W_SM] = sm
-                    turns[filled, W_FIRST] = line_start[event]
-                    turns[filled, W_LAST] = line_start[event + 1]
-                    turns[filled, W_STATIC] = s
-                    turns[filled, W_KIND] = kind[s]
-                    filled += 1
-                    position[w] = event + 1
-                    turn[sm] = slot + 1
-                    busy = True
-                    break
-                # The warp is done: close the gap, and let a block in when its block is done.
-                for k in range(slot, count[sm] - 1):
-                    resident[sm, k] = resident[sm, k + 1]
-                count[sm] -= 1
-                left[block_of[w]] -= 1
-                if left[block_of[w]] == 0 and next_block < blocks:
-                    for other in range(block_start[next_block], block_start[next_block + 1]):
-                        resident[sm, count[sm]] = other
-                        count[sm] += 1
-                    next_block += 1
-        if filled >= TURNS or not busy:
-            access_lines(
-                turns,
-                filled,
-                line_id,
-                line_words,
-                place,
-                l1_tags,
-                l1_states,
-                llc_tags,
-                llc_states,
-                parameters,
-                counters,
-            )
-            filled = 0
+    return leaving, llc_misses, written_back, writeback_misses

@@ -30,6 +30,7 @@ from ._kernels import (
     W_STATIC,
     access_lines,
 )
+from ._round_kernels import warps_of_blocks
 
 
 @njit(cache=True, nogil=True)
@@ -169,18 +170,11 @@ def simulate_progress(
     keys = np.empty(warps + sms + 1, dtype=np.float64)
     heap = np.empty(warps + sms + 1, dtype=np.int64)
     size = 0
-    most = 0
-    block_of = np.empty(warps, dtype=np.int64)
+    block_of, alive = warps_of_blocks(block_start)
     sm_of = np.zeros(blocks, dtype=np.int64)
-    alive = np.zeros(blocks, dtype=np.int64)
     at_barrier = np.zeros(blocks, dtype=np.int64)
     blocked = np.zeros(warps, dtype=np.bool_)
-    for b in range(blocks):
-        alive[b] = block_start[b + 1] - block_start[b]
-        most = max(most, alive[b])
-        for w in range(block_start[b], block_start[b + 1]):
-            block_of[w] = b
-    queue = np.empty((sms, parameters[P_BLOCKS_PER_SM] * most), dtype=np.int64)
+    queue = np.empty((sms, parameters[P_BLOCKS_PER_SM] * alive.max() if blocks else 0), dtype=np.int64)
     queued = np.zeros(sms, dtype=np.int64)
     depth = parameters[P_QUEUE]
     line_up = np.empty((sms, depth), dtype=np.int64)  # the memory queue, a ring
@@ -195,15 +189,11 @@ def simulate_progress(
     turns = np.empty((1, 5), dtype=np.int64)
     position = event_start[:-1].copy()
     done = np.zeros(len(event_static) + 1, dtype=np.float64)
-    next_block = 0
-    for _ in range(parameters[P_BLOCKS_PER_SM]):
-        for sm in range(sms):
-            if next_block < blocks:
-                sm_of[next_block] = sm
-                for w in range(block_start[next_block], block_start[next_block + 1]):
-                    when = reach_time(w, position[w], 0.0, event_start, event_gap, event_dependence, event_tail, done)
-                    size = heap_push(keys, heap, size, when, w)
-                next_block += 1
+    next_block = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
+    for w in range(block_start[next_block]):
+        sm_of[block_of[w]] = block_of[w] % sms
+        when = reach_time(w, position[w], 0.0, event_start, event_gap, event_dependence, event_tail, done)
+        size = heap_push(keys, heap, size, when, w)
     now = 0.0
     while size > 0:
         now = keys[0]
@@ -262,7 +252,7 @@ def simulate_progress(
                 turns[0, W_LAST] = end
                 turns[0, W_STATIC] = s
                 turns[0, W_KIND] = kind[s]
-                misses, llc_misses = access_lines(
+                misses, llc_misses, written_back, writeback_misses = access_lines(
                     turns,
                     1,
                     line_id,
@@ -275,6 +265,10 @@ def simulate_progress(
                     parameters,
                     counters,
                 )
+                if written_back:  # nobody waits for them, but what follows waits for the network
+                    send_misses(
+                        sm, now, now, written_back, writeback_misses, True, timing, shared, link_free, flight, flown
+                    )
                 back, start = send_misses(
                     sm, now, now, misses, llc_misses, kind[s] == STORE, timing, shared, link_free, flight, flown
                 )

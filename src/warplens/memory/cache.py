@@ -37,6 +37,8 @@ class MissProfile:
     dirty_left: int
     order: str
     estimated_cycles: float
+    #: Sectors that are in an L1 at the end and not in the LLC.
+    l1_dirty_left: int = 0
 
     def _column(self, name: str) -> NDArray[np.int64]:
         from . import _kernels
@@ -62,8 +64,18 @@ class MissProfile:
 
     @property
     def misses_per_execution(self) -> NDArray[np.float64]:
-        """Requests that leave the SM, per execution."""
+        """Requests that leave the SM, per execution, without the dirty lines that they push out."""
         return self.per_execution("LLC_HITS") + self.per_execution("LLC_MISSES")
+
+    @property
+    def writebacks_per_execution(self) -> NDArray[np.float64]:
+        """Sectors that an execution makes the L1 write back to the LLC."""
+        return self.per_execution("WRITEBACK_HITS") + self.per_execution("WRITEBACK_MISSES")
+
+    @property
+    def dram_requests_per_execution(self) -> NDArray[np.float64]:
+        """Requests and sectors written back that miss the LLC, per execution."""
+        return self.per_execution("LLC_MISSES") + self.per_execution("WRITEBACK_MISSES")
 
     @property
     def divergent_loads(self) -> int:
@@ -82,11 +94,12 @@ class MissProfile:
 
     @property
     def llc_accesses(self) -> int:
-        return self._total("LLC_HITS", "LLC_MISSES")
+        """Requests, and sectors that L1 caches wrote back."""
+        return self._total("LLC_HITS", "LLC_MISSES", "WRITEBACK_HITS", "WRITEBACK_MISSES")
 
     @property
     def llc_misses(self) -> int:
-        return self._total("LLC_MISSES")
+        return self._total("LLC_MISSES", "WRITEBACK_MISSES")
 
     @property
     def l1_miss_ratio(self) -> float:
@@ -126,7 +139,7 @@ def simulate_caches(
     needed_by: str = "the cache simulation",
 ) -> MissProfile:
     """Run the events of a launch through per-SM L1 caches and the shared LLC of one machine."""
-    from . import _kernels, _progress_kernels
+    from . import _kernels, _progress_kernels, _round_kernels
 
     window = order_window(order)
     parameters = _parameters(gpu, blocks_per_sm, window, needed_by)
@@ -139,7 +152,7 @@ def simulate_caches(
         _kernels.find_places(chunk.line_id, parameters, place)
         caches = (chunk.line_id, chunk.line_words, place, kinds, *slots, parameters)
         if timing is None:
-            _kernels.simulate_rounds(
+            _round_kernels.simulate_rounds(
                 chunk.block_start,
                 chunk.event_start,
                 chunk.event_static,
@@ -161,8 +174,10 @@ def simulate_caches(
                 timing,
                 counters,
             )
-    dirty = _dirty_sectors(slots[3], parameters)
-    return MissProfile(counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles)
+    sectors = int(parameters[_kernels.P_SECTORS])
+    l1_dirty = _written_sectors(slots[1], sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
+    dirty = _written_sectors(slots[3], sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
+    return MissProfile(counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles, l1_dirty)
 
 
 def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> NDArray[np.int64]:
@@ -189,7 +204,10 @@ def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> ND
     found[_kernels.P_LLC_SETS] = llc_size // (line * llc_ways * banks)
     found[_kernels.P_LLC_WAYS] = llc_ways
     found[_kernels.P_SECTORS] = sectors
-    found[_kernels.P_LLC_WRITE_BACK] = gpu.llc.write_policy != "through"
+    found[_kernels.P_L1_WRITE_BACK] = gpu.l1.writes_back
+    found[_kernels.P_L1_ALLOCATE] = gpu.l1.allocates_stores
+    found[_kernels.P_LLC_WRITE_BACK] = gpu.llc.writes_back
+    found[_kernels.P_LLC_ALLOCATE] = gpu.llc.allocates_stores
     found[_kernels.P_WINDOW] = window
     found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
     found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
@@ -229,13 +247,11 @@ def _empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...
     return tuple(made)
 
 
-def _dirty_sectors(states: NDArray[np.int64], parameters: NDArray[np.int64]) -> int:
-    """Sectors of the LLC that were written and not written back."""
+def _written_sectors(states: NDArray[np.int64], sectors: int) -> int:
+    """Sectors of all lines that were written, at least in part."""
     from . import _kernels
 
-    if not parameters[_kernels.P_LLC_WRITE_BACK]:
-        return 0
     written = states >> 32
-    per = _kernels.GRANULES // int(parameters[_kernels.P_SECTORS])
+    per = _kernels.GRANULES // sectors
     firsts = range(0, _kernels.GRANULES, per)
     return int(sum(np.count_nonzero((written >> first) & ((1 << per) - 1)) for first in firsts))

@@ -194,8 +194,9 @@ class _Reader:
         return name, overrides
 
     def launch(self) -> Launch:
+        blocks = self.whole("blocks")
         result = Launch(
-            blocks=self.number("blocks", minimum=1.0),
+            blocks=None if blocks is None else float(blocks),
             threads_per_block=self.whole("threads_per_block"),
             registers_per_thread=self.whole("registers_per_thread"),
             shared_memory_per_block_bytes=self.whole("shared_memory_per_block_bytes", minimum=0.0),

@@ -33,21 +33,20 @@ LARGE_DISTANCE = 0.25
 #: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
 _CACHE_KEYS = (
     "sms",
-    "scheduler",
     "l1.size_bytes",
     "l1.ways",
     "l1.line_bytes",
     "l1.sector_bytes",
-    "l1.streaming",
-    "l1.mshrs",
-    "l1.queue_entries",
     "l1.write_policy",
+    "l1.write_allocate",
     "llc.size_bytes",
     "llc.ways",
     "llc.banks",
     "llc.write_policy",
-    "noc.queue_entries",
+    "llc.write_allocate",
 )
+#: What changes the order of accesses where it is estimated.
+_PROGRESS_KEYS = ("scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries")
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +164,13 @@ class TracedWorkload(Workload):
         hits: those sweeps share one simulation.
         """
         blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in _CACHE_KEYS))
+        paths = _CACHE_KEYS + (_PROGRESS_KEYS if self.order == "progress" else ())
+        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in paths))
 
         def simulate() -> MissProfile:
             machine = gpu
             if gpu.original is not None:
-                keep = {path: gpu.get(path) for path in _CACHE_KEYS if gpu.get(path) is not None}
+                keep = {path: gpu.get(path) for path in paths if gpu.get(path) is not None}
                 machine = _with_values(gpu.original, keep)
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
@@ -261,9 +261,10 @@ class TracedWorkload(Workload):
 
         share = float(resident(self.launch, gpu).active_sms)
         parts = [mean(misses.per_execution("LINES"))]
-        parts.append(mean(misses.per_execution("LLC_MISSES")) * gpu.service_cycles_now("dram", needed_by) * share)
+        parts.append(mean(misses.dram_requests_per_execution) * gpu.service_cycles_now("dram", needed_by) * share)
         if gpu.noc.bandwidth_bytes_per_s is not None:
-            parts.append(mean(misses.misses_per_execution) * gpu.service_cycles_now("noc", needed_by) * share)
+            leaving = misses.misses_per_execution + misses.writebacks_per_execution
+            parts.append(mean(leaving) * gpu.service_cycles_now("noc", needed_by) * share)
         return mean(misses.levels @ level_latencies(gpu, needed_by)), max(parts)
 
     def memory_latency_cycles(self, gpu: Gpu, needed_by: str) -> Quantity:

@@ -65,6 +65,7 @@ def gpu_of(machine: Machine) -> Gpu:
         "l1.mshr_merges": machine.merges,
         "l1.streaming": machine.streaming,
         "noc.queue": machine.mshrs,
+        "noc.injection": machine.noc_queue,
         "noc.bandwidth": machine.banks * 32 * CLOCK / machine.bank_flit,
         "noc.sm_bandwidth": 32 * CLOCK / machine.sm_flit,
         "llc.size": machine.banks * machine.llc_sets * machine.llc_ways * machine.line_bytes,
@@ -73,7 +74,10 @@ def gpu_of(machine: Machine) -> Gpu:
         "llc.banks": machine.banks,
         "llc.mshrs": machine.llc_mshrs,
         "llc.latency": machine.llc_latency,
+        "l1.write_policy": "back" if machine.l1_write_back else "through",
+        "l1.write_allocate": machine.l1_allocate,
         "llc.write_policy": "back" if machine.write_back else "through",
+        "llc.write_allocate": machine.allocate,
         "dram.channels": machine.channels,
         "dram.queue": machine.dram_queue,
         # The machine gives the latency at its nominal clock.
@@ -94,10 +98,7 @@ def gpu_of(machine: Machine) -> Gpu:
 def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000):
     """The package's machine after a launch."""
     workload = workload_of_trace(memory_trace(rows, blocks, blocks_per_group=blocks_per_group))
-    with (
-        mock.patch.object(simulator, "DEFAULT_NOC_QUEUE", machine.noc_queue),
-        mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps),
-    ):
+    with mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps):
         return simulator.final_state(workload, gpu_of(machine))
 
 

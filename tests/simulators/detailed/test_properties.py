@@ -10,7 +10,7 @@ import pytest
 
 from reference.detailed import Machine
 from reference.traces import Step, evenly, memory_trace
-from warplens.errors import InputError, SimulationError
+from warplens.errors import InputError, MachineError, SimulationError
 from warplens.intervals import InstructionMix
 from warplens.simulators.detailed import _kernels, layout, simulate_detailed
 from warplens.trace import StaticInstruction
@@ -28,8 +28,9 @@ ROWS = [
     StaticInstruction(80, "FADD", "fp32"),
     StaticInstruction(96, "LDS", "load_shared", "shared", 4, (0,)),
     StaticInstruction(112, "LDG", "load_global", "global", 4),
+    StaticInstruction(128, "RED", "atomic_global", "global", 4),
 ]
-BARRIER, USE, SFU, LOAD, STORE, COMPUTE, SHARED, TOUCH = range(len(ROWS))
+BARRIER, USE, SFU, LOAD, STORE, COMPUTE, SHARED, TOUCH, ATOMIC = range(len(ROWS))
 
 #: Wide everywhere: each test narrows what it is about.
 WIDE = Machine(
@@ -166,6 +167,62 @@ def test_dram_writes():
     reaches(32 * 4 * 16, 4 / 16, cycles(streaming(row=STORE), machine), at_the_end=4 * (4 + 1))
 
 
+# -- write policies ---------------------------------------------------------------
+
+BACK = narrowed(l1_write_back=True, l1_allocate=True)
+
+
+def counts(machine, *steps):
+    """(Requests, L1 misses, LLC accesses, LLC misses, DRAM reads, DRAM writes) of a warp with its steps far apart."""
+    warp = [each for step in steps for each in (step, *[Step(USE)] * 100)]
+    found = totals(ROWS, [[warp]], machine)
+    assert found["REQUESTS"] == found["RETURNED"]
+    names = ("REQUESTS", "L1_MISSES", "LLC_ACCESSES", "LLC_MISSES", "DRAM_READS", "DRAM_WRITES")
+    return tuple(found[name] for name in names)
+
+
+def test_stores_stay_in_a_write_back_l1():
+    assert counts(BACK, line(0, STORE), line(0, STORE), line(0)) == (0, 1, 0, 0, 0, 0)
+    around = narrowed(l1_write_back=True)
+    assert counts(around, line(0, STORE), line(0), line(0, STORE)) == (2, 2, 2, 1, 0, 0)
+    through = narrowed(l1_allocate=True)
+    assert counts(through, line(0, STORE), line(0), line(0, STORE)) == (2, 1, 2, 1, 0, 0)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("row", [LOAD, STORE])
+def test_a_dirty_line_is_written_back_when_it_leaves(row, streaming):
+    """Four ways: the fifth line of the set makes the first leave."""
+    machine = dataclasses.replace(BACK, streaming=streaming)
+    own = row == LOAD
+    sent = counts(machine, line(0, STORE), *(line(16 * n, row) for n in range(1, 5)))
+    assert sent == (1 + 4 * own, 5, 1 + 4 * own, 1 + 4 * own, 4 * own, 0)
+
+
+def test_an_atomic_writes_a_dirty_copy_back_first():
+    """What it touches is then in the LLC, and nothing is left in the L1."""
+    assert counts(BACK, line(0, STORE), line(0, ATOMIC), line(0)) == (3, 3, 3, 1, 0, 0)
+
+
+@pytest.mark.parametrize("write_back", [True, False])
+def test_stores_pass_an_llc_that_does_not_allocate(write_back):
+    machine = narrowed(allocate=False, write_back=write_back)
+    assert counts(machine, line(0, STORE), line(0, STORE)) == (2, 2, 2, 2, 0, 2)
+    assert counts(machine, line(0), line(0, STORE)) == (2, 1, 2, 1, 1, 0 if write_back else 1)
+
+
+def test_a_write_through_llc_remembers_what_was_written():
+    assert counts(narrowed(write_back=False), line(0, STORE), line(0)) == (2, 2, 2, 1, 0, 1)
+
+
+def test_blocks_stay_until_their_dirty_lines_are_acknowledged():
+    """The last store makes a line leave: the launch ends when the LLC has taken it, not before."""
+    machine = narrowed(l1_sets=1, l1_ways=1, l1_write_back=True, l1_allocate=True)
+    one, two = cycles([[[line(0, STORE)]]], machine), cycles([[[line(0, STORE), line(1, STORE)]]], machine)
+    assert one < WIDE.l1_latency + 5
+    assert two > one + (WIDE.llc_latency - WIDE.l1_latency) / 2
+
+
 # -- more of anything ------------------------------------------------------------
 
 TIGHT = {
@@ -214,8 +271,9 @@ def mixed_launch():
 
 @pytest.mark.parametrize("policy", ["gto", "lrr", "oldest", "two-level"])
 @pytest.mark.parametrize(("width", "slots"), [(1, 1), (2, 2), (0.5, 1)])
-def test_everything_comes_back_and_every_slot_is_booked(policy, width, slots):
-    machine = narrowed(policy=policy, issue_width=width, mshrs=2, lsu_queue=1, schedulers=2)
+@pytest.mark.parametrize("writes", [{}, {"l1_write_back": True, "l1_allocate": True, "l1_sets": 1, "l1_ways": 1}])
+def test_everything_comes_back_and_every_slot_is_booked(policy, width, slots, writes):
+    machine = narrowed(policy=policy, issue_width=width, mshrs=2, lsu_queue=1, schedulers=2, **writes)
     state = final_state(ROWS, mixed_launch(), machine)
     found = state.totals
     assert found[layout.T_REQUESTS] == found[layout.T_RETURNED] > 0
@@ -278,3 +336,19 @@ def test_a_workload_without_a_trace_is_refused():
 def test_a_trace_without_blocks_is_refused():
     with pytest.raises(InputError, match="no thread blocks"):
         simulate_detailed(workload_of_trace(memory_trace(ROWS, [])), gpu_of(WIDE))
+
+
+@pytest.mark.parametrize("width", [1.5, 0.4, 2.5])
+def test_a_width_that_is_no_number_of_instructions_or_cycles_is_refused(width):
+    workload = workload_of_trace(memory_trace(ROWS, mixed_launch()))
+    with pytest.raises(MachineError, match=rf"issue_width: {width}: the detailed simulator issues a whole number"):
+        simulate_detailed(workload, gpu_of(narrowed(issue_width=width)))
+
+
+def test_the_queue_at_the_port_is_a_parameter():
+    """Stores that find no place hold those behind them; with more places the warps wait for data instead."""
+    blocks = streaming(row=STORE)
+    slow = {"sm_flit": 8.0, "lsu_queue": 64}
+    few, many = (totals(ROWS, blocks, narrowed(noc_queue=count, **slow)) for count in (1, 64))
+    assert few["NOC"] > many["NOC"]
+    assert few["REQUESTS"] == many["REQUESTS"] == few["RETURNED"]

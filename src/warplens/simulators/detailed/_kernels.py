@@ -81,7 +81,7 @@ def memory_events(t, state, integers, floats, program):
         elif step == AT_SM:
             at_sm(r, now, request, cores[request.sm], integers, floats, heap, glob)
         else:
-            filled(r, now, state, integers, program)
+            filled(r, now, state, integers, floats, program)
 
 
 @njit(cache=True, nogil=True, _nrt=False)

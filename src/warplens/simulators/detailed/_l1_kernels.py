@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...memory._kernels import bit_count, sectors_of
-from ._memory_kernels import inject, write_flits
+from ...memory._kernels import bit_count, granules_of, sectors_of
+from ._memory_kernels import inject, not_held, write_flits
 from .layout import (
     ATOMIC,
     F_L1_LATENCY,
     F_SHARED_LATENCY,
+    I_L1_ALLOCATE,
     I_L1_MERGES,
     I_L1_MSHRS,
     I_L1_SETS,
     I_L1_WAYS,
+    I_L1_WRITE_BACK,
     I_LLC_BANKS,
     I_LSU_QUEUE,
     I_PIPE,
@@ -52,43 +54,125 @@ def give_result(when, warp, registers, s, program):
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
-def part_of_load_back(ld, when, sm, state, program):
-    """One line of a load is there; with the last one the load is done."""
-    warps = state.warps
-    registers = state.registers
-    loads = state.loads
-    load_pool = state.load_pool
-    globs = state.glob
-    load = loads[ld]
-    load.left -= 1
-    load.ready = max(load.ready, when)
-    if load.left == 0:
-        w = load.warp
-        give_result(load.ready, warps[sm, w], registers[sm, w], load.static, program)
-        load_pool[globs[0].loads_free] = ld
-        globs[0].loads_free += 1
+def load_done(ld, when, sm, state, program):
+    """A load or atomic gives its result, and its record back."""
+    w = state.loads[ld].warp
+    give_result(when, state.warps[sm, w], state.registers[sm, w], state.loads[ld].static, program)
+    glob = state.glob[0]
+    state.load_pool[glob.loads_free] = ld
+    glob.loads_free += 1
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
-def filled(r, now, state, integers, program):
+def part_of_load_back(ld, when, sm, state, program):
+    """One line of a load is there, or all have gone in; with the last one the load is done."""
+    load = state.loads[ld]
+    load.left -= 1
+    load.ready = max(load.ready, when)
+    if load.left == 0:
+        load_done(ld, load.ready, sm, state, program)
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def take_request(state):
+    """A free request record."""
+    glob = state.glob[0]
+    glob.requests_free -= 1
+    return state.request_pool[glob.requests_free]
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def send_write(t, sm, w, ld, what, line, words, state, integers, floats):
+    """A store, an atomic or a dirty line of warp slot w into the network. All but atomics hold the warp's block."""
+    state.glob[0].stores_flying += 1
+    r = take_request(state)
+    request = state.requests[r]
+    request.sm = sm
+    request.line = line
+    request.words = words
+    request.what = what
+    request.owner = w
+    request.load = ld
+    state.warps[sm, w].in_flight += what == STORE
+    inject(
+        r,
+        write_flits(words, floats, integers[I_SECTORS]),
+        t,
+        request,
+        state.sms[sm],
+        state.inject_ring[sm],
+        floats,
+        state.banks,
+        line % integers[I_LLC_BANKS],
+        state.heap,
+        state.glob[0],
+        state.totals,
+    )
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def find_line(sm, line, l1, integers):
+    """(Slot of a line in the L1 or -1, first slot of its set)."""
+    sets = integers[I_L1_SETS]
+    if sets == 0:
+        return -1, 0
+    row = (sm * sets + line % sets) * integers[I_L1_WAYS]
+    for slot in range(row, row + integers[I_L1_WAYS]):
+        if l1[slot].tag == line:
+            return slot, row
+    return -1, row
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def oldest_line(row, l1, integers):
+    """Slot of the least recently used line of a set that does not wait for data, or -1."""
+    place = -1
+    for slot in range(row, row + integers[I_L1_WAYS]):
+        if not l1[slot].reserved and (place < 0 or l1[slot].used < l1[place].used):
+            place = slot
+    return place
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def must_wait(glob, integers):
+    """Whether the network takes no more stores; if so, the SM looks again when one is back."""
+    full = glob.stores_flying >= integers[I_STORES] * integers[I_SMS]
+    glob.starved = glob.starved or full
+    return full
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def write_back(t, sm, w, slot, state, integers, floats):
+    """What an L1 has written of a line into the network, on account of warp slot w."""
+    entry = state.l1[slot]
+    if integers[I_L1_WRITE_BACK] and entry.written:
+        send_write(t, sm, w, 0, STORE, entry.tag, entry.written, state, integers, floats)
+    entry.written = 0
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def put_line(line, slot, l1):
+    """A line takes a place whose line has left."""
+    l1[slot].tag = line
+    l1[slot].valid = 0
+    l1[slot].written = 0
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def filled(r, now, state, integers, floats, program):
     """A reply is complete at its SM."""
-    warps = state.warps
-    cores = state.sms
-    l1 = state.l1
-    mshrs = state.mshrs
-    mshr_loads = state.mshr_loads
-    requests = state.requests
-    request_pool = state.request_pool
-    globs = state.glob
-    totals = state.totals
-    request = requests[r]
+    request = state.requests[r]
     sm = request.sm
-    core = cores[sm]
-    glob = globs[0]
+    core = state.sms[sm]
+    glob = state.glob[0]
+    totals = state.totals
     totals[T_RETURNED] += 1
+    state.request_pool[glob.requests_free] = r
+    glob.requests_free += 1
     if request.what == LOAD:
         m = request.owner
-        mshr = mshrs[sm, m]
+        line = request.line
+        mshr = state.mshrs[sm, m]
         waits = request.noc_wait + request.bank_wait + request.dram_wait + request.dram
         totals[T_MISS_COUNT] += 1
         totals[T_MISS_NOC] += request.noc_wait
@@ -96,29 +180,20 @@ def filled(r, now, state, integers, program):
         totals[T_MISS_DRAM_QUEUE] += request.dram_wait
         totals[T_MISS_DRAM] += request.dram
         totals[T_MISS_PATH] += now - request.issued - waits
-        sets = integers[I_L1_SETS]
-        if sets > 0:
-            ways = integers[I_L1_WAYS]
-            row = (sm * sets + request.line % sets) * ways
-            slot = -1
-            for k in range(row, row + ways):
-                if l1[k].tag == request.line:
-                    slot = k
-                    break
-            if slot < 0 and integers[I_STREAMING]:  # a streaming L1 gives a line its place only now
-                slot = row
-                for k in range(row + 1, row + ways):
-                    if l1[k].used < l1[slot].used:
-                        slot = k
-                l1[slot].tag = request.line
-                l1[slot].valid = 0
-                glob.clock += 1
-                l1[slot].used = glob.clock
-            if slot >= 0:
-                l1[slot].valid |= mshr.sectors
-                l1[slot].reserved = False
+        l1 = state.l1
+        slot, row = find_line(sm, line, l1, integers)
+        if slot < 0 and integers[I_L1_SETS] > 0:  # a streaming L1 gives a line its place only now
+            slot = oldest_line(row, l1, integers)
+            first = state.mshr_loads[sm, m, 0]
+            write_back(now, sm, state.loads[first].warp, slot, state, integers, floats)
+            put_line(line, slot, l1)
+            glob.clock += 1
+            l1[slot].used = glob.clock
+        if slot >= 0:
+            l1[slot].valid |= mshr.sectors
+            l1[slot].reserved = False
         for k in range(mshr.count):
-            part_of_load_back(mshr_loads[sm, m, k], now, sm, state, program)
+            part_of_load_back(state.mshr_loads[sm, m, k], now, sm, state, program)
         mshr.line = -1
         core.mshrs_used -= 1
     else:
@@ -126,72 +201,44 @@ def filled(r, now, state, integers, program):
         if request.what == ATOMIC:
             part_of_load_back(request.load, now, sm, state, program)
         else:
-            warps[sm, request.owner].in_flight -= 1
-    request_pool[glob.requests_free] = r
-    glob.requests_free += 1
+            state.warps[sm, request.owner].in_flight -= 1
     core.wake = min(core.wake, np.ceil(now))
     if glob.starved:  # the network has room for a store again
         glob.starved = False
-        for k in range(len(cores)):
-            cores[k].wake = min(cores[k].wake, np.ceil(now))
-
-
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
-def take_request(state):
-    """A free request record."""
-    request_pool = state.request_pool
-    globs = state.glob
-    globs[0].requests_free -= 1
-    return request_pool[globs[0].requests_free]
-
-
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
-def whole_sectors(touched, sectors):
-    """The granules of the given sectors: what a fetch brings."""
-    if sectors == 1:
-        return 0xFFFFFFFF
-    per = 32 // sectors
-    words = 0
-    for k in range(sectors):
-        if touched & (1 << k):
-            words |= ((1 << per) - 1) << (k * per)
-    return words
+        for k in range(len(state.sms)):
+            state.sms[k].wake = min(state.sms[k].wake, np.ceil(now))
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
 def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     """A load at the tags: 0 = it goes on, or the cause that holds it."""
-    cores = state.sms
-    loads = state.loads
     l1 = state.l1
-    mshrs = state.mshrs
-    mshr_loads = state.mshr_loads
-    requests = state.requests
-    inject_ring = state.inject_ring
-    banks = state.banks
-    heap = state.heap
-    globs = state.glob
+    core = state.sms[sm]
+    glob = state.glob[0]
     totals = state.totals
-    core = cores[sm]
-    glob = globs[0]
     wanted = bit_count(touched)
     missing = touched
     if slot >= 0:
         missing = touched & ~l1[slot].valid
+        if missing and l1[slot].written:
+            missing = not_held(
+                granules_of(touched, integers[I_SECTORS]), missing, 0, l1[slot].written, integers[I_SECTORS]
+            )
     if not missing:
-        load = loads[entry.load]
+        load = state.loads[entry.load]
         load.ready = max(load.ready, t)
         load.left -= 1
         glob.clock += 1
         l1[slot].used = glob.clock
         totals[T_L1_ACCESSES] += wanted
         return 0
+    mshrs = state.mshrs
     for m in range(integers[I_L1_MSHRS]):
         mshr = mshrs[sm, m]
         if mshr.line == line:
             if (missing & ~mshr.sectors) != 0 or mshr.count == integers[I_L1_MERGES]:
                 return T_SLOT_MSHR
-            mshr_loads[sm, m, mshr.count] = entry.load
+            state.mshr_loads[sm, m, mshr.count] = entry.load
             mshr.count += 1
             totals[T_L1_ACCESSES] += wanted  # a hit on data that are on their way
             if slot >= 0:
@@ -200,23 +247,27 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
             return 0
     if core.mshrs_used == integers[I_L1_MSHRS]:
         return T_SLOT_MSHR
-    ring = inject_ring[sm]
+    ring = state.inject_ring[sm]
     if ring[core.injected % len(ring)] > t:
         return T_SLOT_NOC
-    if integers[I_L1_SETS] > 0 and not integers[I_STREAMING]:
-        place = slot
-        if slot < 0:
-            for k in range(row, row + integers[I_L1_WAYS]):
-                if not l1[k].reserved and (place < 0 or l1[k].used < l1[place].used):
-                    place = k
-        if place < 0:
-            return T_SLOT_MSHR  # every way of the set waits for data
-        if l1[place].tag != line:
-            l1[place].tag = line
-            l1[place].valid = 0
-        l1[place].reserved = True
-        glob.clock += 1
-        l1[place].used = glob.clock
+    if integers[I_L1_SETS] > 0:
+        if integers[I_STREAMING]:  # a dirty line may have to leave when the data come
+            if integers[I_L1_WRITE_BACK] and must_wait(glob, integers):
+                return T_SLOT_NOC
+        else:
+            place = slot
+            if slot < 0:
+                place = oldest_line(row, l1, integers)
+            if place < 0:
+                return T_SLOT_MSHR  # every way of the set waits for data
+            if l1[place].tag != line:
+                if integers[I_L1_WRITE_BACK] and l1[place].written and must_wait(glob, integers):
+                    return T_SLOT_NOC
+                write_back(t, sm, entry.warp, place, state, integers, floats)
+                put_line(line, place, l1)
+            l1[place].reserved = True
+            glob.clock += 1
+            l1[place].used = glob.clock
     m = 0
     while mshrs[sm, m].line >= 0:
         m += 1
@@ -224,119 +275,102 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     mshr.line = line
     mshr.sectors = missing
     mshr.count = 1
-    mshr_loads[sm, m, 0] = entry.load
+    state.mshr_loads[sm, m, 0] = entry.load
     core.mshrs_used += 1
     totals[T_L1_ACCESSES] += wanted
     totals[T_L1_MISSES] += bit_count(missing)
     totals[T_MISS_MSHR] += t - entry.at
     r = take_request(state)
-    request = requests[r]
+    request = state.requests[r]
     request.sm = sm
     request.line = line
-    request.words = whole_sectors(missing, integers[I_SECTORS])
+    request.words = granules_of(missing, integers[I_SECTORS])
     request.what = LOAD
     request.owner = m
-    inject(r, 1.0, t, request, core, ring, floats, banks, line % integers[I_LLC_BANKS], heap, glob, totals)
+    bank = line % integers[I_LLC_BANKS]
+    inject(r, 1.0, t, request, core, ring, floats, state.banks, bank, state.heap, glob, totals)
     return 0
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
-def l1_write(t, sm, entry, what, line, words, touched, slot, state, integers, floats):
-    """A store or atomic at the tags: written through; 0 = it goes on, or the cause that holds it."""
-    warps = state.warps
-    cores = state.sms
+def l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integers, floats):
+    """A store or atomic at the tags: 0 = it goes on, or the cause that holds it.
+
+    What it sends, its own or a dirty line that leaves before it, needs one place
+    in the queue.
+    """
     l1 = state.l1
-    requests = state.requests
-    inject_ring = state.inject_ring
-    banks = state.banks
-    heap = state.heap
-    globs = state.glob
+    core = state.sms[sm]
+    glob = state.glob[0]
     totals = state.totals
-    core = cores[sm]
-    glob = globs[0]
-    ring = inject_ring[sm]
-    if ring[core.injected % len(ring)] > t:
-        return T_SLOT_NOC
-    if glob.stores_flying == integers[I_STORES] * integers[I_SMS]:
-        glob.starved = True
-        return T_SLOT_NOC
-    wanted = bit_count(touched)
-    totals[T_L1_ACCESSES] += wanted
-    if slot >= 0 and what == STORE:
-        totals[T_L1_MISSES] += bit_count(touched & ~l1[slot].valid)
-        glob.clock += 1
-        l1[slot].used = glob.clock
-    else:
-        totals[T_L1_MISSES] += wanted
-        if slot >= 0 and not l1[slot].reserved:
-            l1[slot].tag = -1  # an atomic is done at the LLC and leaves no stale copy
-            l1[slot].valid = 0
+    sectors = integers[I_SECTORS]
+    missing = touched
+    kept = 0
+    place = slot
+    if what == STORE and integers[I_L1_SETS] > 0:
+        if slot >= 0:
+            missing = touched & ~(l1[slot].valid | sectors_of(l1[slot].written, sectors))
+            kept = touched & ~missing
+        if integers[I_L1_ALLOCATE]:
+            kept = touched
+            if slot < 0:
+                place = oldest_line(row, l1, integers)
+            if place < 0:
+                return T_SLOT_MSHR  # every way of the set waits for data
+    going = touched & ~kept if integers[I_L1_WRITE_BACK] else touched
+    evicts = place != slot and integers[I_L1_WRITE_BACK] and l1[place].written
+    if going or evicts:
+        ring = state.inject_ring[sm]
+        if ring[core.injected % len(ring)] > t or must_wait(glob, integers):
+            return T_SLOT_NOC
+    totals[T_L1_ACCESSES] += bit_count(touched)
+    totals[T_L1_MISSES] += bit_count(missing)
+    if place >= 0:
+        if place != slot or what == ATOMIC:
+            write_back(t, sm, entry.warp, place, state, integers, floats)
+        if place != slot:
+            put_line(line, place, l1)
+        if what == STORE:
+            if integers[I_L1_WRITE_BACK] or integers[I_L1_ALLOCATE]:
+                l1[place].written |= words & granules_of(kept, sectors)
+            glob.clock += 1
+            l1[place].used = glob.clock
+        elif not l1[slot].reserved:
+            put_line(-1, slot, l1)  # an atomic is done at the LLC and leaves no stale copy
             l1[slot].used = 0
-    glob.stores_flying += 1
-    r = take_request(state)
-    request = requests[r]
-    request.sm = sm
-    request.line = line
-    request.words = words
-    request.what = what
-    request.owner = entry.warp
-    request.load = entry.load
-    warps[sm, entry.warp].in_flight += what == STORE
-    flits = write_flits(words, floats, integers[I_SECTORS])
-    inject(r, flits, t, request, core, ring, floats, banks, line % integers[I_LLC_BANKS], heap, glob, totals)
+    if going:
+        sent = words if going == touched else words & granules_of(going, sectors)
+        send_write(t, sm, entry.warp, entry.load, what, line, sent, state, integers, floats)
     return 0
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
 def l1_stage(t, sm, state, integers, floats, stream, program):
     """The access that has reached the L1's tags; returns the cycle in which to look again."""
-    warps = state.warps
-    registers = state.registers
-    cores = state.sms
-    pipe = state.pipe
-    loads = state.loads
-    load_pool = state.load_pool
-    l1 = state.l1
-    inject_ring = state.inject_ring
-    globs = state.glob
-    core = cores[sm]
+    core = state.sms[sm]
     core.blocked = 0
     if core.pipe_count == 0:
         return NEVER
-    entry = pipe[sm, core.pipe_head]
+    entry = state.pipe[sm, core.pipe_head]
     if entry.at > t:
         return np.ceil(entry.at)
     line = stream.line_id[entry.line]
     words = np.int64(stream.line_words[entry.line])
     what = program.kind[entry.static]
     touched = sectors_of(words, integers[I_SECTORS])
-    slot = -1
-    row = 0
-    sets = integers[I_L1_SETS]
-    if sets > 0:
-        row = (sm * sets + line % sets) * integers[I_L1_WAYS]
-        for k in range(row, row + integers[I_L1_WAYS]):
-            if l1[k].tag == line:
-                slot = k
-                break
+    slot, row = find_line(sm, line, state.l1, integers)
     if what == LOAD:
         core.blocked = l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats)
     else:
-        core.blocked = l1_write(t, sm, entry, what, line, words, touched, slot, state, integers, floats)
+        core.blocked = l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integers, floats)
     if core.blocked:
-        ring = inject_ring[sm]
+        ring = state.inject_ring[sm]
         free = ring[core.injected % len(ring)]
         return np.ceil(free) if free > t else NEVER  # otherwise an event wakes the SM
-    warp = warps[sm, entry.warp]
     if what == STORE:
-        warp.in_flight -= entry.last
-    else:
-        load = loads[entry.load]
-        load.left -= entry.last  # the instruction itself held one
-        if load.left == 0:
-            give_result(load.ready, warp, registers[sm, entry.warp], entry.static, program)
-            load_pool[globs[0].loads_free] = entry.load
-            globs[0].loads_free += 1
+        state.warps[sm, entry.warp].in_flight -= entry.last
+    elif entry.last:
+        part_of_load_back(entry.load, 0.0, sm, state, program)  # the instruction itself held one
     core.pipe_head = (core.pipe_head + 1) % integers[I_PIPE]
     core.pipe_count -= 1
     return t + 1
@@ -345,43 +379,33 @@ def l1_stage(t, sm, state, integers, floats, stream, program):
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
 def lsu_stage(t, sm, state, integers, floats, program):
     """One line of the instruction at the head into the L1, or one shared access; returns when to look again."""
-    warps = state.warps
-    registers = state.registers
-    cores = state.sms
-    lsu = state.lsu
-    pipe = state.pipe
-    loads = state.loads
-    load_pool = state.load_pool
-    globs = state.glob
-    core = cores[sm]
+    core = state.sms[sm]
     if core.lsu_count == 0:
         return NEVER
     if core.lsu_free > t:
         return np.ceil(core.lsu_free)
-    head = lsu[sm, core.lsu_head]
+    head = state.lsu[sm, core.lsu_head]
     what = program.kind[head.static]
-    warp = warps[sm, head.warp]
+    warp = state.warps[sm, head.warp]
     gone = True
     if what == SHARED:
         core.lsu_free = t + head.first  # banks in conflict hold the port
         back = t + head.first - 1 + floats[F_SHARED_LATENCY]
-        give_result(back, warp, registers[sm, head.warp], head.static, program)
+        give_result(back, warp, state.registers[sm, head.warp], head.static, program)
     elif head.first == head.last:  # no lane is active
         if what == STORE:
             warp.in_flight -= 1
         else:
-            give_result(t + floats[F_L1_LATENCY], warp, registers[sm, head.warp], head.static, program)
-            load_pool[globs[0].loads_free] = head.load
-            globs[0].loads_free += 1
+            load_done(head.load, t + floats[F_L1_LATENCY], sm, state, program)
     elif core.pipe_count < integers[I_PIPE]:
-        entry = pipe[sm, (core.pipe_head + core.pipe_count) % integers[I_PIPE]]
+        entry = state.pipe[sm, (core.pipe_head + core.pipe_count) % integers[I_PIPE]]
         entry.line = head.first
         entry.warp = head.warp
         entry.static = head.static
         entry.load = head.load
         entry.at = t + floats[F_L1_LATENCY]
         if what != STORE:
-            loads[head.load].left += 1
+            state.loads[head.load].left += 1
         head.first += 1
         gone = head.first == head.last
         entry.last = gone

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from ...memory._kernels import bit_count, sectors_of
+from ...memory._kernels import bit_count, granules_of, sectors_of
 from .layout import (
     AT_BANK,
     AT_REPLY,
@@ -25,11 +25,12 @@ from .layout import (
     F_TRANSFER_FLITS,
     FILLED,
     I_CHANNELS,
+    I_LLC_ALLOCATE,
     I_LLC_BANKS,
     I_LLC_SETS,
     I_LLC_WAYS,
+    I_LLC_WRITE_BACK,
     I_SECTORS,
-    I_WRITE_BACK,
     LOAD,
     NOC_TRAFFIC,
     STORE,
@@ -165,7 +166,11 @@ def not_held(words, asked, valid, written, sectors):
 def at_bank(
     r, now, request, integers, floats, llc, banks, bank_ring, channels, channel_ring, heap, glob, totals, traffic
 ):
-    """Look a request up in the last-level cache. Stores allocate without fetching; atomics fetch and write."""
+    """Look a request up in the last-level cache.
+
+    Stores fetch nothing; without allocation, sectors that are not held go on to
+    DRAM. Atomics fetch and write.
+    """
     line = request.line
     words = request.words
     bank = line % integers[I_LLC_BANKS]
@@ -183,14 +188,14 @@ def at_bank(
     asked = sectors_of(words, sectors)
     wanted = bit_count(asked)
     totals[T_LLC_ACCESSES] += wanted
-    missed = 0
-    if slot < 0:
-        missed = wanted
+    write_back = integers[I_LLC_WRITE_BACK] == 1
+    stays_out = request.what == STORE and integers[I_LLC_ALLOCATE] == 0
+    if slot < 0 and not stays_out:
         slot = row
         for k in range(row + 1, row + ways):
             if llc[k].used < llc[slot].used:
                 slot = k
-        if llc[slot].written != 0:
+        if write_back and llc[slot].written != 0:
             dirty = bit_count(sectors_of(llc[slot].written, sectors))
             totals[T_DRAM_WRITES] += dirty
             begin, _ = to_channel(begin, dirty, channels, channel_ring, channel, floats, glob, traffic)
@@ -198,34 +203,44 @@ def at_bank(
         llc[slot].valid = 0
         llc[slot].written = 0
         llc[slot].fill = begin
-    entry = llc[slot]
-    glob.clock += 1
-    entry.used = glob.clock
     ready = begin
-    if request.what != STORE:
-        fresh = not_held(words, asked, entry.valid, entry.written, sectors)
-        missed = bit_count(fresh)
-        if missed:
-            place = banks[bank].misses % bank_ring.shape[1]
-            begin = max(begin, bank_ring[bank, place])  # all MSHRs of the bank are taken until then
-            begin, starts = to_channel(begin, missed, channels, channel_ring, channel, floats, glob, traffic)
-            ready = starts + floats[F_DRAM_LATENCY]
-            bank_ring[bank, place] = ready
-            banks[bank].misses += 1
-            request.dram_wait = starts - begin
-            request.dram = floats[F_DRAM_LATENCY]
-            entry.valid |= fresh
-            entry.fill = ready
-            totals[T_DRAM_READS] += missed
+    missed = wanted
+    written = wanted if request.what != LOAD else 0  # to DRAM, at once
+    if slot >= 0:
+        entry = llc[slot]
+        glob.clock += 1
+        entry.used = glob.clock
+        kept = words
+        if request.what == STORE:
+            fresh = asked & ~(entry.valid | sectors_of(entry.written, sectors))
+            missed = bit_count(fresh)
+            if stays_out:
+                kept &= ~granules_of(fresh, sectors)
         else:
-            ready = max(begin, entry.fill)  # the line may still be on its way
-            request.dram = ready - begin
-    if request.what != LOAD:
-        if integers[I_WRITE_BACK]:
-            entry.written |= words
-        else:
-            totals[T_DRAM_WRITES] += wanted
-            begin, _ = to_channel(begin, wanted, channels, channel_ring, channel, floats, glob, traffic)
+            fresh = not_held(words, asked, entry.valid, entry.written, sectors)
+            missed = bit_count(fresh)
+            if missed:
+                place = banks[bank].misses % bank_ring.shape[1]
+                begin = max(begin, bank_ring[bank, place])  # all MSHRs of the bank are taken until then
+                begin, starts = to_channel(begin, missed, channels, channel_ring, channel, floats, glob, traffic)
+                ready = starts + floats[F_DRAM_LATENCY]
+                bank_ring[bank, place] = ready
+                banks[bank].misses += 1
+                request.dram_wait = starts - begin
+                request.dram = floats[F_DRAM_LATENCY]
+                entry.valid |= fresh
+                entry.fill = ready
+                totals[T_DRAM_READS] += missed
+            else:
+                ready = max(begin, entry.fill)  # the line may still be on its way
+                request.dram = ready - begin
+        if request.what != LOAD:
+            entry.written |= kept
+            if write_back:
+                written = missed if stays_out else 0
+    if written:
+        totals[T_DRAM_WRITES] += written
+        begin, _ = to_channel(begin, written, channels, channel_ring, channel, floats, glob, traffic)
     totals[T_LLC_MISSES] += missed
     request.bank_wait = begin - now
     banks[bank].free = begin + 1.0

@@ -44,11 +44,14 @@ FINISHED, NEEDS_BLOCKS, STUCK = range(3)
     I_LLC_SETS,
     I_LLC_WAYS,
     I_LLC_MSHRS,
-    I_WRITE_BACK,
+    I_L1_WRITE_BACK,
+    I_L1_ALLOCATE,
+    I_LLC_WRITE_BACK,
+    I_LLC_ALLOCATE,
     I_CHANNELS,
     I_DRAM_QUEUE,
-) = range(25)
-INTEGERS = 25
+) = range(28)
+INTEGERS = 28
 
 # Times in cycles.
 (

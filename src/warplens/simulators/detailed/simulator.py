@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InputError, SimulationError
+from ...errors import InputError, MachineError, SimulationError
 from ...machine import Gpu
 from ...workload import resident
 from ...workload.traced import TracedWorkload
@@ -137,6 +137,18 @@ def _given(value: Any, default: int) -> int:
     return default if value is None else int(value)
 
 
+def _issue(gpu: Gpu, needed_by: str) -> tuple[int, int]:
+    """(Instructions that a scheduler issues together, cycles until it issues again)."""
+    width = float(gpu.issue_width)
+    count, period = max(round(width), 1), max(round(1.0 / width), 1)
+    if abs(count / period - width) > 1e-6 * width:
+        raise MachineError(
+            f"machine {gpu.name!r}: issue_width: {width:g}: {needed_by} issues a whole number of instructions "
+            "in a cycle, or one in a whole number of cycles"
+        )
+    return count, period
+
+
 def _parameters(gpu: Gpu, residency: Any, needed_by: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     integers = np.zeros(k.INTEGERS, dtype=np.int64)
     floats = np.zeros(k.FLOATS)
@@ -146,14 +158,15 @@ def _parameters(gpu: Gpu, residency: Any, needed_by: str) -> tuple[NDArray[np.in
     channels = _given(gpu.dram.channels, banks)
     l1_latency = float(gpu.l1.latency_cycles or 1.0)
     mshrs = _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, DEFAULT_MSHRS)
-    width = float(gpu.issue_width)
+    packets = _given(gpu.noc.injection_entries, DEFAULT_NOC_QUEUE)
+    issue_count, issue_period = _issue(gpu, needed_by)
     for index, value in (
         (k.I_SMS, gpu.sms),
         (k.I_BLOCKS_PER_SM, max(int(residency.blocks_per_sm), 1)),
         (k.I_WARPS_PER_BLOCK, int(np.ceil(residency.warps_per_block))),
         (k.I_SCHEDULERS, gpu.schedulers),
-        (k.I_ISSUE_COUNT, max(int(width), 1)),
-        (k.I_ISSUE_PERIOD, max(round(1.0 / width), 1)),
+        (k.I_ISSUE_COUNT, issue_count),
+        (k.I_ISSUE_PERIOD, issue_period),
         (k.I_POLICY, _POLICIES[gpu.scheduler]),
         (k.I_ACTIVE_WARPS, ACTIVE_WARPS),
         (k.I_LSU_QUEUE, _given(gpu.l1.queue_entries, DEFAULT_QUEUE) + 1),  # and the one being served
@@ -164,13 +177,16 @@ def _parameters(gpu: Gpu, residency: Any, needed_by: str) -> tuple[NDArray[np.in
         (k.I_L1_MERGES, _given(gpu.l1.mshr_merges, DEFAULT_MERGES)),
         (k.I_STREAMING, bool(gpu.l1.streaming)),
         (k.I_SECTORS, line // transfer),
-        (k.I_NOC_QUEUE, DEFAULT_NOC_QUEUE),
-        (k.I_STORES, 4 * DEFAULT_NOC_QUEUE),
+        (k.I_NOC_QUEUE, packets),
+        (k.I_STORES, 4 * packets),
         (k.I_LLC_BANKS, banks),
         (k.I_LLC_SETS, max(_given(gpu.llc.size_bytes, line) // (line * _given(gpu.llc.ways, 1) * banks), 1)),
         (k.I_LLC_WAYS, _given(gpu.llc.ways, 1)),
         (k.I_LLC_MSHRS, _given(gpu.llc.mshrs, DEFAULT_MSHRS)),
-        (k.I_WRITE_BACK, gpu.llc.write_policy != "through"),
+        (k.I_L1_WRITE_BACK, gpu.l1.writes_back),
+        (k.I_L1_ALLOCATE, gpu.l1.allocates_stores),
+        (k.I_LLC_WRITE_BACK, gpu.llc.writes_back),
+        (k.I_LLC_ALLOCATE, gpu.llc.allocates_stores),
         (k.I_CHANNELS, channels),
         (k.I_DRAM_QUEUE, _given(gpu.dram.queue_entries, DEFAULT_DRAM_QUEUE)),
     ):

@@ -1,0 +1,127 @@
+"""Caches with warps that take turns.
+
+Numba's cache looks at this file alone: touch it after editing `_kernels.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ._kernels import (
+    BARRIER,
+    P_BLOCKS_PER_SM,
+    P_SMS,
+    P_WINDOW,
+    W_FIRST,
+    W_KIND,
+    W_LAST,
+    W_SM,
+    W_STATIC,
+    access_lines,
+)
+
+# Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
+TURNS = 512
+
+
+@njit(cache=True, nogil=True)
+def warps_of_blocks(block_start):
+    """(block of each warp, number of warps of each block)."""
+    count = np.diff(block_start)
+    block_of = np.empty(block_start[-1], dtype=np.int64)
+    for b in range(len(count)):
+        for w in range(block_start[b], block_start[b + 1]):
+            block_of[w] = b
+    return block_of, count
+
+
+@njit(cache=True, nogil=True)
+def simulate_rounds(
+    block_start,
+    event_start,
+    event_static,
+    line_start,
+    line_id,
+    line_words,
+    place,
+    kind,
+    l1_tags,
+    l1_states,
+    llc_tags,
+    llc_states,
+    parameters,
+    counters,
+):
+    """Warps of an SM take turns, one memory instruction each; SMs take turns too.
+
+    Only the `P_WINDOW` oldest resident warps of an SM that are not finished take
+    part (0: all of them). Thread blocks go to SMs round robin, and a new one
+    enters where one has left.
+    """
+    blocks = len(block_start) - 1
+    sms = parameters[P_SMS]
+    block_of, left = warps_of_blocks(block_start)
+    capacity = parameters[P_BLOCKS_PER_SM] * left.max() if blocks else 0
+    resident = np.empty((sms, capacity), dtype=np.int64)  # warps, oldest first
+    count = np.zeros(sms, dtype=np.int64)
+    turn = np.zeros(sms, dtype=np.int64)
+    position = event_start[:-1].copy()
+    next_block = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
+    for b in range(next_block):
+        for w in range(block_start[b], block_start[b + 1]):
+            resident[b % sms, count[b % sms]] = w
+            count[b % sms] += 1
+    window = parameters[P_WINDOW]
+    turns = np.empty((TURNS + sms, 5), dtype=np.int64)
+    filled = 0
+    busy = True
+    while busy:
+        busy = False
+        for sm in range(sms):
+            while count[sm] > 0:
+                here = count[sm] if window == 0 else min(count[sm], window)
+                if turn[sm] >= here:
+                    turn[sm] = 0
+                slot = turn[sm]
+                w = resident[sm, slot]
+                event = position[w]
+                while event < event_start[w + 1] and kind[event_static[event]] == BARRIER:
+                    event += 1
+                if event < event_start[w + 1]:
+                    s = event_static[event]
+                    turns[filled, W_SM] = sm
+                    turns[filled, W_FIRST] = line_start[event]
+                    turns[filled, W_LAST] = line_start[event + 1]
+                    turns[filled, W_STATIC] = s
+                    turns[filled, W_KIND] = kind[s]
+                    filled += 1
+                    position[w] = event + 1
+                    turn[sm] = slot + 1
+                    busy = True
+                    break
+                # The warp is done: close the gap, and let a block in when its block is done.
+                for k in range(slot, count[sm] - 1):
+                    resident[sm, k] = resident[sm, k + 1]
+                count[sm] -= 1
+                left[block_of[w]] -= 1
+                if left[block_of[w]] == 0 and next_block < blocks:
+                    for other in range(block_start[next_block], block_start[next_block + 1]):
+                        resident[sm, count[sm]] = other
+                        count[sm] += 1
+                    next_block += 1
+        if filled >= TURNS or not busy:
+            access_lines(
+                turns,
+                filled,
+                line_id,
+                line_words,
+                place,
+                l1_tags,
+                l1_states,
+                llc_tags,
+                llc_states,
+                parameters,
+                counters,
+            )
+            filled = 0
