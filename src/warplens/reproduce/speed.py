@@ -86,7 +86,8 @@ def _measure_kernel(model: str, kernel: str) -> Times:
     _, narrower = place(workload, accelsim.GPU, _OTHER_BANDWIDTH)
     timed(lambda: made.predict(workload, narrower))
     timed(lambda: simulate_detailed(workload, base))
-    return Times(*seconds, accelsim.measurements()["base", kernel].simulator_cpu_seconds)
+    seconds.append(accelsim.measurements()["base", kernel].simulator_cpu_seconds)
+    return Times(*seconds)
 
 
 @cache
@@ -197,23 +198,20 @@ def mdm_table2() -> Findings:
             Claim(
                 f"MDM is orders of magnitude faster for large design spaces (Table II); {source}",
                 ratio >= 100,
-                f"{ratio:.0f} times for {largest} machines (the paper's numbers: {27 * 365.25 / (3.6 / 24 + 1.4):.0f})",
+                f"{ratio:.0f} times for {largest} machines (paper: {27 * 365.25 / (3.6 / 24 + 1.4):.0f})",
             )
             for source, ratio in ratios.items()
         ),
         assumptions=_conditions(),
         remarks=(
-            "one-time: reading the traces, caches on the machine as named, intervals of all warps and their clusters; "
+            "one-time: reading the traces, caches on the machine as named, intervals of all warps, clusters; "
             "recurrent: caches on the new machine, intervals of the representative warp, equations; the paper's "
             "one-time cost is tracing and choosing the warp",
             "where only bandwidths or latencies change, our caches need not be simulated again (same caches)",
         ),
         summary=Table(
             ("configurations", "Accel-Sim", "reference simulator", "MDM one-time", "MDM recurrent", "same caches"),
-            tuple(
-                (str(row[0]), *(duration(float(row[index] or 0)) for index in (2, 3, 5, 7, 8)))  # type: ignore[arg-type]
-                for row in rows
-            ),
+            tuple((str(row[0]), *(duration(float(row[index] or 0)) for index in (2, 3, 5, 7, 8))) for row in rows),
         ),
     )
 
@@ -251,13 +249,13 @@ def gpumech_speed() -> Findings:
             (-0.2, 2, f"than the {OURS}", LINE_COLOURS[0]),
             (0.2, 3, "than Accel-Sim", LINE_COLOURS[3]),
         ):
-            values = [float(row[column] or 0) for row in rows]  # type: ignore[arg-type]
-            bars = axis.barh([place + shift for place in places], values, 0.38, label=name, color=colour)
+            values = [float(row[column] or 0) for row in rows]
+            bars = axis.barh([index + shift for index in places], values, 0.38, label=name, color=colour)
             axis.bar_label(bars, fmt="%.0f", fontsize=7.5, padding=2)
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if row[4] is not None:
                 paper = float(row[4])
-                axis.plot([paper] * 2, [place - 0.42, place + 0.42], color="black", linewidth=1.8)
+                axis.plot([paper] * 2, [index - 0.42, index + 0.42], color="black", linewidth=1.8)
         axis.plot([], [], color="black", linewidth=1.8, label="paper")
         axis.set_yticks(places, [str(row[0]) for row in rows])
         axis.invert_yaxis()
