@@ -75,10 +75,11 @@ def figure7() -> Findings:
             zip(SELECTIONS, (LINE_COLOURS[1], LINE_COLOURS[3], LINE_COLOURS[0]), "^vo", strict=True)
         ):
             values = [errors[name][index] for name in names]
-            axis.plot(values, range(len(names)), marker=marker, linestyle="", label=label, color=colour, alpha=0.85)
+            hollow = {"markerfacecolor": "none", "markersize": 10} if label == "Clustering" else {}
+            axis.plot(values, range(len(names)), marker=marker, linestyle="", label=label, color=colour, **hollow)
         axis.set_yticks(range(len(names)), names, fontsize=8)
         axis.set_xlabel("|IPC error|, %")
-        figure.legend(loc="outside upper right", ncols=3, fontsize=8)
+        axis.legend(loc="lower right", fontsize=8)
         return figure
 
     return Findings(

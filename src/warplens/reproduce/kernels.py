@@ -91,6 +91,7 @@ def error_panels(
         if log:
             axis.set_yscale("log")
         grouped_bars(axis, groups[source], series, colours=colours, label="%.0f")
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.margins(y=0.12)
         axis.set_ylabel("mean |IPC error|, %")
         axis.set_title(f"Against {source}", loc="left", fontsize=9)

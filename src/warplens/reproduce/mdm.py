@@ -154,12 +154,12 @@ def _design_space(kernel: str, claims: tuple[Claim, ...], performance: dict[str,
     few, many = (GRID.index((sms, 480)) for sms in (14, 56))
 
     def draw(plt: Any) -> Any:
-        figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.1), sharey=True)
+        figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.1), sharey=True)
         for axis, (name, values) in zip(axes, performance.items(), strict=True):
             by_point = dict(zip(GRID, values, strict=True))
             for bandwidth, colour in zip(bandwidths, LINE_COLOURS, strict=False):
                 heights = [by_point[sms, bandwidth] for sms in counts]
-                axis.plot(counts, heights, marker="o", color=colour, label=f"{bandwidth} GB/s")
+                axis.plot(counts, heights, marker="o", color=colour, label=f"DRAM {bandwidth} GB/s")
                 if name == "simulation":
                     known = [sms for sms in counts if (sms, bandwidth) in theirs]
                     axis.plot(
@@ -174,10 +174,11 @@ def _design_space(kernel: str, claims: tuple[Claim, ...], performance: dict[str,
             axis.set_xticks(counts)
             axis.set_xlabel("SMs")
         axes[0].plot([], [], linestyle="", marker="x", color="#555555", label="Accel-Sim")
-        axes[0].set_ylim(bottom=0)
-        axes[0].set_ylabel("performance")
+        axes[0].set_yscale("log", base=2)
+        axes[0].yaxis.set_major_formatter("{x:g}")
+        axes[0].set_ylabel("performance over simulation\nwith 28 SMs, 480 GB/s")
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=4, fontsize=8, title="DRAM bandwidth")
+        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
         return figure
 
     rows: list[Row] = [
@@ -197,9 +198,7 @@ def _design_space(kernel: str, claims: tuple[Claim, ...], performance: dict[str,
         ),
         remarks=(
             "56 SMs over 14 SMs at 480 GB/s: "
-            + ", ".join(
-                f"{name} {values[by_sms[1]] / values[by_sms[0]]:.2f}" for name, values in performance.items()
-            ),
+            + ", ".join(f"{name} {values[many] / values[few]:.2f}" for name, values in performance.items()),
         ),
     )
 
@@ -275,7 +274,8 @@ def figure12() -> Findings:
 
 # -- Figure 14 -----------------------------------------------------------------------------
 
-_CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
+#: This kernel has no barriers: no SYNC.
+_CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "IDLE")
 
 
 def _stacks() -> dict[str, list[dict[str, float]]]:
@@ -323,9 +323,10 @@ def figure14() -> Findings:
                     bottom += height
                 axis.text(place, bottom, f"{bottom:.2f}", ha="center", va="bottom", fontsize=6.5)
             axis.set_xticks(range(3), ("sim", "GPUMech", "MDM"), rotation=60, fontsize=7.5)
-            axis.set_title(f"NoC {pair[0]}\nDRAM {pair[1]}", fontsize=8)
+            axis.set_title(f"NoC {pair[0]} GB/s\nDRAM {pair[1]} GB/s", fontsize=7.5)
             axis.grid(axis="x", visible=False)
-        axes[0].set_ylabel("CPI over the simulated one")
+        axes[0].set_ylim(0, 1.08 * max(map(max, totals.values())))
+        axes[0].set_ylabel("CPI over the simulated one at 1050, 480")
         figure.legend(loc="outside right upper", fontsize=8)
         return figure
 

@@ -58,14 +58,16 @@ def _findings(
         for label, (setting, kernels) in groups.items()
         for kernel in kernels
     ]
-    printed = {(each.model, each.setting): each.percent for each in STATED if each.figure == stated}
-    said = ", ".join(f"{TITLES[model]} {percent:g} % ({where})" for (model, where), percent in printed.items())
+    printed: dict[str, list[str]] = {}
+    for each in STATED:
+        if each.figure == stated:
+            printed.setdefault(TITLES[each.model], []).append(f"{each.percent:g} % ({each.setting})")
+    said = "; ".join(f"{title} {', '.join(numbers)}" for title, numbers in printed.items())
     summary: list[Row] = [
         (source, title, *(f"{value:.0f}" for value in values))
         for source, series in found.items()
         for title, values in series.items()
     ]
-    [f"the text states {TITLES[model]}, {where}: {percent:g} %" for (model, where), percent in printed.items()]
 
     def draw(plt: Any) -> Any:
         labels = {source: list(groups) for source in sources}
@@ -263,7 +265,9 @@ def figure15() -> Findings:
         series = {title: [*values, means[title]["streaming"]] for title, values in by_kernel.items()}
         axis.set_yscale("log")
         grouped_bars(axis, [*kernels, "mean"], series, colours=(_COLOURS[0], _COLOURS[-1]), label="%.0f")
-        axis.tick_params(axis="x", labelrotation=25, labelsize=8)
+        axis.yaxis.set_major_formatter("{x:g}")
+        for label in axis.get_xticklabels():
+            label.set(rotation=25, ha="right", fontsize=8)
         axis.margins(y=0.12)
         axis.set_ylabel("|IPC error|, %")
         axis.legend(ncols=2, fontsize=8)

@@ -187,6 +187,7 @@ def mdm_table2() -> Findings:
         axis.set_yscale("log")
         axis.set_xlabel("architectural configurations")
         axis.set_ylabel("CPU seconds, 16 kernels")
+        axis.xaxis.set_major_formatter("{x:g}")
         axis.legend(fontsize=8)
         return figure
 
@@ -243,7 +244,7 @@ def gpumech_speed() -> Findings:
     first = steps["first machine: caches, all warps, equations"][0]
 
     def draw(plt: Any) -> Any:
-        figure, axis = plt.subplots(figsize=(8.4, 3.2))
+        figure, axis = plt.subplots(figsize=(9.6, 3.2))
         places = range(len(rows))
         for shift, column, name, colour in (
             (-0.2, 2, f"than the {OURS}", LINE_COLOURS[0]),
@@ -260,10 +261,11 @@ def gpumech_speed() -> Findings:
         axis.set_yticks(places, [str(row[0]) for row in rows])
         axis.invert_yaxis()
         axis.set_xscale("log")
-        axis.margins(x=0.1)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.margins(x=0.12)
         axis.grid(axis="y", visible=False)
         axis.set_xlabel("times faster, CPU seconds over CPU seconds")
-        figure.legend(loc="outside upper right", ncols=3, fontsize=8)
+        figure.legend(loc="outside right upper", fontsize=8)
         return figure
 
     return Findings(
