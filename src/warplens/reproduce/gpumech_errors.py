@@ -332,7 +332,7 @@ def figure14() -> Findings:
             Claim(
                 f"with more entries, MT and MT_MSHR differ less (§VI-C); {source}",
                 _rising([-value for value in gap]),
-                f"by {percentages(gap)}",
+                f"by {percentages(gap, 'points')}",
             ),
             Claim(
                 f"the error of MT_MSHR grows with the entries (§VI-C); {source}",
@@ -365,7 +365,7 @@ def figure15() -> Findings:
             Claim(
                 f"with more bandwidth, GPUMech and MT_MSHR differ less (§VI-C); {source}",
                 _rising([-value for value in gap]),
-                f"by {percentages(gap)}",
+                f"by {percentages(gap, 'points')}",
             )
         )
     mine = found[OURS]["GPUMech"]

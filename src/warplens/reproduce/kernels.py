@@ -72,8 +72,8 @@ def mean_error(model: str, setting: str, source: str, kernels: Sequence[str]) ->
     return 100.0 * float(np.mean([abs(error(model, setting, kernel, source)) for kernel in kernels]))
 
 
-def percentages(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.0f}" for value in values) + " %"
+def percentages(values: Sequence[float], unit: str = "%") -> str:
+    return ", ".join(f"{value:.0f}" for value in values) + f" {unit}"
 
 
 def error_panels(

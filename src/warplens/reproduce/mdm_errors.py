@@ -152,7 +152,7 @@ def _figure6_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[C
         Claim(
             f"MDM-MSHR improves on GPUMech+, especially at larger bandwidths (§V-B); {source}",
             all(b < a for a, b in zip(plus, mshr, strict=True)) and plus[2] - mshr[2] >= plus[0] - mshr[0],
-            f"by {percentages([a - b for a, b in zip(plus, mshr, strict=True)])}",
+            f"by {percentages([a - b for a, b in zip(plus, mshr, strict=True)], 'points')}",
         ),
         _best_everywhere(source, found, "MDM is the most accurate across NoC bandwidths (§V-B)"),
     ]
