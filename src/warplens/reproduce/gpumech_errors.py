@@ -100,8 +100,8 @@ def figure7() -> Findings:
             ),
         ),
         assumptions=(
-            "ten kernels made for this figure, one loop each, stand for the paper's: warps of the validation data "
-            "do all alike",
+            "ten kernels made for this figure, one loop each, stand for the paper's: but for one warp of graph, "
+            "those of a kernel of the validation data do the same work",
             PARTS,
             "round robin, as in the paper's baseline",
         ),
