@@ -1,9 +1,11 @@
 """The documentation as data: its code blocks, what their commands print, and the tables made from the code.
 
-    python tests/docs/pages.py
+    python tests/docs/pages.py [--measure]
 
 rewrites the output below every `$ warplens …` of the documentation, and every
 table between `<!-- table: NAME -->` and `<!-- end -->`, from what the code says now.
+Tables named `measured …` hold times: they are rewritten, and their pictures drawn,
+only with --measure.
 """
 
 from __future__ import annotations
@@ -261,16 +263,36 @@ def papers() -> str:
 
 def reproductions() -> str:
     """What there is, with how many statements of the papers' text hold."""
+    from warplens.reproduce import find_recipes
+
     rows = []
-    for made in _reproductions():
-        held = sum(claim.holds for claim in made.claims)
-        share = f"{held} of {len(made.claims)}" if made.claims else "–"
-        rows.append((f"[`{made.name}`](#{made.name})", made.title, made.compares, share))
+    for recipe in find_recipes(()):
+        share = "measured"
+        if not recipe.timed:
+            claims = _reproduction(recipe.name).claims
+            share = f"{sum(claim.holds for claim in claims)} of {len(claims)}" if claims else "–"
+        rows.append((f"[`{recipe.name}`](#{recipe.name})", recipe.title, recipe.compares, share))
     return _table(("name", "figure or table", "what is compared", "statements that hold"), rows)
 
 
 def reproduced(paper: str) -> str:
-    """One section per figure or table of a paper: picture, numbers, statements, assumptions."""
+    """One section per figure or table of a paper that does not measure time."""
+    from warplens.reproduce import find_recipes
+
+    chosen = [recipe for recipe in find_recipes(()) if recipe.paper.key == paper and not recipe.timed]
+    return "\n".join(_section(_reproduction(recipe.name)) for recipe in chosen)
+
+
+def measured(name: str) -> str:
+    """The section of an item that measures time, with its picture drawn from the same run."""
+    from warplens.reproduce import draw
+
+    draw(_reproduction(name), DOCS / "img" / "reproduce")
+    return _section(_reproduction(name))
+
+
+def _section(made: Reproduction) -> str:
+    """Picture, numbers, statements, assumptions."""
     from warplens.cli.common import show_number
 
     def cell(value: object) -> str:
@@ -278,32 +300,27 @@ def reproduced(paper: str) -> str:
             return "–"
         return value if isinstance(value, str) else show_number(value)  # type: ignore[arg-type]
 
-    sections = []
-    for made in _reproductions():
-        if made.paper.key != paper:
-            continue
-        parts = [
-            f"### {made.name} {{#{made.name}}}\n",
-            f"{made.title}. Compared: {made.compares}.\n",
-            f"![{made.title}](img/reproduce/{made.name}.png)\n",
-        ]
-        if len(made.summary.rows) <= MOST_ROWS:
-            parts.append(_table(made.summary.columns, [tuple(map(cell, row)) for row in made.summary.rows]))
-        if made.claims:
-            claims = [(claim.text, claim.verdict, claim.found) for claim in made.claims]
-            parts.append(_table(("the text says", "holds", "found"), claims))
-        notes = [f"- Assumed: {text}." for text in made.assumptions] + [f"- Note: {text}." for text in made.remarks]
-        if notes:
-            parts.append("\n".join(notes) + "\n")
-        sections.append("\n".join(parts))
-    return "\n".join(sections)
+    parts = [
+        f"### {made.name} {{#{made.name}}}\n",
+        f"{made.title}. Compared: {made.compares}.\n",
+        f"![{made.title}](img/reproduce/{made.name}.png)\n",
+    ]
+    if len(made.summary.rows) <= MOST_ROWS:
+        parts.append(_table(made.summary.columns, [tuple(map(cell, row)) for row in made.summary.rows]))
+    if made.claims:
+        claims = [(claim.text, claim.verdict, claim.found) for claim in made.claims]
+        parts.append(_table(("the text says", "holds", "found"), claims))
+    notes = [f"- Assumed: {text}." for text in made.assumptions] + [f"- Note: {text}." for text in made.remarks]
+    if notes:
+        parts.append("\n".join(notes) + "\n")
+    return "\n".join(parts)
 
 
 @cache
-def _reproductions() -> list[Reproduction]:
-    from warplens.reproduce import find_recipes
+def _reproduction(name: str) -> Reproduction:
+    from warplens.reproduce import RECIPES
 
-    return [recipe() for recipe in find_recipes(())]
+    return RECIPES[name]()
 
 
 TABLES: dict[str, Callable[..., str]] = {
@@ -321,6 +338,7 @@ TABLES: dict[str, Callable[..., str]] = {
         papers,
         reproductions,
         reproduced,
+        measured,
     )
 }
 
@@ -334,9 +352,15 @@ def table(name: str) -> str:
 # -- bringing pages up to date -----------------------------------------------------------
 
 
-def refreshed(text: str, *, commands: bool = True) -> str:
+def refreshed(text: str, *, commands: bool = True, measure: bool = False) -> str:
     """The page with its tables, and the output of its commands, as the code gives them now."""
-    text = _TABLE.sub(lambda match: f"{match[1]}\n{table(match['name'])}\n{match[3]}", text)
+
+    def made(match: re.Match[str]) -> str:
+        if match["name"].startswith("measured ") and not measure:
+            return match[0]
+        return f"{match[1]}\n{table(match['name'])}\n{match[3]}"
+
+    text = _TABLE.sub(made, text)
     if not commands:
         return text
     with page_folder(text):
@@ -351,7 +375,7 @@ def refreshed(text: str, *, commands: bool = True) -> str:
 def main() -> None:
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        new = refreshed(text)
+        new = refreshed(text, measure="--measure" in sys.argv)
         if new != text:
             page.write_text(new, encoding="utf-8")
             print(page.relative_to(ROOT))

@@ -13,6 +13,7 @@ from warplens.validate.explain import EXPERIMENTS, SENSITIVE, STACKED
 from warplens.validate.harness import VARIANTS, model_names
 from warplens.validate.paper import CAPPED, STATED, SWEEPS
 from warplens.validate.paper import MODELS as PAPER_MODELS
+from warplens.validate.recorded import recorded
 from warplens.validate.report import csv_text, markdown, new_page, refreshed, update_page
 from warplens.validate.tables import Cell, Table, all_tables, configuration_table, error_tables, percent
 
@@ -74,6 +75,22 @@ def test_table_of_errors(small: Validation) -> None:
     titles = [table.title for table in all_tables(small)]
     assert len(titles) == len(set(titles)) + 1  # both families have the same title
     assert configuration_table(small, "progress").columns == ("model", "base", "lrr")
+
+
+def test_the_reference_simulator_is_one_more_column() -> None:
+    found = validate_accelsim(
+        kernels=["saxpy_lowocc"], configurations=["base"], orders=["progress"], models=["roofline", "mdm", "detailed"]
+    )
+    cycles = recorded()["base", "saxpy_lowocc"].cycles
+    error = found.errors("progress", "base")["saxpy_lowocc", "detailed"]
+    assert error == pytest.approx(accelsim.measurements()["base", "saxpy_lowocc"].cycles / cycles - 1)
+    tables = error_tables(found, "progress")
+    assert [table.columns[2:] for table in tables] == [("mdm", "detailed"), ("roofline", "detailed")]
+    assert all(table.rows[0][3] == percent(error) for table in tables)
+    alone = validate_accelsim(
+        kernels=["saxpy_lowocc"], configurations=["base"], orders=["progress"], models=["detailed"]
+    )
+    assert [table.columns[2:] for table in error_tables(alone, "progress")] == [("detailed",)]
 
 
 def test_percent() -> None:

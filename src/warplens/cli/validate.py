@@ -147,7 +147,7 @@ def _show(found: Validation) -> None:
     from ..validate.tables import all_tables
 
     out = console()
-    out.width = max(out.width, 145)  # a narrow terminal wraps the lines; nothing is cut
+    out.width = max(out.width, 160)  # a narrow terminal wraps the lines; nothing is cut
     for each in all_tables(found):
         view = table("", ())
         view.title = Text(each.title, style="bold")

@@ -2,12 +2,17 @@
 
 from . import (  # each registers its recipes
     gpumech,
+    gpumech_errors,
+    gpumech_stacks,
     hong_kim,
     hong_kim_merge,
     lemeire,
     lemeire_parts,
     lemeire_pipeline,
     lemeire_tables,
+    mdm,
+    mdm_errors,
+    speed,
 )
 from .base import RECIPES, Claim, Recipe, Reproduction, find_recipes, recipe_names, write_csv
 from .drawing import draw
@@ -20,12 +25,17 @@ __all__ = [
     "draw",
     "find_recipes",
     "gpumech",
+    "gpumech_errors",
+    "gpumech_stacks",
     "hong_kim",
     "hong_kim_merge",
     "lemeire",
     "lemeire_parts",
     "lemeire_pipeline",
     "lemeire_tables",
+    "mdm",
+    "mdm_errors",
     "recipe_names",
+    "speed",
     "write_csv",
 ]

@@ -110,6 +110,8 @@ class Recipe:
     title: str
     compares: str
     compute: Callable[[], Findings]
+    timed: bool = False
+    """Measures time: no two runs give the same numbers."""
 
     def __call__(self) -> Reproduction:
         found = self.compute()
@@ -135,11 +137,13 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {}
 
 
-def recipe(name: str, paper: Paper, title: str, compares: str) -> Callable[[Callable[[], Findings]], Recipe]:
+def recipe(
+    name: str, paper: Paper, title: str, compares: str, *, timed: bool = False
+) -> Callable[[Callable[[], Findings]], Recipe]:
     """Registers the decorated function as the way to reproduce `name`."""
 
     def register(compute: Callable[[], Findings]) -> Recipe:
-        RECIPES[name] = Recipe(name, paper, title, compares, compute)
+        RECIPES[name] = Recipe(name, paper, title, compares, compute, timed)
         return RECIPES[name]
 
     return register

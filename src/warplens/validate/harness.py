@@ -16,7 +16,7 @@ from ..memory import DEFAULT_ORDER
 from ..models import MODELS, get_model
 from ..trace import LaunchTrace
 from ..workload.traced import TracedWorkload, workload_of_trace
-from . import accelsim
+from . import accelsim, recorded
 from .bounds import Bounds, bounds_of
 from .metrics import cycle_error, ipc_error, log_error
 
@@ -141,10 +141,9 @@ class Validation:
 
 
 def model_names() -> list[str]:
-    """All models, each followed by its variants."""
-    return [
-        name for model in MODELS for name in (model, *(key for key, (base, _) in VARIANTS.items() if base == model))
-    ]
+    """All models, each followed by its variants, and the reference simulator."""
+    variants = {model: [key for key, (base, _) in VARIANTS.items() if base == model] for model in MODELS}
+    return [*(name for model in MODELS for name in (model, *variants[model])), recorded.NAME]
 
 
 def validate_accelsim(
@@ -237,9 +236,12 @@ def _validate_kernel(
             ratios = (found.l1_miss_ratio, reference.l1_miss_ratio, found.llc_miss_ratio, reference.llc_miss_ratio)
             misses.append(MissRow(order, setting, kernel, *ratios))
             for name in models if order in model_orders else ():
-                base_name, options = VARIANTS.get(name, (name, {}))
                 try:
-                    cycles = float(get_model(base_name, options).predict(placed, gpu).cycles)
+                    if name == recorded.NAME:  # its own caches: the same in every order
+                        cycles = recorded.recorded()[setting, kernel].cycles
+                    else:
+                        base_name, options = VARIANTS.get(name, (name, {}))
+                        cycles = float(get_model(base_name, options).predict(placed, gpu).cycles)
                 except MissingInputError as error:
                     skipped.append(SkippedRow(order, setting, kernel, name, str(error)))
                     continue

@@ -188,8 +188,6 @@ def new_page(validation: Validation) -> str:
     """A page with all tables, for a FILE that does not exist."""
     parts = [f"# Validation: {validation.dataset}\n"]
     for name in _sections(validation):
-        if name == "simulator":  # takes minutes, and has a page of its own
-            continue
         parts.append(f"## {name}\n\n<!-- validate: {validation.dataset} {name} -->\n<!-- /validate -->\n")
     return "\n".join(parts)
 

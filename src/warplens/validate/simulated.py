@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..api import load_workload, place
-from ..simulators.detailed import simulate_detailed
 from . import accelsim
 from .metrics import cycle_error
+from .recorded import Simulated, recorded
 from .tables import Cell, Table, percent
 
 
-def simulator_errors(workers: int = 2) -> dict[tuple[str, str], float]:
-    """Signed error of cycles by (configuration, kernel); about two minutes of CPU."""
-    workloads = {kernel: load_workload(accelsim.trace_path(kernel)) for kernel in accelsim.kernels()}
-    runs = [run for run in accelsim.measurements() if run[0] in accelsim.CONFIGURATIONS]
-
-    def error(run: tuple[str, str]) -> float:
-        configuration, kernel = run
-        placed, gpu = place(workloads[kernel], accelsim.GPU, accelsim.CONFIGURATIONS[configuration])
-        return cycle_error(simulate_detailed(placed, gpu).cycles, accelsim.measurements()[run].cycles)
-
-    error(runs[0])  # compile before threads ask for it at once
-    with ThreadPoolExecutor(workers) as threads:  # compiled code holds no lock
-        return dict(zip(runs, threads.map(error, runs), strict=True))
+def simulator_errors(runs: Mapping[tuple[str, str], Simulated] | None = None) -> dict[tuple[str, str], float]:
+    """Signed error of cycles by (configuration, kernel); of the recorded runs unless others are given."""
+    found = recorded() if runs is None else runs
+    return {run: cycle_error(found[run].cycles, each.cycles) for run, each in accelsim.measurements().items()}
 
 
-def simulator_table(errors: Mapping[tuple[str, str], float] | None = None) -> Table:
+def simulator_table() -> Table:
     """Kernels down, configurations across, means at the end."""
-    found = simulator_errors() if errors is None else errors
+    found = simulator_errors()
     configurations = list(accelsim.CONFIGURATIONS)
     kernels = accelsim.kernels()
     rows = [(Cell(kernel), *(percent(found[each, kernel]) for each in configurations)) for kernel in kernels]
