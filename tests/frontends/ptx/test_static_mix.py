@@ -163,3 +163,18 @@ def test_the_first_iteration_is_the_one_that_counting_finds(how: str, start: int
     assert found is not None
     holds = (k for k in range(200) if getattr(operator, how)(start + k * step, 0))
     assert int(found[0, 0]) == next(holds, np.iinfo(np.int64).max)
+
+
+def test_a_loop_without_an_end_is_named_too() -> None:
+    code = """extern "C" __global__ void k(volatile int* x) { while (true) x[threadIdx.x] += 1; }"""
+    with pytest.raises(PtxError, match="source line 1"):
+        _static(code, (1,), (32,), [Buffer()])
+    mix = _static(code, (1,), (32,), [Buffer()], trip_counts={"1": 7})
+    assert mix.counts["store_global"] == 7
+
+
+def test_nobody_has_to_know_the_arguments() -> None:
+    code = """extern "C" __global__ void k(float* x, int n) { for (int i = 0; i < n; ++i) x[threadIdx.x + i] = 1; }"""
+    with pytest.raises(PtxError, match="source line 1"):
+        _static(code, (1,), (32,), [Buffer(), None])
+    assert _static(code, (1,), (32,), [Buffer(), np.int32(6)]).counts["store_global"] == 6

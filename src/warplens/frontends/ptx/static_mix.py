@@ -234,7 +234,9 @@ def _parameters(kernel: FlatKernel, arguments: Sequence[Any]) -> dict[int, int]:
 
 
 def _loop_line(kernel: FlatKernel, loop: NaturalLoop) -> FlatInstruction:
-    return kernel.blocks[max(loop.latches)].instructions[-1]
+    """The way back, whose line is the loop's; a block may be empty, but not all of a loop can be."""
+    places = [*sorted(loop.latches, reverse=True), loop.head, *sorted(loop.blocks)]
+    return next(kernel.blocks[each].instructions[-1] for each in places if kernel.blocks[each].instructions)
 
 
 def _given(kernel: FlatKernel, nest: LoopNest, trip_counts: Mapping[Any, float]) -> dict[NaturalLoop, float]:
