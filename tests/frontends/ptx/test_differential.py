@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from tests.reference.ptx import Launch
 
 from warplens.frontends.ptx import execute, parse_ptx
@@ -15,16 +15,18 @@ from .programs import Program, programs
 
 #: Programs are large for hypothesis, and compiling each takes a moment.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+#: Shrinking such a program takes minutes; the message names the line that differs.
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
-@settings(max_examples=25, suppress_health_check=QUIET)
+@settings(max_examples=25, suppress_health_check=QUIET, phases=PHASES)
 @given(programs())
 def test_random_programs(program: Program) -> None:
     assert_agrees(program)
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=QUIET)
+@settings(max_examples=300, suppress_health_check=QUIET, phases=PHASES)
 @given(programs())
 def test_many_random_programs(program: Program) -> None:
     assert_agrees(program)
