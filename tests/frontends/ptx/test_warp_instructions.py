@@ -146,7 +146,18 @@ ACCESSES = [
     "ld.param.u32 %r2, [in+4]; ld.param.v2.u32 {%r3, %r4}, [out];",
     "prefetch.global.L2 [%own]; nanosleep.u32 20; mov.u32 %r2, 1;",
 ]
+BRANCHES = [
+    "mov.u32 %r4, 1; T: .branchtargets A, A; brx.idx %r4, T; A: mov.u32 %r2, 1;",
+    "and.b32 %r4, %a, 3; T: .branchtargets A, B, B, C; brx.idx %r4, T; A: mov.u32 %r2, 1; bra C; B: mov.u32 %r2, 2; "
+    "C: mov.u32 %r3, 7;",
+    "@%p0 bra A; A: activemask.b32 %r2;",
+    "mov.u32 %r4, %c; A: add.u32 %r2, %r2, %r4; sub.u32 %r4, %r4, 1; setp.lt.s32 %p1, %r4, 0; @!%p1 bra A; "
+    "activemask.b32 %r3;",
+    "@%p0 exit; activemask.b32 %r2;",
+    "@%p0 bra B; setp.gt.u32 %p1, %c, 7; @%p1 exit; mov.u32 %r2, 1; B: activemask.b32 %r3;",
+]
 SNIPPETS = {
+    "branches": BRANCHES,
     "shuffles": SHUFFLES,
     "votes": VOTES,
     "specials": SPECIALS,
