@@ -6,11 +6,11 @@ OUT    ?= out
 
 .PHONY: demo test quick check docs bench clean
 
-# Set up, compare all models on a bundled kernel, and draw the picture.
+# Set up, run a bundled CUDA kernel on the CPU, predict it on two GPUs, and draw the picture.
 demo: $(VENV)/.runtime
 	@mkdir -p $(OUT)
-	$(BIN)/warplens predict mdm-baseline --plot $(OUT)/mdm-baseline.png
-	$(BIN)/warplens reproduce lemeire-fig2 -o $(OUT)
+	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 \
+	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --plot $(OUT)/spmv.png
 
 # Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
 test: $(VENV)/.dev

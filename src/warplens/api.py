@@ -61,6 +61,7 @@ def load_workloads(
     order: str | None = None,
     selection: str = "clustering",
     gpu: Gpu | str | Path | None = None,
+    static: bool = False,
     progress: Progress | None = None,
 ) -> list[Workload]:
     """The kernel launches of an input: a workload file, a `.wlt` trace, or an Accel-Sim list or trace.
@@ -69,9 +70,12 @@ def load_workloads(
     oldest-N, progress) and `selection` how the representative warp is chosen
     (clustering, max, min). A workload file that names a kernel's source is
     executed on the CPU and recorded; `gpu` is the one whose waves it may be
-    limited to, and `progress(done, all)` is told the thread blocks.
+    limited to, and `progress(done, all)` is told the thread blocks. With
+    `static` it is not run: instructions are counted in its PTX.
     """
     name = Path(path).name
+    if static and name.endswith((".wlt", ".g", ".traceg", ".traceg.xz", ".traceg.gz")):
+        raise InputError(f"{path}: is a trace; counting without running needs a workload file with a [cuda] table")
     if name.endswith(".wlt"):
         from .trace import read_trace
 
@@ -81,14 +85,19 @@ def load_workloads(
 
         traces = load_accelsim(path)
     else:
-        return [_workload_of_toml(path, order, selection, gpu, progress)]
+        return [_workload_of_toml(path, order, selection, gpu, static, progress)]
     from .workload.traced import workload_of_trace
 
     return [workload_of_trace(each, order=order, selection=selection) for each in traces]
 
 
 def _workload_of_toml(
-    path: str | Path, order: str | None, selection: str, gpu: Gpu | str | Path | None, progress: Progress | None
+    path: str | Path,
+    order: str | None,
+    selection: str,
+    gpu: Gpu | str | Path | None,
+    static: bool,
+    progress: Progress | None,
 ) -> Workload:
     """Numbers by hand, or a kernel with its source, which is run."""
     from .tomlfile import read_toml
@@ -96,11 +105,17 @@ def _workload_of_toml(
 
     file = read_toml(find_workload(path))
     if "cuda" not in file.data:
+        if static:
+            raise InputError(f"{file.path}: has no [cuda] table; counting without running needs a source")
         return workload_of_file(file)
     from .workload.source import cuda_launch_of, record_launch
     from .workload.traced import workload_of_trace
 
     launch = cuda_launch_of(file)
+    if static:
+        from .workload.static import static_workload
+
+        return static_workload(launch)
     execution = record_launch(launch, _machine_of_launch(launch, gpu), progress=progress)
     workload = workload_of_trace(execution.trace, order=order, selection=selection)
     return replace(

@@ -61,7 +61,7 @@ LAUNCHES = {
 @cache
 def zoo() -> dict[str, tuple[Workload, object]]:
     """Name -> (workload, machine): the bundled examples, and every view under every kind of launch."""
-    found = {name: place(name) for name in example_names()}
+    found = {name: place(name) for name in example_names("papers")}
     made = {
         "graph": lambda launch: with_graph(*GRAPH, **launch),
         "profile": lambda launch: with_profile(*INTERVALS, **launch),

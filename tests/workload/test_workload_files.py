@@ -45,7 +45,7 @@ def write(tmp_path):
 # -- bundled examples ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", example_names())
+@pytest.mark.parametrize("name", example_names("papers"))
 def test_bundled_examples_name_their_machine_and_run_without_a_gpu(name):
     workload = load_workload(name)
     assert workload.name == name

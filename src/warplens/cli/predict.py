@@ -30,6 +30,7 @@ from .common import (
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
 @click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
 @selection_options
+@click.option("--static", is_flag=True, help="Count instructions in the PTX of a CUDA source instead of running it.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the comparison (.png, .svg)."
 )
@@ -44,6 +45,7 @@ def predict(
     launches: str | None,
     order: str | None,
     representative: str,
+    static: bool,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -62,7 +64,9 @@ def predict(
     for each in inputs:
         with waiting(f"running {each}") as report:
             first = gpus[0] if gpus else None
-            workloads = load_workloads(each, order=order, selection=representative, gpu=first, progress=report)
+            workloads = load_workloads(
+                each, order=order, selection=representative, gpu=first, static=static, progress=report
+            )
         chosen = choose(workloads, kernel, launches)
         if not chosen:
             continue
