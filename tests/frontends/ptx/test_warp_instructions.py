@@ -156,7 +156,23 @@ BRANCHES = [
     "@%p0 exit; activemask.b32 %r2;",
     "@%p0 bra B; setp.gt.u32 %p1, %c, 7; @%p1 exit; mov.u32 %r2, 1; B: activemask.b32 %r3;",
 ]
+#: Destinations that are sources too: all are read before one is written.
+OVERLAPS = [
+    f"{code} selp.u32 %r2, 1, 0, %p0; selp.u32 %r3, 1, 0, %p1;"
+    for code in (
+        "setp.lt.and.s32 %p0|%p1, %a, %b, %p0;",
+        "setp.lt.xor.u32 %p1|%p0, %a, %b, %p0;",
+        "@%p0 setp.ge.or.s32 %p0|%p1, %a, 7, !%p0;",
+    )
+]
+OVERLAPS += [
+    "mov.b64 %d0, {%a, %b}; mov.b64 {%a, %b}, %d0; mov.b64 %d2, {%b, %a}; mov.b64 {%b, %a}, %d2;",
+    "shfl.sync.bfly.b32 %a|%p0, %a, %c, 31, -1; mov.u32 %r2, %a; match.all.sync.b32 %c|%p1, %c, -1; mov.u32 %r3, %c;",
+    "mov.u64 %d2, %own; ld.global.u64 %d2, [%table]; add.cc.u32 %a, %a, %b; addc.u32 %r2, %a, %b;",
+    "mul.wide.u32 %d2, %a, %b; mad.wide.u32 %d2, %a, %a, %d2; shf.l.wrap.b32 %a, %a, %a, %b; mov.u32 %r3, %a;",
+]
 SNIPPETS = {
+    "overlaps": OVERLAPS,
     "branches": BRANCHES,
     "shuffles": SHUFFLES,
     "votes": VOTES,
