@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ...errors import PtxError
 from ..cuda.cache import content_hash, read_entry, write_entry
 
 #: Bytes of IR above which code is generated with fewer optimisations: compile time grows faster than code.
@@ -32,8 +33,8 @@ def _initialised() -> Any:
     return binding
 
 
-def compile_ir(text: str) -> NativeCode:
-    """Native code for a module with a function `run_blocks`."""
+def compile_ir(text: str, name: str) -> NativeCode:
+    """Native code for a module with a function `run_blocks`; `name` is how errors call it."""
     import llvmlite
 
     binding = _initialised()
@@ -46,8 +47,13 @@ def compile_ir(text: str) -> NativeCode:
     machine = target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", jit=True)
     from_cache = code is not None
     if code is None:
-        module = binding.parse_assembly(text)
-        module.verify()
+        try:
+            module = binding.parse_assembly(text)
+            module.verify()
+        except RuntimeError as error:
+            raise PtxError(
+                f"{name}: mixes types in a way that is not covered ({str(error).splitlines()[0]})"
+            ) from None
         _optimise(binding, module, machine)
         code = machine.emit_object(module)
         write_entry("native", key, {"object": base64.b64encode(code).decode("ascii")})

@@ -97,7 +97,14 @@ def compile_kernel(module: PtxModule, entry: str, *, recording: bool = True) -> 
     kernel = flatten(module, entry)
     flow = Flow(kernel)
     code = build_module(kernel, flow, recording=recording)
-    return CompiledKernel(kernel, flow, code, compile_ir(code.ir), allocate_registers(kernel, flow), recording)
+    return CompiledKernel(
+        kernel,
+        flow,
+        code,
+        compile_ir(code.ir, f"{module.name}: {entry}"),
+        allocate_registers(kernel, flow),
+        recording,
+    )
 
 
 def execute(

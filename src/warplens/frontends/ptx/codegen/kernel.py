@@ -308,7 +308,11 @@ class KernelBuilder(WarpValues):
         lowering = LOWERINGS.get(opcode)
         if lowering is None:
             raise self.error(item, "this instruction is not covered")
-        return lowering(self, item)
+        try:
+            return lowering(self, item)
+        except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Types and operands that no PTX has together: whatever a lowering makes of them, they are not covered.
+            raise self.not_covered(item) from error
 
     def _branch(self, item: FlatInstruction) -> None:
         builder = self.builder
