@@ -257,3 +257,24 @@ def test_the_kernel_is_named_by_the_nearest_when_mistyped():
         kernel(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry twice() { ret; }", "twise").launch(
             1, 1
         )
+
+
+def test_lanes_that_leave_early_are_not_waited_for_at_a_barrier():
+    source = """extern "C" __global__ void k(int* x, int n) { __shared__ int s[64]; int t = threadIdx.x;
+        if (t % 3 == n) { atomicAdd(x + 64, t); return; }
+        s[t] = t; __syncthreads();
+        x[t] = s[(t + 3) % 63]; }"""
+    x = np.zeros(65, dtype=np.int32)
+    kernel(source).launch(1, 64, x, np.int32(1))
+    t = np.arange(64)
+    assert np.array_equal(x[:64], np.where(t % 3 == 1, 0, (t + 3) % 63 * ((t + 3) % 63 % 3 != 1)))
+    assert x[64] == t[t % 3 == 1].sum()
+
+
+def test_a_parameter_may_be_read_narrower_than_it_was_passed():
+    source = """__device__ __noinline__ int pick(unsigned short a, signed char b) { return a + b; }
+        extern "C" __global__ void k(int* x) { x[threadIdx.x] = pick(x[threadIdx.x], x[threadIdx.x + 32]); }"""
+    x = np.concatenate([np.arange(32) * 5000, np.arange(32) * 9 - 150]).astype(np.int32)
+    expected = (x[:32].astype(np.uint16).astype(np.int32) + x[32:].astype(np.int8)).tolist()
+    kernel(source).launch(1, 32, x)
+    assert x[:32].tolist() == expected

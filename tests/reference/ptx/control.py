@@ -86,7 +86,8 @@ class Code:
             others = [each for each in range(self.end + 1) if sets[number] >> each & 1 and each != number]
             # The nearest one is post-dominated by all others, so its own set is the largest.
             found.append(max(others, key=lambda each: sets[each].bit_count()))
-        return found
+        # Nobody waits for others only to leave with them.
+        return [self.end if each != self.end and self._only_leaves(each) else each for each in found]
 
     def _reaches_end(self, start: int) -> bool:
         reached, waiting = {start}, [start]

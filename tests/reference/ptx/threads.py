@@ -69,7 +69,7 @@ def _place(warp: _Warp, item: Instruction, lane: int, operand: Operand, space: s
     """The memory, the address there, and the address that is recorded."""
     found, address = warp.place(lane, operand, space)
     found.find(address, size)
-    if space == "local":
+    if found.name == "local":
         return found, address, warp.recorded_local(lane, address)
     return found, address, address + warp.window(found.name)
 

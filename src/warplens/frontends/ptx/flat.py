@@ -39,6 +39,11 @@ class FlatInstruction:
         return self.instruction.guard
 
     @property
+    def waits(self) -> bool:
+        """Whether it is a barrier that warps wait at. Such an instruction is the first of its block."""
+        return self.opcode in ("bar", "barrier") and self.instruction.has("sync", "red")
+
+    @property
     def has_destination(self) -> bool:
         """Whether the first operand is written."""
         item = self.instruction

@@ -266,6 +266,10 @@ class _Flattener:
         if item.opcode == "call":
             return self._call(item, flat, block, instance, callers)
         if item.opcode not in _ENDS:
+            if flat.waits and block.instructions:
+                following = self._new_block()
+                block.successors.append(following.number)
+                block = following
             block.instructions.append(flat)
             return block
         if item.opcode == "bra":
@@ -368,19 +372,24 @@ class _Flattener:
         assert isinstance(address.base, Symbol)
         base = self._parameter_name(address.base.name, instance)
         values = value.items if isinstance(value, Vector) else (value,)
-        slots: list[Operand] = []
-        for position, each in enumerate(values):
-            if each is None:
-                raise self.fail(item, "a register is missing")
-            name = f"{base}+{address.offset + position * kind.bytes}"
-            declared = self.registers.setdefault(name, TYPES[f"b{kind.total_bits}"])
-            if declared.total_bits != kind.total_bits:
-                raise self.fail(item, "a parameter of a call is written and read in parts of different sizes")
-            slots.append(Register(name))
+        slots = [f"{base}+{address.offset + position * kind.bytes}" for position in range(len(values))]
+        if any(each is None for each in values):
+            raise self.fail(item, "a register is missing")
         renamed = tuple(self._operand(each, instance, item) for each in values if each is not None)
-        pairs = (tuple(slots), renamed) if item.opcode == "st" else (renamed, tuple(slots))
+        held = [self.registers.setdefault(name, TYPES[f"b{kind.total_bits}"]).total_bits for name in slots]
+        writes = item.opcode == "st"
+        if any(bits != kind.total_bits if writes else bits < kind.total_bits for bits in held):
+            raise self.fail(item, "a parameter of a call is written and read in parts of different sizes")
+        registers = tuple(Register(name) for name in slots)
+        modifiers: tuple[str, ...] = (f"b{kind.total_bits}",)
+        opcode = "mov"
+        if len(values) == 1 and kind.total_bits <= 32:
+            # The register may be wider than what is passed, and what was passed wider than what is read.
+            sign = "s" if kind.is_signed else "u"
+            opcode, modifiers = "cvt", (f"{sign}{kind.total_bits}", f"{sign}{kind.total_bits if writes else held[0]}")
+        pairs = (registers, renamed) if writes else (renamed, registers)
         whole = tuple(Vector(each) if len(each) > 1 else each[0] for each in pairs)
-        return replace(item, opcode="mov", modifiers=(f"b{kind.total_bits}",), operands=whole, guard=guard)
+        return replace(item, opcode=opcode, modifiers=modifiers, operands=whole, guard=guard)
 
     def _operand(self, operand: Operand, instance: _Instance, item: Instruction) -> Operand:
         if isinstance(operand, Register):

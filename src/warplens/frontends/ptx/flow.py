@@ -49,8 +49,10 @@ class Flow:
                 if found.get(number) != new:
                     found[number] = new
                     changed = True
-        # A block that can never reach the end (an endless loop) has none.
-        return [END if found.get(number, end) == end else found[number] for number in range(count)]
+        # A block that can never reach the end (an endless loop) has none. Nor does one whose lanes would only meet
+        # to leave: waiting there would keep those that are done from counting as gone at barriers.
+        meeting = [found.get(number, end) for number in range(count)]
+        return [END if each == end or _only_leaves(blocks[each]) else each for each in meeting]
 
     @cached_property
     def live_in(self) -> list[set[str]]:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from ..flat import FlatInstruction
 from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Type, Vector
-from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
+from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import runtime
 from .lanes import I32, LANES, Value, floats, integers
 from .layout import Context, Frame
@@ -67,6 +67,10 @@ def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value
         g.builder.store(g.builder.add(address, g.integer(64, SHARED_WINDOW)), place)
     elif space == "local":
         g.builder.store(_interleaved(g, address), place)
+    elif space == "generic":
+        offset = g.builder.sub(address, g.integer(64, LOCAL_WINDOW))
+        local = g.builder.icmp_unsigned("<", offset, g.integer(64, WINDOW_BYTES))
+        g.builder.store(g.builder.select(local, _interleaved(g, offset), address), place)
     g.builder.call(runtime.record_access(g.module), [g.context, g.frame, place, mask])
 
 

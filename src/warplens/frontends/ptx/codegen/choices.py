@@ -67,15 +67,17 @@ def _setp(g: KernelBuilder, item: FlatInstruction) -> None:
     kind = type_of(g, item)
     flags = _compared(g, item, kind)
     target = g.operand(item, 0)
-    if isinstance(target, Pair) and kind.packed == 2:
+    if not isinstance(target, Pair):
+        return g.write(item, _combined(g, item, flags))
+    if kind.packed == 2:
         upper = [g.builder.lshr(each, g.integer(32, 16)) for each in sources(g, item, kind, 2)]
-        g.write_operand(item, target.first, _combined(g, item, flags))
-        g.write_operand(item, target.second, _combined(g, item, _compared_floats(g, item, kind, *upper)))
-    elif isinstance(target, Pair):
-        g.write_operand(item, target.first, _combined(g, item, flags))
-        g.write_operand(item, target.second, _combined(g, item, g.builder.not_(flags)))
+        other = _compared_floats(g, item, kind, *upper)
     else:
-        g.write(item, _combined(g, item, flags))
+        other = g.builder.not_(flags)
+    # Both before either is written: a destination may be among the sources.
+    both = [_combined(g, item, each) for each in (flags, other)]
+    g.write_operand(item, target.first, both[0])
+    return g.write_operand(item, target.second, both[1])
 
 
 @lowers("set")

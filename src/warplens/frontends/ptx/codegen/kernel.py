@@ -76,7 +76,9 @@ class KernelBuilder(WarpValues):
 
     def build(self) -> None:
         builder = self.builder
-        self.active_at, self.alive_at, self.meeting_at, self.depth_at = (builder.alloca(I32) for _ in range(4))
+        self.active_at, self.alive_at, self.meeting_at, self.depth_at, self.target_at = (
+            builder.alloca(I32) for _ in range(5)
+        )
         for state, place in self._lane_state():
             builder.store(builder.trunc(self.get(state), I32), place)
         for name in sorted(
@@ -89,6 +91,10 @@ class KernelBuilder(WarpValues):
         self.bodies = [builder.append_basic_block(f"body{block.number}") for block in self.kernel.blocks]
         self.failed = builder.append_basic_block("failed")
         self.next_lanes = builder.append_basic_block("next_lanes")
+        self.dispatch = builder.append_basic_block("dispatch")
+        self.barriers = {
+            block.number for block in self.kernel.blocks if block.instructions[:1] and (block.instructions[0].waits)
+        }
         self.start = builder.append_basic_block("start")
         builder.branch(self.start)
         self.pending = {number: set[int]() for number in range(len(self.labels))}
@@ -174,6 +180,8 @@ class KernelBuilder(WarpValues):
         else:
             builder.branch(self.bodies[number])
         builder.position_at_end(self.bodies[number])
+        if number in self.barriers:
+            self._let_others_pass(block)
         if number in self.flow.loop_heads:
             spent = builder.icmp_signed(">=", self.get(Frame.INSTRUCTIONS), self.get(Frame.SLICE_LEFT))
             with builder.if_then(spent, likely=False):
@@ -187,6 +195,7 @@ class KernelBuilder(WarpValues):
             self._make_room(segments)
         position = {item.index: segment for segment in segments for item in segment.instructions[:1]}
         for item in block.instructions:
+            self.begin(item)
             if self.recording and item.index in position:
                 self._record(position[item.index], item)
             self._instruction(item)
@@ -272,14 +281,36 @@ class KernelBuilder(WarpValues):
         builder.ret(i32(Status.DONE))
         builder.position_at_end(more)
         target, mask = self._pop()
-        some = builder.append_basic_block("some")
-        builder.cbranch(builder.icmp_unsigned("==", mask, i32(0)), self.next_lanes, some)
-        builder.position_at_end(some)
-        chosen = builder.switch(target, self.failed)
-        waiting = self.meetings.union(*(self.pending.values()), self.parted)
-        for number in sorted(waiting):
+        builder.store(target, self.target_at)
+        builder.cbranch(builder.icmp_unsigned("==", mask, i32(0)), self.next_lanes, self.dispatch)
+        builder.position_at_end(self.dispatch)
+        chosen = builder.switch(builder.load(self.target_at, typ=I32), self.failed)
+        for number in sorted(self.meetings.union(*(self.pending.values()), self.parted, self.barriers)):
             # Waiting lanes that are to go on where lanes meet are complete: they do not wait there again.
             chosen.add_case(i32(number), self.labels[number])
+
+    def _let_others_pass(self, block: BasicBlock) -> None:
+        """At a barrier: lanes of the warp that will not meet these run first, as they may be about to leave."""
+        builder = self.builder
+        item = block.instructions[0]
+        active = self.active()
+        elsewhere = builder.and_(builder.load(self.alive_at, typ=I32), builder.not_(active))
+        with builder.if_then(builder.icmp_unsigned("!=", elsewhere, i32(0)), likely=False):
+            depth, meeting = (builder.load(each, typ=I32) for each in (self.depth_at, self.meeting_at))
+            alone = builder.or_(
+                builder.icmp_signed("<=", depth, i32(0)), builder.icmp_signed("!=", meeting, i32(END))
+            )
+            self.fail_if(alone, Fault.DIVERGENT_BARRIER, item, elsewhere)
+            target, _ = self._pop()
+            for number in sorted(self.barriers):  # they wait at a barrier themselves
+                there = builder.icmp_signed("==", target, i32(number))
+                self.fail_if(there, Fault.DIVERGENT_BARRIER, item, elsewhere)
+            builder.store(target, self.target_at)
+            self._push(item, block.number, i32(END), active)
+            some = builder.icmp_unsigned("!=", self.active(), i32(0))
+            builder.cbranch(some, self.dispatch, self.next_lanes)
+            builder.position_at_end(builder.append_basic_block("never"))
+            builder.unreachable()
 
     @property
     def parted(self) -> set[int]:
@@ -293,7 +324,6 @@ class KernelBuilder(WarpValues):
     # -- instructions ----------------------------------------------------------------------------------------------
 
     def _instruction(self, item: FlatInstruction) -> None:
-        self.item = item
         opcode = item.opcode
         if opcode in ("bra", "brx") or (opcode == "ret" and item.targets):
             return self._branch(item)
@@ -367,10 +397,13 @@ class KernelBuilder(WarpValues):
         beyond = builder.icmp_unsigned(">=", index, self.integer(32, len(item.targets)))
         wild = builder.and_(self.bits_of(beyond), active)
         self.fail_if(builder.icmp_unsigned("!=", wild, i32(0)), Fault.BAD_BRANCH, item, wild)
-        meeting = self._prepare_meeting(item, active)
         sides: dict[int, list[int]] = {}
         for position, target in enumerate(item.targets):
             sides.setdefault(target, []).append(position)
+        if len(sides) == 1:
+            builder.branch(self.labels[item.targets[0]])
+            return
+        meeting = self._prepare_meeting(item, active)
         for target, positions in sides.items():
             if target == meeting:
                 continue
@@ -438,9 +471,6 @@ class KernelBuilder(WarpValues):
             uneven = builder.icmp_unsigned("!=", builder.and_(threads, i64(LANES - 1)), i64(0))
             none = builder.icmp_unsigned("==", threads, i64(0))
             self.fail_if(builder.or_(uneven, none), Fault.BAD_BARRIER, item, self.active())
-        alive = builder.load(self.alive_at, typ=I32)
-        elsewhere = builder.and_(alive, builder.not_(self.active()))
-        self.fail_if(builder.icmp_unsigned("!=", elsewhere, i32(0)), Fault.DIVERGENT_BARRIER, item, elsewhere)
         if "arrive" in modifiers:
             place = self.at(self.context, 8 * (Context.BARRIER_ARRIVED + which))
             builder.store(builder.add(builder.load(place, typ=I64), i64(LANES)), place)

@@ -17,6 +17,8 @@ from .lanes import I32, LANES, Value, integers
 from .layout import Context, Frame
 from .runtime import Fields, i32, i64
 
+#: Instructions whose registers may be wider than their types.
+_ANY_WIDTH = ("cvt", "ld", "ldu", "st")
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -25,6 +27,7 @@ class WarpValues(Fields):
 
     item: FlatInstruction
     active_at: Value
+    guarded: Value
 
     def __init__(self, module: ir.Module, builder: ir.IRBuilder, kernel: FlatKernel, flow: Flow) -> None:
         super().__init__(module, builder)
@@ -67,12 +70,16 @@ class WarpValues(Fields):
         bits = kind.total_bits
         if isinstance(operand, Register):
             value = self.read_register(operand.name)
-            if (value.type.element.width == 1) != (bits == 1):
+            width = value.type.element.width
+            if (width == 1) != (bits == 1) or (width != bits and self.item.opcode not in _ANY_WIDTH):
                 raise self._mismatch(f"the register {operand.name} cannot be used as {kind}")
             if operand.negated:
                 value = self.builder.not_(value)
             return self.resize(value, bits)
         if isinstance(operand, Immediate):
+            is_float = bool(operand.float_bits)
+            if (kind.kind in ("u", "s") and is_float) or (kind.is_float and kind.bits > 16 and not is_float):
+                raise self._mismatch(f"the number {operand.value} cannot be used as {kind}")
             return self.integer(bits, _immediate_bits(operand, kind))
         if isinstance(operand, Special):
             return self.resize(self._special(operand.name), bits)
@@ -92,7 +99,8 @@ class WarpValues(Fields):
             raise self.error(item, "a register is expected as destination")
         bits = self.kernel.registers[operand.name].total_bits
         width = value.type.element.width
-        if (width == 1) != (bits == 1) or bits < width:
+        fits = bits >= width if item.opcode in _ANY_WIDTH else bits == width
+        if (width == 1) != (bits == 1) or not fits:
             raise self.error(item, f"the register {operand.name} does not fit the result")
         self.write_register(item, operand.name, self.resize(value, bits, signed=signed))
 
@@ -116,11 +124,14 @@ class WarpValues(Fields):
         return self.builder.or_(self.resize(low, 32), shifted)
 
     def mask(self, item: FlatInstruction) -> Value:
-        """Lanes that execute an instruction."""
-        active = self.active()
-        if item.guard is None:
-            return active
-        return self.builder.and_(active, self.bits_of(self.read(item.guard, TYPES["pred"])))
+        """Lanes that execute an instruction. It may write its own guard, so that is read once, by `begin`."""
+        return self.active() if item.guard is None else self.guarded
+
+    def begin(self, item: FlatInstruction) -> None:
+        """Code of this instruction follows."""
+        self.item = item
+        if item.guard is not None:
+            self.guarded = self.builder.and_(self.active(), self.bits_of(self.read(item.guard, TYPES["pred"])))
 
     def buffer(self, name: str, kind: ir.Type) -> Value:
         """Room for lanes' values in memory, one per name and type."""
