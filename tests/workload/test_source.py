@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warplens import load_gpu
-from warplens.errors import FileError, InputError, WorkloadError
+from warplens.errors import FileError, InputError, KernelFault, WorkloadError
 from warplens.frontends.cuda import arguments as arguments_module
 from warplens.machine import occupancy
 from warplens.tomlfile import read_toml
@@ -25,6 +25,7 @@ from warplens.workload.source import (
     is_cuda_workload,
     launch_parameters,
     load_cuda_launch,
+    record_launch,
 )
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cuda"
@@ -283,3 +284,33 @@ def test_the_sparse_example_is_a_matrix() -> None:
     _, starts, columns, values, x, y = launch_parameters(load_cuda_launch(EXAMPLES / "spmv.toml"))
     assert starts[0] == 0 and (np.diff(starts) >= 1).all() and starts[-1] == columns.size == values.size  # type: ignore[index]
     assert columns.max() < x.size and starts.size == y.size + 1  # type: ignore[union-attr]
+
+
+def test_constants_and_limits_of_an_execution(tmp_path):
+    path = tmp_path / "k.toml"
+    path.write_text(
+        """[cuda]
+        code = '''__constant__ float c[2];
+        extern "C" __global__ void k(float* x) { for (int i = 0; i < 1000; ++i) x[threadIdx.x] += c[1]; }'''
+        grid = [1]
+        block = [32]
+        [[cuda.arguments]]
+        dtype = "float32"
+        shape = [32]
+        [cuda.constants.c]
+        dtype = "float32"
+        shape = [2]
+        fill = "arange"
+        [record]
+        most_instructions = 2000000
+        most_seconds = 50
+        """
+    )
+    launch = load_cuda_launch(path)
+    assert record_launch(launch).instructions > 1000
+    path.write_text(path.read_text().replace("i < 1000", "i < 10000000"))
+    with pytest.raises(KernelFault, match="more than the limit of 2,000,000"):
+        record_launch(load_cuda_launch(path))
+    path.write_text(path.read_text().replace("constants.c", "constants.d"))
+    with pytest.raises(KernelFault, match="no variable is named 'd'"):
+        record_launch(load_cuda_launch(path))

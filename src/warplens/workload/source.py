@@ -14,17 +14,12 @@ import numpy as np
 
 from ..errors import WorkloadError, nearest
 from ..frontends.cuda.arguments import (
-    DTYPES,
-    FILLS,
-    MOST_ARGUMENT_BYTES,
     Argument,
     ArrayArgument,
     Built,
-    ScalarArgument,
     build_arguments,
     check_total,
     function_of,
-    scalar_of,
 )
 from ..frontends.cuda.compile import ARCHITECTURE, DEFAULT_ARCHITECTURE, compile_cuda, kernel_names
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
@@ -32,6 +27,7 @@ from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
 from ..trace import WarpGroup
 from .load import _Reader
+from .source_arguments import read_argument, whole
 
 if TYPE_CHECKING:
     from ..frontends.ptx import Execution
@@ -43,15 +39,17 @@ _BLOCK_LIMITS = (1024, 1024, 64)
 _MOST_THREADS = 1024
 _MOST_SHARED_BYTES = 1 << 20
 _LARGEST_SOURCE_BYTES = 64 << 20
-_MOST_DIMENSIONS = 8
 
 
 @dataclass(frozen=True)
 class RecordLimit:
-    """How much of a launch is recorded: a number of blocks, of waves of a GPU, or all."""
+    """How much of a launch is recorded: a number of blocks, of waves of a GPU, or all; and when it is stopped."""
 
     blocks: int | None = None
     waves: float | None = None
+    most_instructions: int | None = None
+    """Thread instructions."""
+    most_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,8 @@ class CudaLaunch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[Argument, ...] = ()
+    constants: Mapping[str, Argument] = field(default_factory=dict)
+    """What `__constant__` variables hold, by name."""
     dynamic_shared_memory_bytes: int = 0
     options: tuple[str, ...] = ()
     architecture: str = DEFAULT_ARCHITECTURE
@@ -231,9 +231,16 @@ def record_launch(
         blocks=blocks,
         registers_per_thread=compiled.registers_per_thread,
         name=launch.name,
+        constants={name: np.asarray(each.build()) for name, each in launch.constants.items()},
         consume=consume,
         progress=progress,
+        **_limits(launch.record),
     )
+
+
+def _limits(record: RecordLimit) -> dict[str, Any]:
+    given = {"most_instructions": record.most_instructions, "most_seconds": record.most_seconds}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 # -- reading the tables ---------------------------------------------------------------
@@ -257,11 +264,12 @@ def _cuda_table(table: _Reader) -> dict[str, Any]:
         "kernel": kernel,
         "grid": _extents(table, "grid", _GRID_LIMITS),
         "block": _extents(table, "block", _BLOCK_LIMITS),
-        "dynamic_shared_memory_bytes": _whole(table, "dynamic_shared_memory_bytes", 0, 0, _MOST_SHARED_BYTES),
+        "dynamic_shared_memory_bytes": whole(table, "dynamic_shared_memory_bytes", 0, 0, _MOST_SHARED_BYTES),
         "options": _options(table, language),
         "architecture": table.text("architecture", DEFAULT_ARCHITECTURE),
-        "registers_per_thread": _whole(table, "registers_per_thread", None, 1, 255),
-        "arguments": tuple(_argument(row) for row in table.rows("arguments")),
+        "registers_per_thread": whole(table, "registers_per_thread", None, 1, 255),
+        "arguments": tuple(read_argument(row) for row in table.rows("arguments")),
+        "constants": _constants(table),
     }
     if math.prod(result["block"]) > _MOST_THREADS:
         raise table.fail("block", f"{math.prod(result['block'])} threads exceed the {_MOST_THREADS} of a block")
@@ -331,16 +339,11 @@ def _entry(ptx: str, kernel: str, name: str) -> str:
     raise WorkloadError(f"{name}: no entry {kernel!r} in this PTX; {remedy}")
 
 
-def _whole(row: _Reader, key: str, default: int | None, least: int, most: int) -> Any:
-    """A whole number as it is written: 64-bit ones do not survive as floats."""
-    value = row.take(key, default)
-    if value is default:
-        return value
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise row.fail(key, f"{value!r} is not a whole number")
-    if not least <= value <= most:
-        raise row.fail(key, f"{value} must be at least {least} and at most {most}")
-    return value
+def _constants(table: _Reader) -> Mapping[str, Argument]:
+    found = table.table_of("constants")
+    names = list(found.table) if found else []
+    rows = {name: found.table_of(name) for name in names if found}
+    return MappingProxyType({name: read_argument(row) for name, row in rows.items() if row is not None})
 
 
 def _extents(table: _Reader, key: str, limits: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -368,13 +371,15 @@ def _options(table: _Reader, language: str) -> tuple[str, ...]:
 
 def _record(table: _Reader) -> RecordLimit:
     waves = table.number("waves", minimum=0.0, above=True)
-    blocks = None if table.table.get("blocks") == "all" else _whole(table, "blocks", None, 1, 2**62)
+    blocks = None if table.table.get("blocks") == "all" else whole(table, "blocks", None, 1, 2**62)
     if blocks is None:
         table.take("blocks")
+    instructions = whole(table, "most_instructions", None, 1, 2**62)
+    seconds = table.number("most_seconds", minimum=0.0, above=True)
     table.done()
     if waves is not None and blocks is not None:
         raise table.fail("waves", "stands beside blocks; give one of them")
-    return RecordLimit(blocks, waves)
+    return RecordLimit(blocks, waves, instructions, seconds)
 
 
 def _static(table: _Reader) -> StaticOptions:
@@ -388,108 +393,6 @@ def _static(table: _Reader) -> StaticOptions:
             raise trips.fail(key, 'names no loop; write its source line ("12") or its number ("#1")')
         counts[key] = trips.number(key, most=1e12)
     return StaticOptions(MappingProxyType(counts), weight)
-
-
-def _argument(row: _Reader) -> Argument:
-    fill = row.text("fill", _default_fill(row.table), choices=("", *FILLS))
-    dtype_name = row.text("dtype", choices=("", *DTYPES))
-    dtype = DTYPES.get(dtype_name)
-    shape = _shape(row)
-    if dtype is None and fill not in ("file", "function"):
-        raise row.fail("dtype", f"is missing; valid: {', '.join(DTYPES)}")
-    if not fill:
-        assert dtype is not None
-        argument: Argument = ScalarArgument(_scalar(row, "value", dtype))
-    else:
-        if shape is None and fill not in ("file", "function"):
-            raise row.fail("shape", f'is missing; fill = "{fill}" needs one, for example shape = [1024]')
-        place = f"{row.file.where(row.prefix)}: {row.prefix}"
-        values = {key: value for key in FILLS[fill] for key, value in _fill_values(row, fill, key, dtype).items()}
-        argument = ArrayArgument(dtype=dtype, shape=shape, fill=fill, where=place, **values)
-        if argument.nbytes > MOST_ARGUMENT_BYTES:
-            raise row.fail("shape", f"{argument.nbytes:,} bytes; at most {MOST_ARGUMENT_BYTES:,} can be held")
-        if fill == "random" and argument.low >= argument.high:
-            raise row.fail("high", f"{argument.high} must be above low = {argument.low}")
-    for key in row.table:
-        if owners := [f'fill = "{name}"' for name, keys in FILLS.items() if key in keys]:
-            raise row.fail(
-                key, f"belongs to {' or '.join(owners)}, not to {f'fill = {fill!r}' if fill else 'a scalar'}"
-            )
-    row.done()
-    return argument
-
-
-def _default_fill(table: dict[str, Any]) -> str:
-    """What a row without `fill` means; empty for a scalar."""
-    for key in ("file", "function"):
-        if key in table:
-            return key
-    if "shape" not in table:
-        return ""
-    return "constant" if "value" in table else "zeros"
-
-
-def _shape(row: _Reader) -> tuple[int, ...] | None:
-    value = row.take("shape")
-    if value is None:
-        return None
-    values = value if isinstance(value, list) else [value]
-    if not 1 <= len(values) <= _MOST_DIMENSIONS:
-        raise row.fail("shape", f"has {len(values)} extents; 1 to {_MOST_DIMENSIONS} are possible")
-    for extent in values:
-        if isinstance(extent, bool) or not isinstance(extent, int) or not 1 <= extent <= MOST_ARGUMENT_BYTES:
-            raise row.fail("shape", f"{extent!r} must be a whole number from 1 to {MOST_ARGUMENT_BYTES}")
-    return tuple(values)
-
-
-def _scalar(row: _Reader, key: str, dtype: np.dtype[Any]) -> np.generic:
-    value = row.take(key)
-    if value is None:
-        raise row.fail(key, "is missing; give a value, or a shape for an array")
-    try:
-        return scalar_of(dtype, value)
-    except ValueError as error:
-        raise row.fail(key, str(error)) from None
-
-
-def _fill_values(row: _Reader, fill: str, key: str, dtype: np.dtype[Any] | None) -> dict[str, Any]:
-    """The fields of an `ArrayArgument` that one key of the row gives."""
-    if key in ("file", "function"):
-        value = row.text(key)
-        name, function = value, ""
-        if key == "function":
-            name, _, function = value.rpartition(":")
-            if not function.isidentifier():
-                raise row.fail(key, f'{value!r} must be "file.py:function"')
-        if not name:
-            raise row.fail(key, f'names no file; write {key} = "{"x.npy" if key == "file" else "file.py:function"}"')
-        return {"path": Path(row.file.path).parent / name, "function": function}
-    assert dtype is not None
-    if key == "seed":
-        return {"seed": _whole(row, "seed", 0, 0, 2**63 - 1)}
-    if key == "value":
-        return {"value": _scalar(row, "value", dtype)}
-    value = row.take(key)
-    if value is None:
-        if key == "high" and dtype.kind in "iu":
-            raise row.fail("high", "is missing; random integers lie in [low, high)")
-        return {}
-    if dtype.kind == "b":
-        raise row.fail(key, f'does not apply to dtype = "bool" with fill = "{fill}"')
-    whole = dtype.kind in "iu"
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not math.isfinite(value):
-        raise row.fail(key, f"{value!r} is not a {'whole' if whole else 'finite'} number")
-    try:
-        # The end of a range may lie one beyond the largest integer; a step may be negative.
-        if key in ("low", "start") or (key == "high" and not whole):
-            scalar_of(dtype, value)
-        elif key == "high":
-            scalar_of(dtype, value - 1)
-        elif abs(value) > 2**63:
-            raise ValueError(f"{value!r} is too large")
-    except ValueError as error:
-        raise row.fail(key, str(error)) from None
-    return {key: value}
 
 
 def _example(argument: Argument) -> Built:

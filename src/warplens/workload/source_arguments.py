@@ -1,0 +1,136 @@
+"""Arguments of a launch, as rows of a workload file."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..frontends.cuda.arguments import (
+    DTYPES,
+    FILLS,
+    MOST_ARGUMENT_BYTES,
+    Argument,
+    ArrayArgument,
+    ScalarArgument,
+    scalar_of,
+)
+from .load import _Reader
+
+_MOST_DIMENSIONS = 8
+
+
+def whole(row: _Reader, key: str, default: int | None, least: int, most: int) -> Any:
+    """A whole number as it is written: 64-bit ones do not survive as floats."""
+    value = row.take(key, default)
+    if value is default:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise row.fail(key, f"{value!r} is not a whole number")
+    if not least <= value <= most:
+        raise row.fail(key, f"{value} must be at least {least} and at most {most}")
+    return value
+
+
+def read_argument(row: _Reader) -> Argument:
+    fill = row.text("fill", _default_fill(row.table), choices=("", *FILLS))
+    dtype_name = row.text("dtype", choices=("", *DTYPES))
+    dtype = DTYPES.get(dtype_name)
+    shape = _shape(row)
+    if dtype is None and fill not in ("file", "function"):
+        raise row.fail("dtype", f"is missing; valid: {', '.join(DTYPES)}")
+    if not fill:
+        assert dtype is not None
+        argument: Argument = ScalarArgument(_scalar(row, "value", dtype))
+    else:
+        if shape is None and fill not in ("file", "function"):
+            raise row.fail("shape", f'is missing; fill = "{fill}" needs one, for example shape = [1024]')
+        place = f"{row.file.where(row.prefix)}: {row.prefix}"
+        values = {key: value for key in FILLS[fill] for key, value in _fill_values(row, fill, key, dtype).items()}
+        argument = ArrayArgument(dtype=dtype, shape=shape, fill=fill, where=place, **values)
+        if argument.nbytes > MOST_ARGUMENT_BYTES:
+            raise row.fail("shape", f"{argument.nbytes:,} bytes; at most {MOST_ARGUMENT_BYTES:,} can be held")
+        if fill == "random" and argument.low >= argument.high:
+            raise row.fail("high", f"{argument.high} must be above low = {argument.low}")
+    for key in row.table:
+        if owners := [f'fill = "{name}"' for name, keys in FILLS.items() if key in keys]:
+            raise row.fail(
+                key, f"belongs to {' or '.join(owners)}, not to {f'fill = {fill!r}' if fill else 'a scalar'}"
+            )
+    row.done()
+    return argument
+
+
+def _default_fill(table: dict[str, Any]) -> str:
+    """What a row without `fill` means; empty for a scalar."""
+    for key in ("file", "function"):
+        if key in table:
+            return key
+    if "shape" not in table:
+        return ""
+    return "constant" if "value" in table else "zeros"
+
+
+def _shape(row: _Reader) -> tuple[int, ...] | None:
+    value = row.take("shape")
+    if value is None:
+        return None
+    values = value if isinstance(value, list) else [value]
+    if not 1 <= len(values) <= _MOST_DIMENSIONS:
+        raise row.fail("shape", f"has {len(values)} extents; 1 to {_MOST_DIMENSIONS} are possible")
+    for extent in values:
+        if isinstance(extent, bool) or not isinstance(extent, int) or not 1 <= extent <= MOST_ARGUMENT_BYTES:
+            raise row.fail("shape", f"{extent!r} must be a whole number from 1 to {MOST_ARGUMENT_BYTES}")
+    return tuple(values)
+
+
+def _scalar(row: _Reader, key: str, dtype: np.dtype[Any]) -> np.generic:
+    value = row.take(key)
+    if value is None:
+        raise row.fail(key, "is missing; give a value, or a shape for an array")
+    try:
+        return scalar_of(dtype, value)
+    except ValueError as error:
+        raise row.fail(key, str(error)) from None
+
+
+def _fill_values(row: _Reader, fill: str, key: str, dtype: np.dtype[Any] | None) -> dict[str, Any]:
+    """The fields of an `ArrayArgument` that one key of the row gives."""
+    if key in ("file", "function"):
+        value = row.text(key)
+        name, function = value, ""
+        if key == "function":
+            name, _, function = value.rpartition(":")
+            if not function.isidentifier():
+                raise row.fail(key, f'{value!r} must be "file.py:function"')
+        if not name:
+            raise row.fail(key, f'names no file; write {key} = "{"x.npy" if key == "file" else "file.py:function"}"')
+        return {"path": Path(row.file.path).parent / name, "function": function}
+    assert dtype is not None
+    if key == "seed":
+        return {"seed": whole(row, "seed", 0, 0, 2**63 - 1)}
+    if key == "value":
+        return {"value": _scalar(row, "value", dtype)}
+    value = row.take(key)
+    if value is None:
+        if key == "high" and dtype.kind in "iu":
+            raise row.fail("high", "is missing; random integers lie in [low, high)")
+        return {}
+    if dtype.kind == "b":
+        raise row.fail(key, f'does not apply to dtype = "bool" with fill = "{fill}"')
+    integral = dtype.kind in "iu"
+    if isinstance(value, bool) or not isinstance(value, int if integral else int | float) or not math.isfinite(value):
+        raise row.fail(key, f"{value!r} is not a {'whole' if integral else 'finite'} number")
+    try:
+        # The end of a range may lie one beyond the largest integer; a step may be negative.
+        if key in ("low", "start") or (key == "high" and not integral):
+            scalar_of(dtype, value)
+        elif key == "high":
+            scalar_of(dtype, value - 1)
+        elif abs(value) > 2**63:
+            raise ValueError(f"{value!r} is too large")
+    except ValueError as error:
+        raise row.fail(key, str(error)) from None
+    return {key: value}
