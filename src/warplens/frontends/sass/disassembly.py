@@ -1,0 +1,146 @@
+"""SASS as nvdisasm prints it: instructions of one kernel with guards, operands, targets and control bits."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from ...errors import TraceError
+
+INSTRUCTION_BYTES = 16
+_SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
+_LABEL = re.compile(r"([^\s:]+):\s*$")
+_LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?);?\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
+_SECOND_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
+_REFERENCE = re.compile(r"`\(([^)]+)\)")
+_TARGETS = re.compile(r"BRANCH_TARGETS\s+([^\"*]+)")
+_NUMBER = re.compile(r"-?0x[0-9a-f]+")
+#: Control bits start here in the 128-bit word: stall 4, yield 1, write barrier 3, read barrier 3, wait mask 6, reuse 4.
+_CONTROL_SHIFT, _CONTROL_MASK = 105 - 64, (1 << 21) - 1
+
+
+@dataclass(frozen=True)
+class SassInstruction:
+    """One instruction. `targets` are the offsets that a branch, call or convergence barrier names."""
+
+    pc: int
+    opcode: str
+    guard: str = ""
+    """The predicate that decides whether lanes take part: `P0`, `!P1`, `UP2`; empty for none."""
+    operands: tuple[str, ...] = ()
+    targets: tuple[int, ...] = ()
+    control: int = 0
+    line: int = 0
+
+    @property
+    def mnemonic(self) -> str:
+        return self.opcode.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class SassKernel:
+    """The instructions of a kernel in order, one every 16 bytes from 0."""
+
+    name: str
+    instructions: tuple[SassInstruction, ...]
+    source_file: str = ""
+
+    def index_of(self, pc: int) -> int:
+        """The position of the instruction at an offset, or -1."""
+        index, rest = divmod(pc, INSTRUCTION_BYTES)
+        return index if rest == 0 and 0 <= index < len(self.instructions) else -1
+
+
+def symbol_index(cubin: bytes, kernel: str) -> int:
+    """The index of a kernel in a cubin's symbol table, by which nvdisasm prints it alone."""
+    try:
+        table, count, entry = struct.unpack_from("<Q", cubin, 40)[0], *struct.unpack_from("<HH", cubin, 60)[:1], 64
+        sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * entry) for i in range(count)]
+        wanted = kernel.encode()
+        for section in sections:
+            if section[1] != 2:  # SHT_SYMTAB
+                continue
+            names = sections[section[6]][4]
+            for index in range(section[5] // 24):
+                name, information = struct.unpack_from("<IB", cubin, section[4] + index * 24)
+                start = names + name
+                if information & 15 == 2 and cubin[start : start + len(wanted) + 1] == wanted + b"\0":
+                    return index
+    except (struct.error, IndexError):
+        raise TraceError("the module that the program loaded is no cubin; it cannot be disassembled") from None
+    raise TraceError(f"the module that the program loaded has no kernel {kernel}")
+
+
+def disassemble(nvdisasm: str, cubin: Path, kernel: str) -> str:
+    """What nvdisasm prints for one kernel."""
+    index = symbol_index(cubin.read_bytes(), kernel)
+    command = [nvdisasm, "-c", "-g", "-hex", "-fun", str(index), str(cubin)]
+    for extra in ([], ["-ndf"]):  # its analysis of data flow fails on some code; without it targets are printed too
+        ran = subprocess.run([*command, *extra], capture_output=True, text=True, errors="replace", check=False)
+        if ran.returncode == 0:
+            return ran.stdout
+    words = " ".join(ran.stderr.split())[:300]
+    raise TraceError(f"nvdisasm cannot print kernel {kernel}: {words or f'exit code {ran.returncode}'}")
+
+
+def parse_kernel(text: str, kernel: str) -> SassKernel:
+    """The instructions of one kernel in a disassembly."""
+    lines = _section(text, kernel)
+    labels: dict[str, int] = {}
+    raw: list[tuple[int, str, int, int]] = []
+    pending: list[str] = []
+    files: dict[str, int] = {}
+    place = ("", 0)
+    for line in lines:
+        if match := _INSTRUCTION.match(line):
+            pc = int(match[1], 16)
+            labels.update(dict.fromkeys(pending, pc))
+            pending.clear()
+            files[place[0]] = files.get(place[0], 0) + 1
+            raw.append((pc, match[2], 0, place[1]))
+        elif (match := _SECOND_WORD.match(line)) and raw:
+            control = int(match[1], 16) >> _CONTROL_SHIFT & _CONTROL_MASK
+            raw[-1] = (raw[-1][0], raw[-1][1], control, raw[-1][3])
+        elif match := _LABEL.match(line):
+            pending.append(match[1])
+        elif match := _LINE.match(line):
+            file, number = (match[3], match[4]) if match[3] else (match[1], match[2])
+            place = (file, int(number))
+    if not raw:
+        raise TraceError(f"the disassembly has no instructions of kernel {kernel}")
+    if [pc for pc, *_ in raw] != list(range(0, len(raw) * INSTRUCTION_BYTES, INSTRUCTION_BYTES)):
+        raise TraceError(f"the disassembly of kernel {kernel} has gaps; GPUs before Volta are not supported")
+    files.pop("", None)
+    source = PurePath(max(files, key=lambda each: files[each])).name if files else ""
+    return SassKernel(kernel, tuple(_instruction(*each, labels) for each in raw), source)
+
+
+def _section(text: str, kernel: str) -> list[str]:
+    found: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if match := _SECTION.match(line):
+            inside = match[1].strip('"') == kernel
+        elif line.lstrip().startswith(".section"):
+            inside = False
+        if inside:
+            found.append(line)
+    return found
+
+
+def _instruction(pc: int, words: str, control: int, line: int, labels: dict[str, int]) -> SassInstruction:
+    guard = ""
+    if words.startswith("@"):
+        guard, _, words = words[1:].partition(" ")
+    named = [*(_TARGETS.search(words) or ("", ""))[1].split(","), *_REFERENCE.findall(words)]
+    words = re.sub(r"\(\*.*?\*\)", "", words).strip()
+    opcode, _, rest = words.partition(" ")
+    operands = tuple(part.strip() for part in rest.split(",") if part.strip()) if rest else ()
+    targets = [labels[name.strip()] for name in named if name.strip() in labels]
+    if not targets and opcode.partition(".")[0] in ("BRA", "BSSY", "CALL", "JMP", "WARPSYNC") and operands:
+        targets = [int(operands[-1], 16)] if _NUMBER.fullmatch(operands[-1]) else []
+    return SassInstruction(pc, opcode, guard, operands, tuple(dict.fromkeys(targets)), control, line)

@@ -1,0 +1,222 @@
+"""Control flow of a SASS kernel: what each instruction does to the path of a lane, and which records can come next.
+
+Between two records the path of a lane is known where only one side of a branch
+can lead to the lane's next record. `reach` holds that: for each place where a
+path can go on, the set of records that can come first from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .disassembly import SassInstruction, SassKernel
+
+# What an instruction does to the path.
+PLAIN, BRANCH, JUMP, INDIRECT, ENTER_REGION, LEAVE_REGION, BREAK_REGION, CALL, RETURN, EXIT = range(10)
+# Whether it is recorded: never, always by the lanes that take part, or perhaps.
+SILENT, SURE, PERHAPS = range(3)
+
+#: Kinds of patched instructions, as Compute Sanitizer numbers them.
+KIND_EXIT, KIND_GLOBAL, KIND_SHARED, KIND_LOCAL, KIND_BARRIER = 2, 3, 4, 5, 6
+KIND_SHUFFLE, KIND_CALL, KIND_RETURN, KIND_ASYNC_COPY, KIND_REMOTE, KIND_MATRIX = 8, 9, 10, 14, 17, 19
+KIND_BULK_IN, KIND_BULK_OUT = 30, 35
+ADDRESS_KINDS = frozenset(
+    (
+        *(KIND_GLOBAL, KIND_SHARED, KIND_LOCAL, KIND_ASYNC_COPY, KIND_REMOTE, KIND_MATRIX),
+        *(KIND_BULK_IN, KIND_BULK_OUT),
+    )
+)
+#: Mnemonics whose every execution is recorded when one of the kinds was patched (seen on an H200).
+_SURE = {
+    KIND_EXIT: ("EXIT",),
+    KIND_GLOBAL: ("LDG", "STG", "ATOMG", "RED", "REDG", "LD", "ST", "ATOM"),
+    KIND_SHARED: ("LDS", "STS", "ATOMS"),
+    KIND_LOCAL: ("LDL", "STL"),
+    KIND_SHUFFLE: ("SHFL",),
+    KIND_CALL: ("CALL",),
+    KIND_RETURN: ("RET",),
+    KIND_ASYNC_COPY: ("LDGSTS",),
+    KIND_MATRIX: ("LDSM", "STSM"),
+}
+_KIND_OF = {mnemonic: kind for kind, mnemonics in _SURE.items() for mnemonic in mnemonics}
+
+
+class Program(NamedTuple):
+    """A kernel as arrays with one entry per instruction, for compiled code."""
+
+    action: Any
+    """PLAIN, BRANCH, …"""
+    conditional: Any
+    """Whether lanes may not take part, or a branch may not be taken."""
+    recorded: Any
+    """SILENT, SURE or PERHAPS."""
+    target: Any
+    """Where a branch, call or region goes on; -1 if unknown."""
+    region: Any
+    """The convergence region that an instruction enters, leaves or breaks; -1 for none."""
+    run_end: Any
+    """The next instruction, at or after this one, that is not merely executed."""
+    indirect_start: Any
+    indirect_target: Any
+    """Possible targets of indirect branches, one list after the other."""
+    reach: Any
+    """Bits: `reach[i, p]` says whether record p (by instruction) can be the next one of a lane that is at i."""
+    ahead: Any
+    """The same without going back: a record of a loop's next round is not ahead."""
+    reach_bit: Any
+    """The bit of an instruction's records, -1 if it has none."""
+    has_access: Any
+    """Whether the trace has addresses for it."""
+    regions: Any
+    """How many regions there are, as an array of one."""
+
+
+def is_conditional(item: SassInstruction) -> bool:
+    """Whether lanes may skip it or, for a branch, not take it."""
+    if item.guard:
+        return True
+    if item.mnemonic == "BRA":
+        return len(item.operands) > 1 or item.opcode.startswith(("BRA.DIV", "BRA.CONV"))
+    return item.mnemonic == "BREAK" and len(item.operands) > 1
+
+
+def recording_of(
+    item: SassInstruction, kinds: Collection[int], seen: Collection[int], silent: Collection[str]
+) -> int:
+    """How sure it is that an execution left a record; `silent` names mnemonics that left none at all."""
+    kind = _KIND_OF.get(item.mnemonic)
+    if item.mnemonic == "BAR" and ".SYNC" in item.opcode:
+        kind = KIND_BARRIER
+    if kind is not None and kind in kinds and item.mnemonic not in silent:
+        return SURE
+    return PERHAPS if item.pc in seen else SILENT
+
+
+def silent_mnemonics(kernel: SassKernel, seen: Collection[int], executed: Mapping[int, int]) -> set[str]:
+    """Mnemonics that should have left records, and by the counted executions did run, but left none."""
+    ran = {item.mnemonic for item in kernel.instructions if executed.get(item.pc, 0) and not item.guard}
+    recorded = {item.mnemonic for item in kernel.instructions if item.pc in seen}
+    return (ran & set(_KIND_OF)) - recorded
+
+
+def build_program(
+    kernel: SassKernel,
+    kinds: Collection[int],
+    seen: Collection[int],
+    has_access: Any,
+    silent: Collection[str] = (),
+) -> Program:
+    """The arrays of a kernel; `seen` are the offsets that have records, `kinds` what was patched."""
+    items = kernel.instructions
+    n = len(items)
+    action = np.array([_action(item) for item in items], dtype=np.uint8)
+    recorded = np.array([recording_of(item, kinds, seen, silent) for item in items], dtype=np.uint8)
+    conditional = np.array([is_conditional(item) for item in items], dtype=np.bool_)
+    targets = [[kernel.index_of(pc) for pc in item.targets] for item in items]
+    target = np.full(n, -1, dtype=np.int64)
+    for i in range(n):
+        if action[i] in (BRANCH, CALL, ENTER_REGION) and targets[i]:
+            target[i] = targets[i][0]
+        if action[i] == BRANCH and not conditional[i]:
+            action[i] = JUMP
+    region, regions = _regions(items, action, target)
+    indirect_start = np.zeros(n + 1, dtype=np.int64)
+    lists = [targets[i] if action[i] == INDIRECT else [] for i in range(n)]
+    np.cumsum([len(each) for each in lists], out=indirect_start[1:])
+    reach_bit = np.full(n, -1, dtype=np.int64)
+    reach_bit[recorded != SILENT] = np.arange(np.count_nonzero(recorded != SILENT))
+    special = (action != PLAIN) | (recorded != SILENT)
+    return Program(
+        action=action,
+        conditional=conditional,
+        recorded=recorded,
+        target=target,
+        region=region,
+        run_end=_run_ends(special),
+        indirect_start=indirect_start,
+        indirect_target=np.array([each for row in lists for each in row], dtype=np.int64),
+        reach=_reach(action, conditional, recorded, target, lists, reach_bit, back=True),
+        ahead=_reach(action, conditional, recorded, target, lists, reach_bit, back=False),
+        reach_bit=reach_bit,
+        has_access=np.ascontiguousarray(has_access, dtype=np.bool_),
+        regions=np.array([regions], dtype=np.int64),
+    )
+
+
+def _action(item: SassInstruction) -> int:
+    name = item.mnemonic
+    if name in ("BRA", "JMP"):
+        return BRANCH if item.targets else PLAIN
+    if name in ("BRX", "BRXU", "JMX", "JMXU"):
+        return INDIRECT
+    return {
+        "BSSY": ENTER_REGION,
+        "BSYNC": LEAVE_REGION,
+        "BREAK": BREAK_REGION,
+        "CALL": CALL,
+        "RET": RETURN,
+        "EXIT": EXIT,
+    }.get(name, PLAIN)
+
+
+def _regions(items: tuple[SassInstruction, ...], action: Any, target: Any) -> tuple[Any, int]:
+    """Numbers of convergence regions. A region is known by its barrier and the place behind its end."""
+    region = np.full(len(items), -1, dtype=np.int64)
+    numbers: dict[tuple[str, int], int] = {}
+    latest: dict[str, int] = {}
+    for i, item in enumerate(items):
+        if action[i] not in (ENTER_REGION, LEAVE_REGION, BREAK_REGION):
+            continue
+        barrier = next((each for each in item.operands if each.startswith("B") and each[1:].isdigit()), "")
+        if action[i] == ENTER_REGION:
+            latest[barrier] = region[i] = numbers.setdefault((barrier, int(target[i])), len(numbers))
+        elif action[i] == LEAVE_REGION:
+            exact = [numbers[key] for key in ((barrier, i + 1), (barrier, i)) if key in numbers]
+            region[i] = exact[0] if exact else latest.get(barrier, -1)
+        else:
+            region[i] = latest.get(barrier, -1)
+    return region, len(numbers)
+
+
+def _run_ends(special: Any) -> Any:
+    ends = np.empty(len(special), dtype=np.int64)
+    following = len(special)
+    for i in range(len(special) - 1, -1, -1):
+        if special[i]:
+            following = i
+        ends[i] = following
+    return ends
+
+
+def _reach(
+    action: Any, conditional: Any, recorded: Any, target: Any, lists: list[list[int]], bit: Any, *, back: bool
+) -> Any:
+    """Sets of first records per instruction, as bits, by iteration to a fixed point; with or without going `back`."""
+    n = len(action)
+    sets = [0] * (n + 1)
+    changed = True
+    while changed:
+        changed = False
+        for i in range(n - 1, -1, -1):
+            found = 0
+            if recorded[i] != SILENT:
+                found = 1 << int(bit[i])
+            if recorded[i] != SURE or (conditional[i] and action[i] != RETURN):
+                if action[i] == JUMP:
+                    found |= sets[target[i]] if back or target[i] > i else 0
+                elif action[i] in (BRANCH, CALL) and target[i] >= 0:
+                    found |= sets[i + 1] | (sets[target[i]] if back or target[i] > i else 0)
+                elif action[i] == INDIRECT and lists[i]:
+                    for each in lists[i]:
+                        found |= sets[each] if back or each > i else 0
+                elif not (action[i] in (EXIT, RETURN) and not conditional[i]):
+                    found |= sets[i + 1]
+            if found != sets[i]:
+                sets[i] = found
+                changed = True
+    words = max(-(-int(bit.max(initial=-1) + 1) // 64), 1)
+    rows = b"".join(each.to_bytes(words * 8, "little") for each in sets[:n])
+    return np.frombuffer(rows, dtype=np.uint64).reshape(n, words).copy()

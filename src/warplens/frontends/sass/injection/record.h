@@ -1,0 +1,27 @@
+// What the patches write and the host reads: kept in step with ../raw.py.
+#pragma once
+#include <stdint.h>
+
+// Device memory that every patch of a launch gets a pointer to.
+struct Tracker {
+    unsigned long long head;      // 16-byte units reserved so far, including those that found no room
+    unsigned long long dropped;   // records that found no room
+    unsigned long long foreign;   // records of code outside the kernel's own function
+    unsigned long long capacity;  // units of `records`
+    unsigned long long code_base;
+    unsigned long long code_bytes;
+    unsigned long long block_limit;  // thread blocks from this one on are not recorded
+    void* records;
+    uint32_t grid_x, grid_y;
+    uint32_t block_x, block_y;
+    uint32_t dynamic_shared_bytes;  // set by the device
+    uint32_t total_shared_bytes;
+};
+
+// A record: one header unit, and units with addresses.
+//   x: instruction's offset in the kernel   y: active lanes   z: thread block
+//   w: warp | kind << 8 | units << 16 | payload << 24
+// payload 1: base and stride (two 64-bit numbers). payload 2: an address per active lane.
+enum { PAYLOAD_NONE = 0, PAYLOAD_EVEN = 1, PAYLOAD_LISTED = 2 };
+// A record that found no room, but whose first unit did: nothing follows it.
+enum { KIND_HOLE = 255 };

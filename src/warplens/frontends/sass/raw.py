@@ -1,0 +1,157 @@
+"""Raw records as the injected library writes them: `launch-N.launch` says what, `launch-N.raw` holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import TraceError
+
+MOST_KIND = 63
+
+
+@dataclass(frozen=True)
+class RawLaunch:
+    """A recorded launch before its records are read."""
+
+    folder: Path
+    kernel: str
+    module: str
+    kinds: frozenset[int]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    index: int
+    """Which launch of the program it was."""
+    occurrence: int
+    """Which launch of this kernel it was."""
+    code_bytes: int
+    block_limit: int
+    dynamic_shared_bytes: int
+    total_shared_bytes: int
+    dropped: int
+    foreign: int
+    head_bytes: int
+    capacity_bytes: int
+    raw_bytes: int
+    raw_limited: bool
+
+    @property
+    def warps_per_block(self) -> int:
+        x, y, z = self.block
+        return -(-x * y * z // 32)
+
+    @property
+    def blocks(self) -> int:
+        """Thread blocks that were recorded."""
+        x, y, z = self.grid
+        return min(x * y * z, self.block_limit)
+
+    @property
+    def cubin(self) -> Path:
+        return self.folder / self.module
+
+    @property
+    def records(self) -> Path:
+        return self.folder / f"launch-{self.index}.raw"
+
+
+def read_launch(path: Path) -> RawLaunch:
+    """What a `.launch` file says."""
+    try:
+        values = dict(line.split("=", 1) for line in path.read_text(encoding="utf-8").splitlines())
+        numbers = {
+            key: int(values[key])
+            for key in (
+                *("index", "occurrence", "code_bytes", "block_limit", "dynamic_shared_bytes", "total_shared_bytes"),
+                *("dropped", "foreign", "head_bytes", "capacity_bytes", "raw_bytes"),
+            )
+        }
+        grid, block = (tuple(int(each) for each in values[key].split()) for key in ("grid", "block"))
+        if len(grid) != 3 or len(block) != 3 or min(*grid, *block) < 1 or "/" in values["module"]:
+            raise ValueError("dimensions")
+        return RawLaunch(
+            folder=path.parent,
+            kernel=values["kernel"],
+            module=values["module"],
+            kinds=frozenset(int(each) for each in values["kinds"].split()),
+            grid=grid,  # type: ignore[arg-type]
+            block=block,  # type: ignore[arg-type]
+            raw_limited=values["raw_limited"] == "1",
+            **numbers,
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise TraceError(f"{path}: is no description of recorded launch ({error}); trace the program again") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What a first look at the records of a launch found: per block how many there are and where."""
+
+    units: Any
+    records: Any
+    first: Any
+    last: Any
+    kinds_seen: Any
+    """Bits of the kinds that each instruction was recorded with."""
+    local_low: int
+    local_span: int
+
+
+def survey_records(launch: RawLaunch) -> Survey:
+    """Check all records of a launch and count them."""
+    from . import _raw_kernels as k
+
+    path = launch.records
+    size = path.stat().st_size if path.exists() else 0
+    if size != launch.raw_bytes or size % 16:
+        raise TraceError(f"{path}: has {size} bytes, not {launch.raw_bytes}; trace the program again")
+    units = np.memmap(path, dtype=np.uint32, mode="r").reshape(-1, 4) if size else np.zeros((0, 4), dtype=np.uint32)
+    records, first, last = (np.zeros(launch.blocks, dtype=np.int64) for _ in range(3))
+    seen = np.zeros(launch.code_bytes // 16, dtype=np.uint64)
+    local = np.array([np.iinfo(np.int64).max, -1], dtype=np.int64)
+    bad = k.survey(
+        units, 0, len(units), launch.warps_per_block, launch.blocks, launch.code_bytes, MOST_KIND, records, first,
+        last, seen, local,
+    )  # fmt: skip
+    if bad >= 0:
+        raise TraceError(f"{path}: the record at byte {16 * bad} is damaged; trace the program again")
+    low = int(local[0]) & ~127 if local[1] >= 0 else 0
+    span = int(local[1]) + 16 - low if local[1] >= 0 else 0
+    return Survey(units, records, first, last, seen, low, -(-span // 128) * 128)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The records of some consecutive blocks, sorted by warp."""
+
+    first_block: int
+    blocks: int
+    start: Any
+    """Where each warp's records begin."""
+    position: Any
+    """The unit of each record."""
+
+
+def batches(launch: RawLaunch, survey: Survey, most_records: int) -> Iterator[Batch]:
+    """All records, of as many blocks at a time as have about `most_records`."""
+    from . import _raw_kernels as k
+
+    warps = launch.warps_per_block
+    totals = np.append(0, np.cumsum(survey.records))
+    block = 0
+    while block < launch.blocks:
+        stop = int(np.searchsorted(totals, totals[block] + most_records, side="right")) - 1
+        stop = min(max(stop, block + 1), block + max(most_records // warps, 1), launch.blocks)
+        some = survey.records[block:stop] > 0
+        begin = int(survey.first[block:stop][some].min(initial=len(survey.units)))
+        end = int(survey.last[block:stop][some].max(initial=0))
+        start = np.zeros((stop - block) * warps + 1, dtype=np.int64)
+        k.count_records(survey.units, begin, end, block, stop - block, warps, start)
+        position = np.empty(int(start[-1]), dtype=np.int64)
+        k.sort_records(survey.units, begin, end, block, stop - block, warps, start, position)
+        yield Batch(block, stop - block, start, position)
+        block = stop

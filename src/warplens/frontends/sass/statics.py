@@ -1,0 +1,168 @@
+"""The static table of a SASS kernel: classes, address spaces, and registers from the operands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...trace import StaticInstruction, StaticTable, static_table
+from ..sass_opcodes import access_width, decode_opcode
+from .disassembly import SassInstruction, SassKernel
+from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED
+
+_REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)((?:\.(?:64|reuse|H0_H0|H1_H1|U8|X\d+|U32))*)", re.ASCII)
+_STORES = frozenset("ST STG STL STS STSM RED REDG".split())
+#: Nothing but sources: what they write is memory, or the path.
+_NO_DESTINATION = frozenset(
+    """
+    BRA BRX BRXU JMP JMX CALL RET EXIT BSSY BSYNC BREAK BAR NOP MEMBAR DEPBAR LDGDEPBAR LDGSTS WARPSYNC YIELD CCTL
+    ERRBAR BPT KILL NANOSLEEP UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH
+    UCGABAR_ARV UCGABAR_WAIT FENCE ARRIVES R2B WARPGROUP WARPGROUPSET ACQBULK
+    """.split()
+)
+_SPACE_OF_KIND = {KIND_GLOBAL: "global", KIND_SHARED: "shared", KIND_LOCAL: "local"}
+#: Predicates and uniform registers take numbers that the kernel's own registers leave free, from here down.
+_TOP = 254
+
+
+def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64]) -> StaticTable:
+    """One row per instruction. Accesses have a size where their addresses were recorded.
+
+    `kinds_seen` has a bit per kind that each instruction was recorded with: it
+    tells which memory a generic access met.
+    """
+    names = _numbers(kernel.instructions)
+    rows = []
+    for item, bits in zip(kernel.instructions, kinds_seen.tolist(), strict=False):
+        known = decode_opcode(item.opcode)
+        name, space = known.instruction_class, known.space
+        met = {kind for kind in range(64) if bits >> kind & 1}
+        if space == "generic" and len(met) == 1 and (found := _SPACE_OF_KIND.get(next(iter(met)))):
+            space = found
+            name = name if found == "global" else name.replace("global", found)
+        destinations, sources = registers_of(item)
+        rows.append(
+            StaticInstruction(
+                pc=item.pc,
+                opcode=item.opcode,
+                instruction_class=name,
+                space=space,
+                access_bytes=access_width(item.opcode) if has_addresses(item, met) else 0,
+                destinations=tuple(names[each] for each in destinations if each in names),
+                sources=tuple(names[each] for each in sources if each in names),
+                line=item.line,
+            )
+        )
+    return static_table(rows)
+
+
+def has_addresses(item: SassInstruction, met: Iterable[int]) -> bool:
+    """Whether the trace has addresses for it: a memory access with records, or one that was never executed."""
+    space = decode_opcode(item.opcode).space
+    return space not in ("none", "constant") and bool(ADDRESS_KINDS & set(met))
+
+
+def _numbers(items: Iterable[SassInstruction]) -> dict[str, int]:
+    """A number below 255 for each register; those without one are not in the trace."""
+    used: dict[str, None] = {}
+    for item in items:
+        for each in (*registers_of(item)[0], *registers_of(item)[1]):
+            used[each] = None
+    numbers = {name: int(name[1:]) for name in used if name[0] == "R"}
+    free = iter(range(_TOP, max(numbers.values(), default=-1), -1))
+    for name in sorted((name for name in used if name[0] != "R"), key=lambda each: (each[0] != "P", each)):
+        number = next(free, None)
+        if number is not None:
+            numbers[name] = number
+    return numbers
+
+
+def registers_of(item: SassInstruction) -> tuple[list[str], list[str]]:
+    """(destinations, sources): names of registers, uniform registers and predicates; those that are constant are none."""
+    name = item.mnemonic
+    operands = list(item.operands)
+    destinations: list[str] = []
+    sources: list[str] = []
+    if item.guard:
+        sources += _names(item.guard, 1)
+    if name not in _STORES and name not in _NO_DESTINATION:
+        while operands and _is_predicate(operands[0]) and (_writes_predicates(item) or len(operands) > 1):
+            destinations += _names(operands.pop(0), 1)
+            if name.endswith("PLOP3") or "SETP" in name:
+                if operands and _is_predicate(operands[0]):
+                    destinations += _names(operands.pop(0), 1)
+                break
+        if operands and "[" not in operands[0] and not _only_predicates(item):
+            destinations += _names(operands.pop(0), _destination_width(item))
+            while operands and _is_predicate(operands[0]) and name in ("IADD3", "UIADD3", "LEA", "ULEA", "IMAD"):
+                destinations += _names(operands.pop(0), 1)  # carries
+    for place, operand in enumerate(operands):
+        sources += _names(operand, _source_width(item, operand, place))
+    return list(dict.fromkeys(destinations)), list(dict.fromkeys(sources))
+
+
+def _is_predicate(text: str) -> bool:
+    return re.fullmatch(r"!?U?P(\d+|T)", text) is not None
+
+
+def _writes_predicates(item: SassInstruction) -> bool:
+    return "SETP" in item.mnemonic or item.mnemonic.endswith("PLOP3") or item.mnemonic in ("R2P", "UR2UP", "VOTE")
+
+
+def _only_predicates(item: SassInstruction) -> bool:
+    return "SETP" in item.mnemonic or item.mnemonic.endswith("PLOP3")
+
+
+def _names(text: str, width: int) -> list[str]:
+    """Registers in an operand; an address with `.64`, or an operand wider than 32 bits, is several."""
+    found: list[str] = []
+    in_brackets = "[" in text
+    for match in _REGISTER.finditer(text):
+        kind, number, suffix = match[1], int(match[2]), match[3]
+        count = 1
+        if kind in ("R", "UR"):
+            if ".64" in suffix or (kind == "UR" and "desc[" in text):
+                count = 2
+            elif not in_brackets:
+                count = width
+        found += [f"{kind}{number + k}" for k in range(count)]
+    return found
+
+
+def _destination_width(item: SassInstruction) -> int:
+    """32-bit registers that the result takes."""
+    name, modifiers = item.mnemonic, item.opcode.split(".")[1:]
+    if name in ("HMMA", "IMMA", "DMMA", "QMMA"):
+        return {"F16": 2}.get(modifiers[1] if len(modifiers) > 1 else "", 4)
+    if name in ("HGMMA", "IGMMA", "QGMMA", "BGMMA"):
+        shape = next((each for each in modifiers if each.count("x") == 2), "64x8x16")
+        accumulators = int(shape.split("x")[1]) // 2
+        return accumulators // 2 if "F16" in modifiers else accumulators
+    if name == "LDSM":
+        return next((int(each) for each in modifiers if each in ("2", "4")), 1)
+    if name in ("DADD", "DMUL", "DFMA", "DMNMX", "CS2R") and "32" not in modifiers:
+        return 2
+    if "WIDE" in modifiers or ("F64" in modifiers and name in ("I2F", "F2F")):
+        return 2
+    if decode_opcode(item.opcode).space != "none" or name in ("ULDC", "LDC"):
+        return max(access_width(item.opcode) // 4, 1)
+    return 2 if "64" in modifiers and name in ("F2I", "UMOV") else 1
+
+
+def _source_width(item: SassInstruction, operand: str, place: int) -> int:
+    """32-bit registers that a source takes; `place` counts the sources."""
+    name, modifiers = item.mnemonic, item.opcode.split(".")[1:]
+    if name in _STORES or name.startswith("ATOM"):
+        return max(access_width(item.opcode) // 4, 1)
+    if name in ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP"):
+        return 2
+    if name in ("HMMA", "IMMA", "QMMA"):
+        return (4, 2, _destination_width(item))[min(place, 2)] if "16816" in item.opcode else (2, 1, 4)[min(place, 2)]
+    if name in ("HGMMA", "IGMMA", "QGMMA", "BGMMA"):
+        return _destination_width(item) if operand.startswith("R") else 2
+    if "WIDE" in modifiers and place == 2:
+        return 2
+    return 1
