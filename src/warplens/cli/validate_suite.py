@@ -46,8 +46,9 @@ def validate_suite_command(
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error}); choose another folder with -o") from None
     files = [path, *pages]
+    parts = sections(found)
     for page in pages:
-        update_sections(page, DATASET, sections(found), partial(new_page, found))
+        update_sections(page, DATASET, parts, partial(new_page, found))
     if as_json:
         document = {
             "dataset": DATASET,

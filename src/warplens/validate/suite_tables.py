@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from ..suite.catalog import SIZES, SUITE
 from .report import Sections
-from .suite import DIVERGENT_DPKI, FOLDER, SuiteRow, SuiteValidation, validate_suite
+from .suite import DIVERGENT_DPKI, FOLDER, SuiteRow, SuiteValidation, provenance, validate_suite
 from .tables import Cell, Table
 
 DATASET = "suite"
@@ -16,16 +16,19 @@ USUAL_RATIO = (0.7, 1.4)
 
 #: Why a kernel's instructions or loads are off, from a look at its machine code.
 REMARKS = {
-    "srad_step1": "four IEEE divisions and a reciprocal: one PTX instruction each, eight or more in SASS",
+    "srad_step1": "four divisions and a reciprocal with correct rounding: one PTX instruction each, eight or more in "
+    "SASS",
     "linear_filter": "SASS loads bytes zero-extended and adds three numbers at once: no `cvt`, half the `add`",
-    "cfd_flux": "23 square roots and reciprocals with correct rounding: one PTX instruction each, a call in SASS",
-    "bfs": "64-bit additions of addresses are two in SASS, and ptxas adds moves and reconvergence (BSSY, BSYNC) "
-    "to short, divergent loops; blocks race, so some loads see other flags",
-    "bandwidth": "a 64-bit division for the trip count of the unrolled loop: one PTX instruction, some 70 in SASS",
+    "cfd_flux": "23 square roots and reciprocals with correct rounding: one PTX instruction each, eight or more in "
+    "SASS",
+    "bfs": "additions of 64-bit addresses are two in SASS, and short divergent loops get moves and reconvergence "
+    "(`BSSY`, `BSYNC`); blocks race, so some loads see other flags",
+    "bandwidth": "indices of 64 bits: an `add` or `setp` on them is two instructions in SASS, and a division some "
+    "twenty",
     "spmv_csr": "ptxas unrolls the loop further, to 16, with remainders: lanes with rows of different lengths run in "
     "different copies of the load, and each copy is a request",
-    "page_view_count": "threads race for the slots of the hash table, so probes differ from run to run; and lanes "
-    "leave the probing loop by ways that reconverge later than at the post-dominator",
+    "page_view_count": "as spmv_csr, with the loop over the bytes of a record; besides, threads race for the slots of "
+    "the hash table",
 }
 _GROUPS = {"divergent": "MD", "non-divergent": "NMD", "micro": "–"}
 
@@ -44,8 +47,9 @@ def _agreement(identical: bool | None, ulps: float | None) -> Cell:
     return Cell(f"{ulps:.{0 if ulps >= 10 else 1}f}".removesuffix(".0") + f" ulp{'s' * (ulps != 1)}", 1)
 
 
-def _ratio(value: float, low: float, high: float) -> Cell:
-    return Cell(f"{value:.2f}", int(not low <= value <= high))
+def _ratio(row: SuiteRow) -> Cell:
+    low, high = USUAL_RATIO
+    return Cell(f"{row.instruction_ratio:.2f}", int(not low <= row.instruction_ratio <= high))
 
 
 def _sectors_differ(row: SuiteRow) -> bool:
@@ -63,7 +67,7 @@ def result_table(found: SuiteValidation) -> Table:
                 _agreement(row.identical, row.max_ulps),
                 Cell(_count(row.warp_instructions)),
                 Cell(_count(theirs.warp_instructions)),
-                _ratio(row.instruction_ratio, *USUAL_RATIO),
+                _ratio(row),
                 Cell(_count(row.loads.requests), int(row.loads.requests != theirs.load_requests)),
                 Cell(_count(theirs.load_requests)),
                 Cell(_count(row.loads.sectors), int(_sectors_differ(row))),
@@ -106,8 +110,8 @@ def remark_table(found: SuiteValidation) -> Table:
                 (
                     Cell(row.kernel),
                     Cell(REMARKS.get(row.kernel, "not looked into")),
-                    _ratio(row.instruction_ratio, *USUAL_RATIO),
-                    _ratio(row.sector_ratio, 0.9995, 1.0005),
+                    _ratio(row),
+                    Cell(f"{row.sector_ratio:.4f}", int(_sectors_differ(row))),
                 )
             )
     columns = ("kernel", "why", "PTX / SASS", "sectors, CPU / H200")
@@ -182,6 +186,12 @@ def class_table(found: SuiteValidation) -> Table:
     return Table(f"classes, size {found.size}", columns, tuple(rows))
 
 
+def provenance_table(found: SuiteValidation) -> Table:
+    """Where the H200's numbers come from."""
+    rows = tuple((Cell(key), Cell(value)) for key, value in provenance(found.size).items())
+    return Table(f"measured, size {found.size}", ("measured", "with"), rows, labels=2)
+
+
 _MAKERS = {
     "summary": summary_table,
     "results": result_table,
@@ -189,6 +199,7 @@ _MAKERS = {
     "remarks": remark_table,
     "classes": class_table,
     "dpki": divergence_table,
+    "provenance": provenance_table,
 }
 
 
