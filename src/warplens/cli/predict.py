@@ -30,6 +30,12 @@ from .common import (
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
 @click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
 @selection_options
+@click.option(
+    "--profile",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="NCU",
+    help="Nsight Compute's report (.ncu-rep) or CSV of the same kernels: shown beside the predictions.",
+)
 @click.option("--static", is_flag=True, help="Count instructions in the PTX of a CUDA source instead of running it.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the comparison (.png, .svg)."
@@ -45,6 +51,7 @@ def predict(
     launches: str | None,
     order: str | None,
     representative: str,
+    profile: Path | None,
     static: bool,
     plot: Path | None,
     as_json: bool,
@@ -60,6 +67,11 @@ def predict(
     from ..api import Comparison, compare, join, load_workloads
     from ..machine import split_override
 
+    profiles = None
+    if profile is not None:
+        from ..frontends.ncu import read_profiles
+
+        profiles = read_profiles(profile)
     results = []
     for each in inputs:
         with waiting(f"running {each}") as report:
@@ -88,16 +100,20 @@ def predict(
         tuple(s for part in results for s in part.skipped),
         tuple(i for part in results for i in part.inputs),
     )
+    measured = {} if profiles is None else _matched(result, profiles)
     if plot is not None:
         from ..report.comparison import draw_comparison
 
         draw_comparison(result.predictions, plot)
     if as_json:
-        print_json(result.to_dict())
+        document = result.to_dict()
+        if profiles is not None:
+            document["measured"] = [each.to_dict() for each in measured.values()]
+        print_json(document)
         for text in dict.fromkeys(text for p in result.predictions for text in p.warnings):
             warn(text)
         return
-    _show(result)
+    _show(result, measured)
     if plot is not None:
         console().print(f"picture: {plot}", markup=False)
 
@@ -113,7 +129,19 @@ def _split_options(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _show(result: Any) -> None:
+def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
+    """Profiled launches by the name of the kernel that was predicted; the first one of each name."""
+    found: dict[str, Any] = {}
+    for each in profiles:
+        found.setdefault(each.kernel.partition("(")[0].removeprefix("void ").strip(), each)
+    names = dict.fromkeys(prediction.kernel for prediction in result.predictions)
+    missing = [name for name in names if name not in found]
+    for name in missing:
+        warn(f"the profile has no kernel {name!r}; it has {', '.join(sorted(found))}")
+    return {name: found[name] for name in names if name in found}
+
+
+def _show(result: Any, measured: dict[str, Any]) -> None:
     from rich.markup import escape
 
     groups: dict[tuple[str, str], list[Any]] = {}
@@ -129,6 +157,8 @@ def _show(result: Any) -> None:
             ("model", *numbers, ""),
             right=numbers,
         )
+        if kernel in measured:
+            view.add_row("[bold]measured[/]", *_measured_cells(measured[kernel]), *[""] * (len(stacked) + 1))
         for p in predictions:
             marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings]
             shares = [_share(p, name) for name in stacked]
@@ -144,6 +174,8 @@ def _show(result: Any) -> None:
         out.print(view)
         if stacked:
             out.print("[dim]BASE … QUEUE: share of the CPI that each cause takes, where the model has a CPI stack[/]")
+        if kernel in measured and measured[kernel].stalls is not None:
+            _show_stalls(out, measured[kernel].stalls, predictions)
     for item in result.inputs:
         out.print(_input_line(item), markup=False)
     for text, number in notes.items():
@@ -154,6 +186,28 @@ def _show(result: Any) -> None:
             reasons.setdefault(item.reason.removeprefix(f"model {item.model!r} "), []).append(item.model)
         for reason, names in reasons.items():
             out.print(f"not run: {', '.join(dict.fromkeys(names))}: {reason}", markup=False)
+
+
+def _measured_cells(profile: Any) -> list[str]:
+    """Cycles, time and IPC of a profiled launch; its CPI would need the SMs of that GPU."""
+    return [
+        "" if profile.cycles is None else show_number(profile.cycles),
+        "" if profile.seconds is None else show_seconds(profile.seconds),
+        "" if profile.ipc is None else show_number(profile.ipc),
+        "",
+    ]
+
+
+def _show_stalls(out: Any, stalls: dict[str, float], predictions: list[Any]) -> None:
+    """Measured stalls of warps beside predicted CPI stacks, in groups that both have."""
+    from ..frontends.ncu.stalls import stack_shares
+
+    view = table("where warps spend their time", ("", *stalls), right=tuple(stalls))
+    view.add_row("[bold]measured stalls[/]", *(f"{100 * share:.1f}%" for share in stalls.values()))
+    for p in predictions:
+        if p.stack:
+            view.add_row(p.model, *(f"{100 * share:.1f}%" for share in stack_shares(p.stack).values()))
+    out.print(view)
 
 
 _CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
