@@ -48,7 +48,6 @@ COUNTERS = {
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "load_requests",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "load_sectors",
 }
-PROFILER = "Nsight Compute 2025.3.1, --clock-control none"
 #: Elements of an array that are brought back beyond the small size: evenly spaced ones.
 SAMPLE = 16_384
 #: Version of PTX that the driver of a CUDA version reads.
@@ -70,6 +69,10 @@ def sampled(array, size):
     """What of an array is brought back: everything at the small size, else evenly spaced elements."""
     flat = array.reshape(-1)
     return flat if size == "small" else flat[:: -(-flat.size // SAMPLE)]
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 # -- here: what the GPU is to run ------------------------------------------------------------
@@ -134,14 +137,15 @@ def gpu(folder: Path, out: Path, sizes, count: bool) -> None:
             del held
             cupy.get_default_memory_pool().free_all_blocks()
             print(kernel.name, size, file=sys.stderr, flush=True)
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver_name = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip().split(", ")
+    query = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    name, driver_name = query.strip().split(", ")
     machine = {
         "gpu": name,
         "driver": driver_name,
         "cuda": f"{driver // 1000}.{driver % 1000 // 10}",
         "ptx_version": version,
         "compiler": sorted({each["compiler"] for each in index.values()}),
+        "profiler": re.search(r"Version (\d+\.\d+\.\d+)", output_of("ncu", "--version"))[1],
         "date": datetime.now(UTC).date().isoformat(),
         "numpy": np.__version__,
         "cupy": cupy.__version__,
@@ -198,7 +202,7 @@ def collect(out: Path, uncontracted: Path, size: str, target: Path) -> None:
             "GPU": machine["gpu"],
             "driver": f"{machine['driver']}, CUDA {machine['cuda']}; its compiler made machine code of the PTX",
             "PTX": f"{', '.join(machine['compiler'])}, sm_90, read as version {machine['ptx_version']}",
-            "profiler": PROFILER,
+            "profiler": f"Nsight Compute {machine['profiler']}, --clock-control none",
             "date": machine["date"],
             "commands": "in benchmarks/h200/compare_suite.py",
         }.items():

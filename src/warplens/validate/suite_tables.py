@@ -27,8 +27,8 @@ REMARKS = {
     "twenty",
     "spmv_csr": "ptxas unrolls the loop further, to 16, with remainders: lanes with rows of different lengths run in "
     "different copies of the load, and each copy is a request",
-    "page_view_count": "as spmv_csr, with the loop over the bytes of a record; besides, threads race for the slots of "
-    "the hash table",
+    "page_view_count": "as spmv_csr, with the loop over the bytes of a record; besides, threads race for the slots "
+    "of the hash table",
 }
 _GROUPS = {"divergent": "MD", "non-divergent": "NMD", "micro": "–"}
 
