@@ -163,10 +163,12 @@ def _take_lanes(lanes, groups, place, mask, state, wait):
 
 @njit(cache=True, nogil=True)
 def replay(
-    program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, room,
+    program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, warps, room,
     out_static, out_mask, out_access, ends, tallies
 ):  # fmt: skip
-    """Replay warps from `first_warp` on while the outputs have room; returns the warp at which it stopped.
+    """Replay warps from `first_warp` on while the outputs have room; returns the first warp that is not done.
+
+    Blocks of `warps` warps are done whole or not at all.
 
     `start` gives the records of each warp, `record_place` their instruction,
     `record_mask` their lanes. `share` and `lane_share` say how branches go that
@@ -188,8 +190,9 @@ def replay(
     saved_statistics = statistics.copy()
     saved_tallies = tallies.copy()
     for w in range(first_warp, len(start) - 1):
-        saved_statistics[:] = statistics
-        saved_tallies[:] = tallies
+        if w % warps == 0:
+            saved_statistics[:] = statistics
+            saved_tallies[:] = tallies
         end = start[w + 1]
         alive = first_mask[w]
         for lane in range(32):
@@ -265,7 +268,7 @@ def replay(
                 if at + stop - here + 2 > room or access + 2 > len(out_access):
                     statistics[:] = saved_statistics
                     tallies[:] = saved_tallies
-                    return w
+                    return w // warps * warps
                 while here < stop:
                     out_static[at] = here
                     out_mask[at] = lanes
@@ -281,10 +284,10 @@ def replay(
                 recorded = program.recorded[here]
                 if recorded != SILENT:
                     for lane in range(32):
-                        if (lanes >> lane) & 1 and next_record[lane] < NEVER:
-                            if record_place[next_record[lane]] == here:
-                                fired |= np.int64(1) << lane
-                                record = min(record, next_record[lane])
+                        following = next_record[lane]
+                        if (lanes >> lane) & 1 and following < NEVER and record_place[following] == here:
+                            fired |= np.int64(1) << lane
+                            record = min(record, following)
                     off = lanes & ~fired
                     if recorded == SURE and off and not program.conditional[here]:
                         # These lanes cannot be here: their next record is elsewhere.

@@ -51,14 +51,14 @@ def read_counts(source_page: str, raw_page: str) -> list[tuple[str, Counts]]:
         raise TraceError("Nsight Compute printed no counts")
     result = []
     for name, rows in tables[:: len(tables) // launches]:
-        numbers = np.array(rows, dtype=np.int64).reshape(-1, 2)
-        result.append((name, Counts(numbers[:, 0].copy(), numbers[:, 1].copy())))
+        table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        result.append((name, Counts(table[:, 0].copy(), table[:, 1].copy())))
     return result
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """How branches went, as shares of their executions: `cases` has columns none, all and some of the lanes took it."""
+    """How branches went, as shares of their executions: in `cases`, that none, all or some of the lanes took it."""
 
     cases: NDArray[np.float64]
     lanes: NDArray[np.float64]
@@ -154,4 +154,3 @@ def _successors(program: Program, i: int) -> list[int]:
     if action in (EXIT, RETURN) and not program.conditional[i]:
         return []
     return [i + 1]
-

@@ -19,7 +19,7 @@ _SECOND_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 _REFERENCE = re.compile(r"`\(([^)]+)\)")
 _TARGETS = re.compile(r"BRANCH_TARGETS\s+([^\"*]+)")
 _NUMBER = re.compile(r"-?0x[0-9a-f]+")
-#: Control bits start here in the 128-bit word: stall 4, yield 1, write barrier 3, read barrier 3, wait mask 6, reuse 4.
+#: Control bits start here in the 128-bit word: stall 4, yield 1, write barrier 3, read barrier 3, waits 6, reuse 4.
 _CONTROL_SHIFT, _CONTROL_MASK = 105 - 64, (1 << 21) - 1
 
 

@@ -20,6 +20,8 @@ class RawLaunch:
 
     folder: Path
     kernel: str
+    readable: str
+    """The kernel's name as the source has it."""
     module: str
     kinds: frozenset[int]
     grid: tuple[int, int, int]
@@ -76,10 +78,11 @@ def read_launch(path: Path) -> RawLaunch:
         return RawLaunch(
             folder=path.parent,
             kernel=values["kernel"],
+            readable=values.get("readable", values["kernel"]),
             module=values["module"],
             kinds=frozenset(int(each) for each in values["kinds"].split()),
-            grid=grid,  # type: ignore[arg-type]
-            block=block,  # type: ignore[arg-type]
+            grid=grid,
+            block=block,
             raw_limited=values["raw_limited"] == "1",
             **numbers,
         )

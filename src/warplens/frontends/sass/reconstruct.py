@@ -93,9 +93,7 @@ class Reconstruction:
         if self.counts is not None:
             ran = {16 * i: int(count) for i, count in enumerate(self.counts.warps[:n]) if count}
             silent = silent_mnemonics(self.kernel, offsets, ran)
-        self.program = build_program(
-            self.kernel, self.launch.kinds, offsets, self.static.access_bytes > 0, silent
-        )
+        self.program = build_program(self.kernel, self.launch.kinds, offsets, self.static.access_bytes > 0, silent)
         blocks = self.launch.grid[0] * self.launch.grid[1] * self.launch.grid[2]
         self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=self.launch.blocks == blocks)
         if self.counts is not None:
@@ -147,30 +145,15 @@ class _BatchReplay:
             mask = np.empty(room, dtype=np.uint32)
             access = np.empty(room, dtype=np.int64)
             ends = np.zeros((total + 1, 2), dtype=np.int64)
-            saved = (statistics.copy(), tallies.copy())
             stop = k.replay(
-                self._owner.program, shares.cases, shares.lanes, statistics, batch.start, self._place,
-                self._mask, self._first_mask, first, room, static, mask, access, ends, tallies,
+                self._owner.program, shares.cases, shares.lanes, statistics, batch.start, self._place, self._mask,
+                self._first_mask, first, warps, room, static, mask, access, ends, tallies,
             )  # fmt: skip
-            blocks = stop // warps - block
-            if stop < total and stop % warps:
-                # A block that was cut off comes whole, in the next group: forget what its warps changed.
-                for now, before in zip((statistics, tallies), saved, strict=True):
-                    now[:] = before
-                if blocks == 0:
-                    room *= 2
-                    continue
-                k.replay(
-                    self._owner.program, shares.cases, shares.lanes, statistics,
-                    batch.start[: stop // warps * warps + 1], self._place, self._mask, self._first_mask, first, room,
-                    static, mask, access, ends, tallies,
-                )  # fmt: skip
-            elif blocks == 0:
+            if stop == first:  # not even one block
                 room *= 2
                 continue
-            last = (block + blocks) * warps
-            ends = ends[first : last + 1]
-            yield self._group(block, blocks, static, mask, access, ends)
+            blocks = (stop - first) // warps
+            yield self._group(block, blocks, static, mask, access, ends[first : stop + 1])
             block += blocks
 
     def _group(self, block: int, blocks: int, static: Any, mask: Any, access: Any, ends: Any) -> WarpGroup:
@@ -201,4 +184,3 @@ class _BatchReplay:
             lane_start=np.append(0, lane_end),
             lanes=lanes[:used].copy().view(np.uint64),
         )
-

@@ -14,14 +14,15 @@ from .disassembly import SassInstruction, SassKernel
 from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED
 
 _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)((?:\.(?:64|reuse|H0_H0|H1_H1|U8|X\d+|U32))*)", re.ASCII)
-_STORES = frozenset("ST STG STL STS STSM RED REDG".split())
+_STORES = frozenset(("ST", "STG", "STL", "STS", "STSM", "RED", "REDG"))
 #: Nothing but sources: what they write is memory, or the path.
 _NO_DESTINATION = frozenset(
-    """
-    BRA BRX BRXU JMP JMX CALL RET EXIT BSSY BSYNC BREAK BAR NOP MEMBAR DEPBAR LDGDEPBAR LDGSTS WARPSYNC YIELD CCTL
-    ERRBAR BPT KILL NANOSLEEP UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH
-    UCGABAR_ARV UCGABAR_WAIT FENCE ARRIVES R2B WARPGROUP WARPGROUPSET ACQBULK
-    """.split()
+    (
+        *("BRA", "BRX", "BRXU", "JMP", "JMX", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD"),
+        *("BAR", "NOP", "MEMBAR", "DEPBAR", "LDGDEPBAR", "LDGSTS", "CCTL", "ERRBAR", "BPT", "KILL", "NANOSLEEP"),
+        *("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL", "UTMACMDFLUSH"),
+        *("UCGABAR_ARV", "UCGABAR_WAIT", "FENCE", "ARRIVES", "R2B", "WARPGROUP", "WARPGROUPSET", "ACQBULK"),
+    )
 )
 _SPACE_OF_KIND = {KIND_GLOBAL: "global", KIND_SHARED: "shared", KIND_LOCAL: "local"}
 #: Predicates and uniform registers take numbers that the kernel's own registers leave free, from here down.
@@ -81,7 +82,7 @@ def _numbers(items: Iterable[SassInstruction]) -> dict[str, int]:
 
 
 def registers_of(item: SassInstruction) -> tuple[list[str], list[str]]:
-    """(destinations, sources): names of registers, uniform registers and predicates; those that are constant are none."""
+    """(destinations, sources): names of registers, uniform registers and predicates that are no constants."""
     name = item.mnemonic
     operands = list(item.operands)
     destinations: list[str] = []

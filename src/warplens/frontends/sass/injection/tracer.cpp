@@ -88,11 +88,13 @@ struct State {
     Pending pending;
     unsigned long long launched = 0, matched = 0, recorded = 0, in_graphs = 0, cubins = 0;
     unsigned dynamic_shared = 0;
+    FILE* log = nullptr;  // the kernel of every launch, a line each
     bool off = false;
 };
 State* state = nullptr;
 
 void note(const char* file, const char* format, ...) {
+    mkdir(state->folder.c_str(), 0755);
     FILE* out = std::fopen((state->folder + "/" + file).c_str(), "a");
     if (out == nullptr) return;
     va_list arguments;
@@ -125,6 +127,14 @@ bool matches(const char* name) {
     return found;
 }
 
+std::string readable(const char* name) {
+    int status = 0;
+    char* demangled = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    const std::string text = demangled ? demangled : name;
+    std::free(demangled);
+    return text;
+}
+
 // Whether a cubin has a kernel that is to be recorded: a library's modules stay as fast as they were.
 bool any_kernel_matches(const char* data, size_t size) {
     if (!state->has_regex || size < sizeof(Elf64_Ehdr)) return true;
@@ -148,6 +158,7 @@ bool any_kernel_matches(const char* data, size_t size) {
 }
 
 void module_loaded(const Sanitizer_ResourceModuleData* data) {
+    mkdir(state->folder.c_str(), 0755);  // not before: shells and compilers that a program starts leave no folder
     Module& module = state->modules[data->module];
     module = Module();
     if (data->pCubin == nullptr || data->cubinSize == 0 || !any_kernel_matches(data->pCubin, data->cubinSize)) return;
@@ -231,6 +242,8 @@ bool selected(const char* name, unsigned long long& matched) {
 void launch_begin(const Sanitizer_LaunchData* data) {
     const unsigned long long index = state->launched++;
     const unsigned long long occurrence = state->occurrences[data->functionName]++;
+    if (state->log == nullptr) state->log = std::fopen((state->folder + "/launches").c_str(), "w");
+    if (state->log != nullptr) std::fprintf(state->log, "%s\n", data->functionName);
     unsigned long long matched = 0;
     auto found = state->modules.find(data->module);
     Pending& pending = state->pending;
@@ -301,7 +314,7 @@ void launch_end(const Sanitizer_LaunchData* data) {
     if (!pending.recording) return;
     pending.recording = false;
     Tracker tracker;
-    if (!done(sanitizerStreamSynchronize(data->hStream), "the kernel") ||
+    if (!done(sanitizerStreamSynchronize(data->hStream), "waiting for the kernel") ||
         !done(sanitizerMemcpyDeviceToHost(&tracker, tracker_of(data->context).first, sizeof tracker, data->hStream),
               "copying"))
         return;
@@ -317,7 +330,8 @@ void launch_end(const Sanitizer_LaunchData* data) {
     const auto triple = [&](const char* key, const unsigned* values) {
         std::fprintf(out, "%s=%u %u %u\n", key, values[0], values[1], values[2]);
     };
-    std::fprintf(out, "kernel=%s\nmodule=%s\nkinds=%s\n", data->functionName, module.file.c_str(), module.kinds.c_str());
+    std::fprintf(out, "kernel=%s\nreadable=%s\nmodule=%s\nkinds=%s\n", data->functionName,
+                 readable(data->functionName).c_str(), module.file.c_str(), module.kinds.c_str());
     triple("grid", pending.grid);
     triple("block", pending.block);
     triple("cluster", pending.cluster);
@@ -339,6 +353,7 @@ void launch_end(const Sanitizer_LaunchData* data) {
     std::fclose(out);
     std::rename((path + ".part").c_str(), (path + ".launch").c_str());
     state->recorded++;
+    if (state->log != nullptr) std::fflush(state->log);  // what a crash would lose
 }
 
 // Dynamic shared memory is not in the launch callback; occupancy needs it before the kernel runs.
@@ -399,7 +414,6 @@ __attribute__((constructor)) void begin() {
     if (folder.empty()) return;
     state = new State;  // never freed: callbacks come until the process is gone
     state->folder = folder + "/process-" + std::to_string(getpid());
-    mkdir(state->folder.c_str(), 0755);
     state->patches = setting("WARPLENS_TRACE_PATCHES");
     const std::string regex = setting("WARPLENS_TRACE_KERNEL"), launches = setting("WARPLENS_TRACE_LAUNCHES");
     try {
@@ -433,9 +447,10 @@ __attribute__((constructor)) void begin() {
 }
 
 __attribute__((destructor)) void end() {
-    if (state == nullptr || state->off) return;
+    if (state == nullptr || state->off || access(state->folder.c_str(), F_OK) != 0) return;
     note("end", "launched=%llu\nmatched=%llu\nrecorded=%llu\nin_graphs=%llu", state->launched, state->matched,
          state->recorded, state->in_graphs);
+    if (state->log != nullptr) std::fflush(state->log);
     state->off = true;
 }
 

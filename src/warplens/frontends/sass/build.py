@@ -1,0 +1,188 @@
+"""The injected library: found tools, and built once from the sources in `injection/`, kept in the cache folder."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from ...errors import MissingPackageError
+from ..cuda.cache import cache_folder, content_hash
+
+#: Names the folder that holds `sanitizer_patching.h` and `libsanitizer-public.so`, or has them below it.
+SANITIZER_VARIABLE = "WARPLENS_SANITIZER"
+_HEADER, _LIBRARY = "sanitizer_patching.h", "libsanitizer-public.so"
+_SOURCES = ("record.h", "patches.cu", "tracer.cpp")
+_BELOW = ("", "include", "lib", "lib64", "compute-sanitizer", "compute-sanitizer/include", "extras/Sanitizer",
+          "extras/Sanitizer/include")  # fmt: skip
+_MAJOR_ATTRIBUTE, _MINOR_ATTRIBUTE = 75, 76
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What tracing needs of the machine."""
+
+    nvcc: str
+    nvdisasm: str
+    sanitizer_headers: Path
+    sanitizer_library: Path
+    compute_capability: tuple[int, int]
+    ncu: str | None = None
+    """Nsight Compute, for counts; tracing works without it."""
+
+
+def find_tools() -> Tools:
+    """Everything that tracing needs; the message of the error names what is missing and where it comes from."""
+    capability = _compute_capability()
+    missing = []
+    nvcc, nvdisasm = _program("nvcc"), _program("nvdisasm")
+    if nvcc is None:
+        missing.append("nvcc (the CUDA toolkit's compiler)")
+    if nvdisasm is None:
+        missing.append("nvdisasm (CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
+    headers, library = _find(_HEADER, nvcc), _find(_LIBRARY, nvcc)
+    if headers is None:
+        missing.append(f"{_HEADER} (Compute Sanitizer of the CUDA toolkit, or the package nvidia-cuda-sanitizer-api)")
+    if library is None:
+        missing.append(f"{_LIBRARY} (from the same place)")
+    if nvcc is None or nvdisasm is None or headers is None or library is None:
+        raise MissingPackageError(
+            f"tracing on a GPU needs {', '.join(missing)}; install it, put it on PATH or below CUDA_HOME, "
+            f"or name the folder of Compute Sanitizer in {SANITIZER_VARIABLE}"
+        )
+    return Tools(nvcc, nvdisasm, headers.parent, library, capability, _program("ncu"))
+
+
+def _compute_capability() -> tuple[int, int]:
+    """Of the first GPU."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise MissingPackageError(
+            "tracing on a GPU needs NVIDIA's driver, but libcuda.so.1 cannot be loaded; "
+            "run this on a machine with an NVIDIA GPU and its driver"
+        ) from None
+    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    status = driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0)
+    status = status or driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR_ATTRIBUTE, device)
+    status = status or driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR_ATTRIBUTE, device)
+    if status:
+        raise MissingPackageError(f"NVIDIA's driver finds no GPU (CUDA error {status}); is one visible here?")
+    if major.value < 7:
+        raise MissingPackageError(
+            f"GPUs of compute capability {major.value}.{minor.value} cannot be traced (7.0 can)"
+        )
+    return major.value, minor.value
+
+
+def _homes(nvcc: str | None) -> Iterator[Path]:
+    """Folders of CUDA toolkits and of NVIDIA's Python packages."""
+    for variable in (SANITIZER_VARIABLE, "CUDA_HOME", "CUDA_PATH"):
+        if value := os.environ.get(variable):
+            yield Path(value)
+    for found in (nvcc, shutil.which("compute-sanitizer")):
+        if found:
+            yield from list(Path(found).resolve().parents)[:3]
+    yield Path("/usr/local/cuda")
+    spec = find_spec("nvidia")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        yield from sorted(Path(place).glob("cu*"), reverse=True)
+        yield from sorted(Path(place).glob("cuda_*"), reverse=True)
+
+
+def _find(name: str, nvcc: str | None) -> Path | None:
+    for home in _homes(nvcc):
+        for below in _BELOW:
+            path = home / below / name
+            if path.is_file():
+                return path.resolve()
+    return None
+
+
+def _program(name: str) -> str | None:
+    """On PATH, else in the `bin` of a toolkit or package."""
+    if found := shutil.which(name):
+        return found
+    for home in _homes(None):
+        path = home / "bin" / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    return None
+
+
+@dataclass(frozen=True)
+class Injection:
+    """The built files."""
+
+    library: Path
+    patches: Path
+
+
+def build_injection(tools: Tools) -> Injection:
+    """The library and the patches for this GPU, from the cache or built now."""
+    sources = {name: files(__package__).joinpath("injection", name).read_bytes() for name in _SOURCES}
+    version = subprocess.run([tools.nvcc, "--version"], capture_output=True, check=False).stdout
+    key = content_hash(
+        [
+            *sources.values(), version, str(tools.compute_capability), str(tools.sanitizer_library),
+            *((path.read_bytes()) for path in sorted(tools.sanitizer_headers.glob("sanitizer*.h"))),
+        ]
+    )[:32]  # fmt: skip
+    place = cache_folder() / "sass-tracer" / key
+    built = Injection(place / "libwarplens-tracer.so", place / "patches.fatbin")
+    if built.library.is_file() and built.patches.is_file():
+        return built
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as folder:
+            _build(tools, sources, Path(folder))
+            target = Path(folder) / "out"
+            try:
+                target.rename(place)
+            except OSError:
+                if not built.library.is_file():  # else another process was faster
+                    raise
+    except OSError as error:
+        raise MissingPackageError(
+            f"{place}: the tracer cannot be kept there ({error.strerror or error}); "
+            "set WARPLENS_CACHE_DIR to a folder that can be written"
+        ) from None
+    return built
+
+
+def _build(tools: Tools, sources: dict[str, bytes], folder: Path) -> None:
+    for name, content in sources.items():
+        (folder / name).write_bytes(content)
+    (folder / "out").mkdir()
+    number = "{}{}".format(*tools.compute_capability)
+    library = tools.sanitizer_library
+    include = ["-I", str(tools.sanitizer_headers)]
+    _compile(
+        [
+            tools.nvcc, "-fatbin", "--keep-device-functions", "-Xptxas", "--compile-as-tools-patch",
+            f"-gencode=arch=compute_{number},code=sm_{number}", *include, "patches.cu", "-o", "out/patches.fatbin",
+        ],
+        folder,
+    )  # fmt: skip
+    _compile(
+        [
+            tools.nvcc, "-std=c++17", "-O2", "-shared", "-cudart", "none", "-Xcompiler", "-fPIC", *include,
+            "tracer.cpp", "-o", "out/libwarplens-tracer.so", "-Xlinker", str(library), "-Xlinker", "-rpath",
+            "-Xlinker", str(library.parent), "-ldl",
+        ],
+        folder,
+    )  # fmt: skip
+
+
+def _compile(command: list[str], folder: Path) -> None:
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    if ran.returncode:
+        words = " ".join((ran.stderr or ran.stdout).split())[:600]
+        raise MissingPackageError(f"the tracer cannot be built: {Path(command[0]).name} says: {words}")

@@ -1,0 +1,417 @@
+"""Traces an unmodified CUDA program on the GPU of this machine, from its command to a `.wlt` file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, TraceError, WarplensError
+from ...trace import CLASS_NAMES, LaunchHeader, TraceWriter
+from ..cuda.cubin import KernelResources, read_cubin
+from ..sass_opcodes import coverage
+from .build import Tools, build_injection, find_tools
+from .counts import Counts
+from .disassembly import SassKernel, disassemble, parse_kernel
+from .profile import count_executions
+from .raw import RawLaunch, read_launch
+from .reconstruct import LOCAL_BASE, Reconstruction
+
+BUFFER_BYTES = 4 << 30
+RAW_LIMIT_BYTES = 64 << 30
+_SHORT_SECONDS = 10.0
+#: What traces do not say about instructions that do their work later or elsewhere.
+_NOT_MODELLED = (
+    (("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
+     "warpgroup matrix products read shared memory and end later: neither is in the trace"),
+    (("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"),
+     "bulk copies are in the trace as one access at most: most of their traffic is missing"),
+    (("LDGSTS",),
+     "asynchronous copies are loads from global memory: their stores to shared memory are not in the trace"),
+    (("TEX", "TEXS", "TLD", "TLDS", "TLD4", "TLD4S", "TXD", "SULD", "SUST", "SUATOM", "SURED"),
+     "textures and surfaces are in the trace without addresses: their traffic is missing"),
+    (("SYNCS", "UCGABAR_ARV", "UCGABAR_WAIT", "NANOSLEEP"),
+     "waits on barriers in memory and between blocks spin more often while being traced"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TracedLaunch:
+    """One launch in the trace, and how exact it is (see `Exactness`)."""
+
+    kernel: str
+    launch: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    blocks_traced: int
+    records: int
+    raw_bytes: int
+    exactness: Mapping[str, Any]
+
+    @property
+    def instructions(self) -> int:
+        return int(self.exactness["instructions"])
+
+    @property
+    def exact_share(self) -> float | None:
+        return self.exactness["exact_share"]
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """What tracing a program gave and cost."""
+
+    path: str
+    bytes: int
+    launches: tuple[TracedLaunch, ...]
+    launches_in_program: int
+    traced_seconds: float
+    untraced_seconds: float | None = None
+    counting_seconds: float | None = None
+    decoding_seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def overhead(self) -> float | None:
+        """Duration of the traced run over that of the untraced one."""
+        return None if not self.untraced_seconds else self.traced_seconds / self.untraced_seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "overhead": self.overhead}
+
+
+@dataclass
+class _Run:
+    """What a traced run left."""
+
+    seconds: float
+    launches: list[RawLaunch] = field(default_factory=list)
+    launched: list[str] = field(default_factory=list)
+    in_graphs: int = 0
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    processes: int = 0
+
+
+def trace_program(
+    command: Sequence[str],
+    output: str | Path,
+    *,
+    kernel_regex: str | None = None,
+    launches: Iterable[int] | None = None,
+    max_blocks: int | None = None,
+    waves: int | None = None,
+    counts: bool = True,
+    baseline: bool = True,
+    accept_failure: bool = False,
+    buffer_bytes: int = BUFFER_BYTES,
+    raw_limit_bytes: int = RAW_LIMIT_BYTES,
+    keep_raw: str | Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> TraceSummary:
+    """Run a program with its kernels recorded and write them as a trace.
+
+    `kernel_regex` selects kernels by (part of) their name, mangled or not;
+    `launches` numbers the launches of those, from 0. `max_blocks` and `waves`
+    record only the first thread blocks of each. The program runs once more
+    untraced (`baseline`, for the overhead) and once under Nsight Compute
+    (`counts`, which decide what records leave open). `keep_raw` keeps the raw
+    records in a folder. The output appears only when everything went well.
+    """
+    say = progress or (lambda text: None)
+    output = Path(output)
+    program = _checked(command, output, kernel_regex, max_blocks, waves)
+    tools = find_tools()
+    say("building the tracer (first use only)")
+    injection = build_injection(tools)
+    untraced = None
+    if baseline:
+        say("running the program untraced")
+        untraced = _timed(program, dict(os.environ), quiet=True)[0]
+        if untraced < _SHORT_SECONDS:  # the first run also fills caches
+            untraced = min(untraced, _timed(program, dict(os.environ), quiet=True)[0])
+    with _raw_folder(output, keep_raw) as folder:
+        settings = {
+            "WARPLENS_TRACE_FOLDER": str(folder),
+            "WARPLENS_TRACE_PATCHES": str(injection.patches),
+            "WARPLENS_TRACE_BUFFER_BYTES": str(buffer_bytes),
+            "WARPLENS_TRACE_RAW_LIMIT": str(raw_limit_bytes),
+            "LD_PRELOAD": " ".join(filter(None, (str(injection.library), os.environ.get("LD_PRELOAD")))),
+        }
+        for name, value in (
+            ("KERNEL", kernel_regex),
+            ("LAUNCHES", None if launches is None else launch_ranges(launches)),
+            ("BLOCKS", max_blocks),
+            ("WAVES", waves),
+        ):
+            if value is not None:
+                settings[f"WARPLENS_TRACE_{name}"] = str(value)
+        say("running the program traced")
+        run = _traced_run(program, {**os.environ, **settings}, folder, accept_failure)
+        _check_run(run, kernel_regex, launches)
+        warnings = list(dict.fromkeys(run.notes))
+        counted: dict[tuple[str, int], Counts] = {}
+        seconds = None
+        if counts and tools.ncu is None:
+            warnings.append("Nsight Compute (ncu) is not installed: branches that records leave open are guesses")
+        elif counts and tools.ncu is not None:
+            say("counting executed instructions with Nsight Compute")
+            began = time.perf_counter()
+            try:
+                counted = count_executions(tools.ncu, program, run.launches, run.launched, folder, os.environ)
+            except TraceError as error:
+                warnings.append(
+                    f"executions could not be counted, branches that records leave open are guesses: {error}"
+                )
+            seconds = time.perf_counter() - began
+        say("reconstructing the warps")
+        began = time.perf_counter()
+        traced = write_launches(run.launches, output, tools, counted, warnings, discard=keep_raw is None)
+        if run.in_graphs:
+            warnings.append(f"{run.in_graphs} CUDA graphs were launched; kernels inside graphs are not traced")
+        return TraceSummary(
+            path=str(output),
+            bytes=output.stat().st_size,
+            launches=tuple(traced),
+            launches_in_program=len(run.launched),
+            traced_seconds=run.seconds,
+            untraced_seconds=untraced,
+            counting_seconds=seconds,
+            decoding_seconds=time.perf_counter() - began,
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
+
+
+def launch_ranges(launches: Iterable[int]) -> str:
+    """Numbers as the injected library reads them: `0-0,3-3,5-8`."""
+    numbers = sorted(set(launches))
+    if not numbers or numbers[0] < 0:
+        raise InputError("the launches to trace are numbers from 0, and at least one is needed")
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{first}-{last}" for first, last in ranges)
+
+
+def _checked(
+    command: Sequence[str], output: Path, regex: str | None, max_blocks: int | None, waves: int | None
+) -> list[str]:
+    if not command:
+        raise InputError("there is no program to trace; give it and its arguments after --")
+    if shutil.which(command[0]) is None:
+        raise InputError(f"{command[0]}: no such program, or it cannot be executed")
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: is a folder, or in one that does not exist; name a file to write")
+    for name, value in (("max-blocks", max_blocks), ("waves", waves)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} is {value}; give 1 or more")
+    try:
+        re.compile(regex or "")
+    except re.error as error:
+        raise InputError(f"{regex!r} is no regular expression ({error})") from None
+    return [str(each) for each in command]
+
+
+@contextmanager
+def _raw_folder(output: Path, keep: str | Path | None) -> Iterator[Path]:
+    """A folder for raw records: beside the output, which has room for them or for nothing."""
+    if keep is not None:
+        Path(keep).mkdir(parents=True, exist_ok=True)
+        yield Path(keep).absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix=".warplens-trace-", dir=output.absolute().parent) as folder:
+        yield Path(folder)
+
+
+def _timed(program: list[str], environment: Mapping[str, str], *, quiet: bool) -> tuple[float, int]:
+    began = time.perf_counter()
+    output = subprocess.DEVNULL if quiet else None
+    try:
+        ran = subprocess.run(program, env=dict(environment), stdout=output, stderr=output, check=False)
+    except OSError as error:
+        raise InputError(f"{program[0]}: cannot be executed ({error.strerror or error})") from None
+    return time.perf_counter() - began, ran.returncode
+
+
+def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path, accept_failure: bool) -> _Run:
+    seconds, code = _timed(program, environment, quiet=False)
+    run = _Run(seconds)
+    launches: list[tuple[int, RawLaunch]] = []
+    for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
+        run.processes += 1
+        for path in process.glob("launch-*.launch"):
+            launches.append((path.stat().st_mtime_ns, read_launch(path)))
+        for name, where in (("errors", run.errors), ("notes", run.notes), ("launches", run.launched)):
+            path = process / name
+            if path.is_file():
+                where += path.read_text(errors="replace").splitlines()
+        ends = process / "end"
+        for line in ends.read_text().splitlines() if ends.is_file() else ():
+            if line.startswith("in_graphs="):
+                run.in_graphs += int(line.partition("=")[2])
+    run.launches = [launch for _, launch in sorted(launches, key=lambda each: (each[0], each[1].index))]
+    if code and not accept_failure:
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        words = f" ({run.errors[0]})" if run.errors else ""
+        raise WarplensError(
+            f"{program[0]} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
+            "nothing is written. If it does so untraced too, mend it or accept its failure"
+        )
+    return run
+
+
+def _check_run(run: _Run, regex: str | None, launches: Iterable[int] | None) -> None:
+    if run.errors:
+        raise WarplensError(f"tracing failed: {'; '.join(dict.fromkeys(run.errors))}; nothing is written")
+    if not run.launches:
+        if not run.processes:
+            raise TraceError(
+                "the program used no GPU; a program that is linked statically or set-uid cannot be traced"
+            )
+        if not run.launched:
+            raise TraceError("the program launched no kernels")
+        names = sorted(set(run.launched))
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        what = f"matches {regex!r}" if regex else "was selected"
+        raise TraceError(f"of {len(run.launched)} launches none {what}; kernels launched: {shown}")
+    for launch in run.launches:
+        if launch.dropped or launch.raw_limited:
+            full = "the GPU memory kept for them" if launch.dropped else "the space allowed for all launches"
+            raise TraceError(
+                f"launch {launch.index} ({launch.readable}) made {launch.head_bytes / 2**20:.1f} MiB of records, more "
+                f"than {full} can hold ({launch.dropped} were dropped); nothing is written: trace fewer blocks or "
+                "launches, or allow more space"
+            )
+
+
+def write_launches(
+    launches: Sequence[RawLaunch],
+    output: Path,
+    tools: Tools,
+    counted: Mapping[tuple[str, int], Counts],
+    warnings: list[str],
+    *,
+    discard: bool = False,
+) -> list[TracedLaunch]:
+    """Replay recorded launches and write them; what is not exact or not modelled is added to `warnings`.
+
+    `discard` removes the raw records of a launch when it is written, which makes room for the others.
+    """
+    kernels: dict[tuple[Path, str], tuple[SassKernel, KernelResources]] = {}
+    traced = []
+    with TraceWriter(output) as writer:
+        for launch in launches:
+            key = (launch.cubin, launch.kernel)
+            if key not in kernels:
+                kernels[key] = _kernel(launch, tools.nvdisasm)
+            kernel, resources = kernels[key]
+            work = Reconstruction(launch, kernel, counted.get((launch.kernel, launch.occurrence)))
+            for group in work.groups():
+                writer.write(group)
+            header = launch_header(launch, kernel, resources, work, tools.compute_capability)
+            writer.end_launch(header, work.static)
+            warnings += warnings_of(launch, work)
+            traced.append(
+                TracedLaunch(
+                    kernel=header.kernel,
+                    launch=launch.index,
+                    grid=launch.grid,
+                    block=launch.block,
+                    blocks_traced=launch.blocks,
+                    records=int(work.survey.records.sum()),
+                    raw_bytes=launch.raw_bytes,
+                    exactness=work.exactness.to_dict(),
+                )
+            )
+            if discard:
+                launch.records.unlink(missing_ok=True)
+    return traced
+
+
+def _kernel(launch: RawLaunch, nvdisasm: str) -> tuple[SassKernel, KernelResources]:
+    kernel = parse_kernel(disassemble(nvdisasm, launch.cubin, launch.kernel), launch.kernel)
+    try:
+        resources = read_cubin(launch.cubin.read_bytes())[launch.kernel]
+    except (ValueError, KeyError):
+        resources = KernelResources(0, max(launch.total_shared_bytes - launch.dynamic_shared_bytes, 0))
+    return kernel, resources
+
+
+def launch_header(
+    launch: RawLaunch,
+    kernel: SassKernel,
+    resources: KernelResources,
+    work: Reconstruction,
+    compute_capability: tuple[int, int],
+) -> LaunchHeader:
+    """What the trace says of a launch; `extra` has the exactness, and control bits for who can use them."""
+    missing = ["predicates", "immediates"]
+    missing += [] if work.static.line.any() else ["source lines"]
+    return LaunchHeader(
+        kernel=launch.kernel,
+        grid=launch.grid,
+        block=launch.block,
+        registers_per_thread=resources.registers_per_thread,
+        shared_memory_per_block_bytes=resources.shared_memory_bytes + launch.dynamic_shared_bytes,
+        launch_index=launch.index,
+        origin="SASS recorded on a GPU",
+        missing=tuple(missing),
+        extra={
+            "readable_name": launch.readable,
+            "binary_version": 10 * compute_capability[0] + compute_capability[1],
+            "local_base_address": LOCAL_BASE,
+            "dynamic_shared_memory_bytes": launch.dynamic_shared_bytes,
+            "blocks_traced": launch.blocks,
+            "source_file": kernel.source_file,
+            "exactness": work.exactness.to_dict(),
+            # Per static instruction, from bit 0: stall cycles 4, yield 1, write barrier 3, read barrier 3, waits 6.
+            "sass_control": [item.control for item in kernel.instructions],
+        },
+    )
+
+
+def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
+    """What a reader of this launch's trace has to know."""
+    found = []
+    exact = work.exactness
+    name = launch.readable.partition("(")[0]
+    ran = {work.static.opcode[i] for i in exact.replayed.nonzero()[0].tolist()}
+    mnemonics = {opcode.partition(".")[0] for opcode in ran}
+    for known, words in _NOT_MODELLED:
+        if hit := sorted(mnemonics & set(known)):
+            found.append(f"{name}: {', '.join(hit)}: {words}")
+    known_share = coverage(
+        (work.static.opcode[i], int(exact.replayed[i])) for i in exact.replayed.nonzero()[0].tolist()
+    )
+    if known_share < 1:
+        other = sorted(
+            {
+                work.static.opcode[i]
+                for i in exact.replayed.nonzero()[0].tolist()
+                if CLASS_NAMES[work.static.class_id[i]] == "other"
+            }
+        )
+        found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
+    if launch.foreign:
+        found.append(
+            f"{name}: {launch.foreign} accesses of functions outside the kernel's own code are not in the trace"
+        )
+    if exact.share is not None and exact.share < 0.98:
+        found.append(f"{name}: reconstructed executions fit the counted ones by {100 * exact.share:.1f} %")
+    if exact.counted is None and exact.guessed:
+        found.append(f"{name}: {exact.guessed} branches are guesses, for want of counted executions")
+    if exact.jumped or exact.lost:
+        found.append(f"{name}: {exact.jumped} lanes were found off their path, {exact.lost} ended without a record")
+    return found
