@@ -16,10 +16,8 @@ from .flow import Flow
 #: Numbers for data, then for predicates; 255 means "none" in traces.
 DATA_REGISTERS = 240
 PREDICATES = 15
-#: Of an estimate: what ptxas needs besides (stack pointer, addresses in flight), and its granularity.
-RESERVED_REGISTERS = 6
-REGISTER_STEP = 8
-FEWEST_REGISTERS = 16
+#: Of an estimate: what ptxas needs besides, for the stack pointer and values in flight.
+RESERVED_REGISTERS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +29,8 @@ class Allocation:
 
     @property
     def registers_per_thread(self) -> int:
-        """An estimate for the occupancy where no compiler says: live registers and a few more, in steps of 8."""
-        wanted = max(self.most_live + RESERVED_REGISTERS, FEWEST_REGISTERS)
-        return min(-(-wanted // REGISTER_STEP) * REGISTER_STEP, 255)
+        """An estimate for the occupancy where no compiler says: live registers and a few more."""
+        return min(self.most_live + RESERVED_REGISTERS, 255)
 
 
 def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
