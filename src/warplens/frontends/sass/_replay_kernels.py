@@ -6,6 +6,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ._group_kernels import (
+    AT_RECORD,
+    AT_REGION_END,
+    NEVER,
+    RUNNING,
+    add_lane,
+    first_lanes,
+    guess,
+    next_record,
+    ones,
+    reaches,
+    release,
+    remove,
+    take_lanes,
+)
 from .flow import (
     BRANCH,
     BREAK_REGION,
@@ -20,145 +35,11 @@ from .flow import (
     SURE,
 )
 
-RUNNING, AT_REGION_END, AT_RECORD = 0, 1, 2
 #: Places in `tallies`.
 GUESSED, JUMPED, LOST, FORCED = range(4)
-NEVER = np.int64(1) << 62
 _DEPTH = 16
 #: A warp that executes as many instructions without a record is taken to its next record.
 IDLE_LIMIT = 1 << 25
-
-
-@njit(cache=True, nogil=True)
-def _next_record(lane, at, end, masks):
-    """The first record from `at` on that has a lane, or NEVER."""
-    bit = np.int64(1) << lane
-    while at < end:
-        if masks[at] & bit:
-            return at
-        at += 1
-    return NEVER
-
-
-@njit(cache=True, nogil=True)
-def _reaches(reach, place, bit):
-    return place < len(reach) and (reach[place, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != 0
-
-
-@njit(cache=True, nogil=True)
-def _lowest(mask):
-    lane = 0
-    while not (mask >> lane) & 1:
-        lane += 1
-    return lane
-
-
-@njit(cache=True, nogil=True)
-def _ones(mask):
-    count = 0
-    while mask:
-        mask &= mask - 1
-        count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _first_lanes(mask, count):
-    """The lowest `count` lanes of a mask."""
-    taken = np.int64(0)
-    while count > 0 and mask:
-        low = mask & -mask
-        taken |= low
-        mask ^= low
-        count -= 1
-    return taken
-
-
-@njit(cache=True, nogil=True)
-def _guess(branch, lanes, share, lane_share, statistics):
-    """Lanes that take a branch of which the records say nothing: so that shares of none, all and some come out.
-
-    The commonest of the three happens until a rarer one is a whole execution
-    behind its share; so a loop of n rounds goes round n - 1 times and leaves.
-    """
-    best = 0
-    for case in range(1, 3):
-        if share[branch, case] > share[branch, best]:
-            best = case
-    chosen = best
-    most = 1.0 - 1e-6
-    for case in range(3):
-        behind = share[branch, case] * statistics[branch, 0] - statistics[branch, 2 + case]
-        if case != best and behind >= most:
-            chosen = case
-            most = behind
-    if chosen == 0:
-        return np.int64(0)
-    if chosen == 1:
-        return lanes
-    count = _ones(lanes)
-    if count == 1:
-        return lanes if share[branch, 1] >= share[branch, 0] else np.int64(0)
-    wanted = int(np.floor(lane_share[branch] * count + 0.5))
-    return _first_lanes(lanes, min(max(wanted, 1), count - 1))
-
-
-@njit(cache=True, nogil=True)
-def _release(groups, alive, place, mask, state, wait, members):
-    """Let groups go on whose region's lanes have all arrived (or are gone); returns the number of groups."""
-    g = 0
-    while g < groups:
-        if state[g] != AT_REGION_END:
-            g += 1
-            continue
-        wanted = members[wait[g], _lowest(mask[g])] & alive
-        together = np.int64(0)
-        for other in range(groups):
-            if state[other] == AT_REGION_END and wait[other] == wait[g] and place[other] == place[g]:
-                together |= mask[other]
-        if wanted & ~together:
-            g += 1
-            continue
-        whole = mask[g]
-        other = groups - 1
-        while other >= 0:
-            if (
-                other != g
-                and state[other] == AT_REGION_END
-                and wait[other] == wait[g]
-                and place[other] == place[g]
-                and mask[other] & wanted
-            ):
-                whole |= mask[other]
-                groups = _remove(other, groups, place, mask, state, wait)
-                if g == groups:  # the last one took the place of the removed one
-                    g = other
-            other -= 1
-        mask[g] = whole
-        state[g] = RUNNING
-        place[g] += 1
-        g = 0
-    return groups
-
-
-@njit(cache=True, nogil=True)
-def _remove(g, groups, place, mask, state, wait):
-    last = groups - 1
-    place[g], mask[g], state[g], wait[g] = place[last], mask[last], state[last], wait[last]
-    return last
-
-
-@njit(cache=True, nogil=True)
-def _take_lanes(lanes, groups, place, mask, state, wait):
-    """Remove lanes from whatever groups have them."""
-    g = 0
-    while g < groups:
-        mask[g] &= ~lanes
-        if mask[g] == 0:
-            groups = _remove(g, groups, place, mask, state, wait)
-        else:
-            g += 1
-    return groups
 
 
 @njit(cache=True, nogil=True)
@@ -177,7 +58,7 @@ def replay(
     accesses end; `out_access` has the record of each access, -1 without lanes.
     """
     n = len(program.action)
-    next_record = np.empty(32, dtype=np.int64)
+    upcoming = np.empty(32, dtype=np.int64)
     depth = np.zeros(32, dtype=np.int64)
     stack = np.zeros((32, _DEPTH), dtype=np.int64)
     members = np.zeros((program.regions[0] + 1, 32), dtype=np.int64)
@@ -196,10 +77,10 @@ def replay(
         end = start[w + 1]
         alive = first_mask[w]
         for lane in range(32):
-            next_record[lane] = NEVER
+            upcoming[lane] = NEVER
             depth[lane] = 0
             if (alive >> lane) & 1:
-                next_record[lane] = _next_record(lane, start[w], end, record_mask)
+                upcoming[lane] = next_record(lane, start[w], end, record_mask)
         groups = 1
         place[0], mask[0], state[0], wait[0] = 0, alive, RUNNING, -1
         idle = 0
@@ -210,8 +91,8 @@ def replay(
             for each in range(groups):
                 if state[each] == RUNNING:
                     for lane in range(32):
-                        if (mask[each] >> lane) & 1 and next_record[lane] < earliest:
-                            earliest = next_record[lane]
+                        if (mask[each] >> lane) & 1 and upcoming[lane] < earliest:
+                            earliest = upcoming[lane]
                             g = each
             if g < 0:
                 tallies[FORCED] += 1
@@ -229,20 +110,20 @@ def replay(
                     for lane in range(32):
                         if (together >> lane) & 1:
                             members[wait[0], lane] = together
-                    groups = _release(groups, alive, place, mask, state, wait, members)
+                    groups = release(groups, alive, place, mask, state, wait, members)
                     continue
                 record = wait[g]
                 here = place[g]
                 missing = record_mask[record] & alive & ~mask[g]
                 kept = mask[g] | missing
-                tallies[JUMPED] += _ones(missing)
-                groups = _take_lanes(kept, groups, place, mask, state, wait)
+                tallies[JUMPED] += ones(missing)
+                groups = take_lanes(kept, groups, place, mask, state, wait)
                 place[groups], mask[groups], state[groups], wait[groups] = here, kept, RUNNING, -1
                 groups += 1
                 for lane in range(32):
                     if (missing >> lane) & 1:
-                        next_record[lane] = record
-                groups = _release(groups, alive, place, mask, state, wait, members)
+                        upcoming[lane] = record
+                groups = release(groups, alive, place, mask, state, wait, members)
                 continue
             while True:
                 here = place[g]
@@ -250,19 +131,19 @@ def replay(
                 if here >= n or idle > IDLE_LIMIT:
                     # Off the code, or lost in it: to the next record, or nowhere.
                     idle = 0
-                    groups = _remove(g, groups, place, mask, state, wait)
+                    groups = remove(g, groups, place, mask, state, wait)
                     first = groups
                     for lane in range(32):
                         if (lanes >> lane) & 1:
-                            if next_record[lane] >= NEVER:
+                            if upcoming[lane] >= NEVER:
                                 alive &= ~(np.int64(1) << lane)
                                 tallies[LOST] += 1
                             else:
                                 tallies[JUMPED] += 1
-                                groups = _add_lane(
-                                    lane, record_place[next_record[lane]], first, groups, place, mask, state, wait
+                                groups = add_lane(
+                                    lane, record_place[upcoming[lane]], first, groups, place, mask, state, wait
                                 )
-                    groups = _release(groups, alive, place, mask, state, wait, members)
+                    groups = release(groups, alive, place, mask, state, wait, members)
                     break
                 stop = program.run_end[here]
                 if at + stop - here + 2 > room or access + 2 > len(out_access):
@@ -284,7 +165,7 @@ def replay(
                 recorded = program.recorded[here]
                 if recorded != SILENT:
                     for lane in range(32):
-                        following = next_record[lane]
+                        following = upcoming[lane]
                         if (lanes >> lane) & 1 and following < NEVER and record_place[following] == here:
                             fired |= np.int64(1) << lane
                             record = min(record, following)
@@ -295,17 +176,17 @@ def replay(
                         for lane in range(32):
                             if (off >> lane) & 1:
                                 mask[g] &= ~(np.int64(1) << lane)
-                                if next_record[lane] >= NEVER:
+                                if upcoming[lane] >= NEVER:
                                     alive &= ~(np.int64(1) << lane)
                                     tallies[LOST] += 1
                                 else:
                                     tallies[JUMPED] += 1
-                                    groups = _add_lane(
-                                        lane, record_place[next_record[lane]], first, groups, place, mask, state, wait
+                                    groups = add_lane(
+                                        lane, record_place[upcoming[lane]], first, groups, place, mask, state, wait
                                     )
                         if mask[g] == 0:
-                            groups = _remove(g, groups, place, mask, state, wait)
-                        groups = _release(groups, alive, place, mask, state, wait, members)
+                            groups = remove(g, groups, place, mask, state, wait)
+                        groups = release(groups, alive, place, mask, state, wait, members)
                         break
                     if fired:
                         later = fired & ~record_mask[record]
@@ -327,7 +208,7 @@ def replay(
                             for other in range(groups):
                                 if state[other] == AT_RECORD and wait[other] == record:
                                     together |= mask[other]
-                            groups = _take_lanes(together, groups, place, mask, state, wait)
+                            groups = take_lanes(together, groups, place, mask, state, wait)
                             g = groups
                             place[g], mask[g], state[g], wait[g] = here, together, RUNNING, -1
                             groups += 1
@@ -336,7 +217,7 @@ def replay(
                         idle = 0
                         for lane in range(32):
                             if (fired >> lane) & 1:
-                                next_record[lane] = _next_record(lane, record + 1, end, record_mask)
+                                upcoming[lane] = next_record(lane, record + 1, end, record_mask)
                 idle += 1
                 out_static[at] = here
                 out_mask[at] = lanes
@@ -354,9 +235,9 @@ def replay(
                     if leaving:
                         gone = mask[g] == 0
                         if gone:
-                            groups = _remove(g, groups, place, mask, state, wait)
+                            groups = remove(g, groups, place, mask, state, wait)
                         before = groups
-                        groups = _release(groups, alive, place, mask, state, wait, members)
+                        groups = release(groups, alive, place, mask, state, wait, members)
                         if gone or groups != before:
                             break
                 elif action == JUMP:
@@ -368,18 +249,18 @@ def replay(
                     earliest = NEVER
                     for lane in range(32):
                         if (lanes >> lane) & 1:
-                            earliest = min(earliest, next_record[lane])
+                            earliest = min(earliest, upcoming[lane])
                     for lane in range(32):
-                        if (lanes >> lane) & 1 and next_record[lane] < NEVER:
-                            bit = program.reach_bit[record_place[next_record[lane]]]
-                            to_target = _reaches(program.reach, target, bit)
-                            known = to_target != _reaches(program.reach, here + 1, bit)
+                        if (lanes >> lane) & 1 and upcoming[lane] < NEVER:
+                            bit = program.reach_bit[record_place[upcoming[lane]]]
+                            to_target = reaches(program.reach, target, bit)
+                            known = to_target != reaches(program.reach, here + 1, bit)
                             if not known:
                                 # Both ways lead there: now on one of them, or in a later round of a loop.
-                                to_target = _reaches(program.ahead, target, bit)
-                                known = to_target != _reaches(program.ahead, here + 1, bit)
-                                same = record_place[next_record[lane]] == record_place[earliest]
-                                if known and same and next_record[lane] != earliest:
+                                to_target = reaches(program.ahead, target, bit)
+                                known = to_target != reaches(program.ahead, here + 1, bit)
+                                same = record_place[upcoming[lane]] == record_place[earliest]
+                                if known and same and upcoming[lane] != earliest:
                                     to_target = not to_target  # those who go there now are others
                             if known:
                                 if to_target:
@@ -395,12 +276,12 @@ def replay(
                             split = share[here, 2] * statistics[here, 0] - statistics[here, 4]
                             whole = share[here, with_them - 2] * statistics[here, 0] - statistics[here, with_them]
                             if (taken and fallen) or split > whole:
-                                wanted = int(np.floor(lane_share[here] * _ones(lanes) + 0.5)) - _ones(taken)
+                                wanted = int(np.floor(lane_share[here] * ones(lanes) + 0.5)) - ones(taken)
                                 if not taken:
                                     wanted = max(wanted, 1)
                                 if not fallen:
-                                    wanted = min(wanted, _ones(open_lanes) - 1)
-                                chosen = _first_lanes(open_lanes, wanted)
+                                    wanted = min(wanted, ones(open_lanes) - 1)
+                                chosen = first_lanes(open_lanes, wanted)
                                 taken |= chosen
                                 fallen |= open_lanes & ~chosen
                             elif taken:
@@ -410,7 +291,7 @@ def replay(
                         else:
                             tallies[GUESSED] += 1
                             statistics[here, 1] += 1
-                            chosen = _guess(here, open_lanes, share, lane_share, statistics)
+                            chosen = guess(here, open_lanes, share, lane_share, statistics)
                             taken |= chosen
                             fallen |= open_lanes & ~chosen
                     statistics[here, 4 if taken and fallen else 3 if taken else 2] += 1
@@ -422,20 +303,20 @@ def replay(
                         break
                     place[g] = target if taken else here + 1
                 elif action == INDIRECT:
-                    groups = _remove(g, groups, place, mask, state, wait)
+                    groups = remove(g, groups, place, mask, state, wait)
                     first = groups
                     low = program.indirect_start[here]
                     high = program.indirect_start[here + 1]
                     for lane in range(32):
                         if (lanes >> lane) & 1:
                             to = program.indirect_target[low] if high > low else here + 1
-                            if next_record[lane] < NEVER:
-                                bit = program.reach_bit[record_place[next_record[lane]]]
+                            if upcoming[lane] < NEVER:
+                                bit = program.reach_bit[record_place[upcoming[lane]]]
                                 for each in range(low, high):
-                                    if _reaches(program.reach, program.indirect_target[each], bit):
+                                    if reaches(program.reach, program.indirect_target[each], bit):
                                         to = program.indirect_target[each]
                                         break
-                            groups = _add_lane(lane, to, first, groups, place, mask, state, wait)
+                            groups = add_lane(lane, to, first, groups, place, mask, state, wait)
                     break
                 elif action == ENTER_REGION:
                     for lane in range(32):
@@ -445,14 +326,14 @@ def replay(
                 elif action == LEAVE_REGION and program.region[here] >= 0:
                     state[g] = AT_REGION_END
                     wait[g] = program.region[here]
-                    groups = _release(groups, alive, place, mask, state, wait, members)
+                    groups = release(groups, alive, place, mask, state, wait, members)
                     break
                 elif action == BREAK_REGION and program.region[here] >= 0 and not program.conditional[here]:
                     for lane in range(32):
                         members[program.region[here], lane] &= ~lanes
                     place[g] = here + 1
                     before = groups
-                    groups = _release(groups, alive, place, mask, state, wait, members)
+                    groups = release(groups, alive, place, mask, state, wait, members)
                     if groups != before:
                         break
                 elif action == CALL and program.target[here] >= 0 and (fired or recorded == SILENT):
@@ -471,7 +352,7 @@ def replay(
                         break
                 elif action == RETURN and (fired or not program.conditional[here]):
                     returning = fired if recorded != SILENT else lanes
-                    groups = _remove(g, groups, place, mask, state, wait)
+                    groups = remove(g, groups, place, mask, state, wait)
                     first = groups
                     for lane in range(32):
                         if (lanes >> lane) & 1:
@@ -481,21 +362,10 @@ def replay(
                                 if depth[lane] > 0:
                                     depth[lane] -= 1
                                     to = stack[lane, depth[lane] % _DEPTH]
-                            groups = _add_lane(lane, to, first, groups, place, mask, state, wait)
+                            groups = add_lane(lane, to, first, groups, place, mask, state, wait)
                     break
                 else:
                     place[g] = here + 1
         ends[w + 1, 0] = at
         ends[w + 1, 1] = access
     return len(start) - 1
-
-
-@njit(cache=True, nogil=True)
-def _add_lane(lane, to, first, groups, place, mask, state, wait):
-    """Put a lane at a place: into one of the groups from `first` on that is there, else into one of its own."""
-    for g in range(first, groups):
-        if place[g] == to:
-            mask[g] |= np.int64(1) << lane
-            return groups
-    place[groups], mask[groups], state[groups], wait[groups] = to, np.int64(1) << lane, RUNNING, -1
-    return groups + 1

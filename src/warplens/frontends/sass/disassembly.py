@@ -91,7 +91,7 @@ def parse_kernel(text: str, kernel: str) -> SassKernel:
     """The instructions of one kernel in a disassembly."""
     lines = _section(text, kernel)
     labels: dict[str, int] = {}
-    raw: list[tuple[int, str, int, int]] = []
+    raw: list[tuple[int, str, int, tuple[str, int]]] = []
     pending: list[str] = []
     files: dict[str, int] = {}
     place = ("", 0)
@@ -101,7 +101,7 @@ def parse_kernel(text: str, kernel: str) -> SassKernel:
             labels.update(dict.fromkeys(pending, pc))
             pending.clear()
             files[place[0]] = files.get(place[0], 0) + 1
-            raw.append((pc, match[2], 0, place[1]))
+            raw.append((pc, match[2], 0, place))
         elif (match := _SECOND_WORD.match(line)) and raw:
             control = int(match[1], 16) >> _CONTROL_SHIFT & _CONTROL_MASK
             raw[-1] = (raw[-1][0], raw[-1][1], control, raw[-1][3])
@@ -115,8 +115,12 @@ def parse_kernel(text: str, kernel: str) -> SassKernel:
     if [pc for pc, *_ in raw] != list(range(0, len(raw) * INSTRUCTION_BYTES, INSTRUCTION_BYTES)):
         raise TraceError(f"the disassembly of kernel {kernel} has gaps; GPUs before Volta are not supported")
     files.pop("", None)
-    source = PurePath(max(files, key=lambda each: files[each])).name if files else ""
-    return SassKernel(kernel, tuple(_instruction(*each, labels) for each in raw), source)
+    source = max(files, key=lambda each: files[each]) if files else ""
+    instructions = (
+        _instruction(pc, words, control, place[1] if place[0] == source else 0, labels)
+        for pc, words, control, place in raw
+    )
+    return SassKernel(kernel, tuple(instructions), PurePath(source).name)
 
 
 def _section(text: str, kernel: str) -> list[str]:

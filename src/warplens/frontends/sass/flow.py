@@ -102,18 +102,18 @@ def silent_mnemonics(kernel: SassKernel, seen: Collection[int], executed: Mappin
     return (ran & set(_KIND_OF)) - recorded
 
 
-def build_program(
-    kernel: SassKernel,
-    kinds: Collection[int],
-    seen: Collection[int],
-    has_access: Any,
-    silent: Collection[str] = (),
-) -> Program:
-    """The arrays of a kernel; `seen` are the offsets that have records, `kinds` what was patched."""
+def recordings(
+    kernel: SassKernel, kinds: Collection[int], seen: Collection[int], silent: Collection[str] = ()
+) -> Any:
+    """`recording_of` every instruction; `seen` are the offsets that have records, `kinds` what was patched."""
+    return np.array([recording_of(item, kinds, seen, silent) for item in kernel.instructions], dtype=np.uint8)
+
+
+def build_program(kernel: SassKernel, recorded: Any, has_access: Any) -> Program:
+    """The arrays of a kernel."""
     items = kernel.instructions
     n = len(items)
     action = np.array([_action(item) for item in items], dtype=np.uint8)
-    recorded = np.array([recording_of(item, kinds, seen, silent) for item in items], dtype=np.uint8)
     conditional = np.array([is_conditional(item) for item in items], dtype=np.bool_)
     targets = [[kernel.index_of(pc) for pc in item.targets] for item in items]
     target = np.full(n, -1, dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from ...trace import SPACES, StaticTable, WarpGroup
 from .counts import Counts, Shares, branch_shares, unknown_shares
 from .disassembly import SassKernel
-from .flow import Program, build_program, silent_mnemonics
+from .flow import Program, build_program, recordings, silent_mnemonics
 from .raw import Batch, RawLaunch, Survey, batches, survey_records
 from .statics import build_statics
 
@@ -85,7 +85,6 @@ class Reconstruction:
         seen = np.zeros(n, dtype=np.uint64)
         held = self.survey.kinds_seen[:n]
         seen[: len(held)] = held
-        self.static = build_statics(self.kernel, seen)
         offsets = {self.kernel.instructions[i].pc for i in np.flatnonzero(seen).tolist()}
         if self.counts is not None and len(self.counts.warps) < n:
             self.counts = None  # counts of other code
@@ -93,7 +92,9 @@ class Reconstruction:
         if self.counts is not None:
             ran = {16 * i: int(count) for i, count in enumerate(self.counts.warps[:n]) if count}
             silent = silent_mnemonics(self.kernel, offsets, ran)
-        self.program = build_program(self.kernel, self.launch.kinds, offsets, self.static.access_bytes > 0, silent)
+        recorded = recordings(self.kernel, self.launch.kinds, offsets, silent)
+        self.static = build_statics(self.kernel, seen, recorded)
+        self.program = build_program(self.kernel, recorded, self.static.access_bytes > 0)
         blocks = self.launch.grid[0] * self.launch.grid[1] * self.launch.grid[2]
         self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=self.launch.blocks == blocks)
         if self.counts is not None:

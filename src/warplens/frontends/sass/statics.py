@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...trace import StaticInstruction, StaticTable, static_table
 from ..sass_opcodes import access_width, decode_opcode
 from .disassembly import SassInstruction, SassKernel
-from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED
+from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED, SURE
 
 _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)((?:\.(?:64|reuse|H0_H0|H1_H1|U8|X\d+|U32))*)", re.ASCII)
 _STORES = frozenset(("ST", "STG", "STL", "STS", "STSM", "RED", "REDG"))
@@ -29,15 +29,15 @@ _SPACE_OF_KIND = {KIND_GLOBAL: "global", KIND_SHARED: "shared", KIND_LOCAL: "loc
 _TOP = 254
 
 
-def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64]) -> StaticTable:
-    """One row per instruction. Accesses have a size where their addresses were recorded.
+def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64], recorded: NDArray[np.uint8]) -> StaticTable:
+    """One row per instruction. Accesses have a size where their addresses are `recorded` (as `recordings` says).
 
     `kinds_seen` has a bit per kind that each instruction was recorded with: it
     tells which memory a generic access met.
     """
     names = _numbers(kernel.instructions)
     rows = []
-    for item, bits in zip(kernel.instructions, kinds_seen.tolist(), strict=False):
+    for item, bits, sure in zip(kernel.instructions, kinds_seen.tolist(), recorded == SURE, strict=True):
         known = decode_opcode(item.opcode)
         name, space = known.instruction_class, known.space
         met = {kind for kind in range(64) if bits >> kind & 1}
@@ -51,7 +51,7 @@ def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64]) -> StaticT
                 opcode=item.opcode,
                 instruction_class=name,
                 space=space,
-                access_bytes=access_width(item.opcode) if has_addresses(item, met) else 0,
+                access_bytes=access_width(item.opcode) if has_addresses(item, met, bool(sure)) else 0,
                 destinations=tuple(names[each] for each in destinations if each in names),
                 sources=tuple(names[each] for each in sources if each in names),
                 line=item.line,
@@ -60,10 +60,10 @@ def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64]) -> StaticT
     return static_table(rows)
 
 
-def has_addresses(item: SassInstruction, met: Iterable[int]) -> bool:
-    """Whether the trace has addresses for it: a memory access with records, or one that was never executed."""
+def has_addresses(item: SassInstruction, met: Iterable[int], sure: bool) -> bool:
+    """Whether the trace has its addresses: an access with records, or one that would have left them."""
     space = decode_opcode(item.opcode).space
-    return space not in ("none", "constant") and bool(ADDRESS_KINDS & set(met))
+    return space not in ("none", "constant") and (sure or bool(ADDRESS_KINDS & set(met)))
 
 
 def _numbers(items: Iterable[SassInstruction]) -> dict[str, int]:

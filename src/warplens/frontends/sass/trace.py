@@ -248,11 +248,9 @@ def _timed(program: list[str], environment: Mapping[str, str], *, quiet: bool) -
 def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path, accept_failure: bool) -> _Run:
     seconds, code = _timed(program, environment, quiet=False)
     run = _Run(seconds)
-    launches: list[tuple[int, RawLaunch]] = []
     for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
         run.processes += 1
-        for path in process.glob("launch-*.launch"):
-            launches.append((path.stat().st_mtime_ns, read_launch(path)))
+        run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
         for name, where in (("errors", run.errors), ("notes", run.notes), ("launches", run.launched)):
             path = process / name
             if path.is_file():
@@ -261,7 +259,6 @@ def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path
         for line in ends.read_text().splitlines() if ends.is_file() else ():
             if line.startswith("in_graphs="):
                 run.in_graphs += int(line.partition("=")[2])
-    run.launches = [launch for _, launch in sorted(launches, key=lambda each: (each[0], each[1].index))]
     if code and not accept_failure:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         words = f" ({run.errors[0]})" if run.errors else ""
@@ -290,9 +287,9 @@ def _check_run(run: _Run, regex: str | None, launches: Iterable[int] | None) -> 
         if launch.dropped or launch.raw_limited:
             full = "the GPU memory kept for them" if launch.dropped else "the space allowed for all launches"
             raise TraceError(
-                f"launch {launch.index} ({launch.readable}) made {launch.head_bytes / 2**20:.1f} MiB of records, more "
-                f"than {full} can hold ({launch.dropped} were dropped); nothing is written: trace fewer blocks or "
-                "launches, or allow more space"
+                f"launch {launch.index} ({launch.readable}) made {launch.head_bytes / 2**20:.1f} MiB of records, "
+                f"more than {full} can hold ({launch.dropped} were dropped); nothing is written: trace fewer "
+                "blocks or launches, or allow more space"
             )
 
 
@@ -344,7 +341,7 @@ def _kernel(launch: RawLaunch, nvdisasm: str) -> tuple[SassKernel, KernelResourc
     kernel = parse_kernel(disassemble(nvdisasm, launch.cubin, launch.kernel), launch.kernel)
     try:
         resources = read_cubin(launch.cubin.read_bytes())[launch.kernel]
-    except (ValueError, KeyError):
+    except (OSError, ValueError, KeyError):
         resources = KernelResources(0, max(launch.total_shared_bytes - launch.dynamic_shared_bytes, 0))
     return kernel, resources
 

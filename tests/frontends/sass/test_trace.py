@@ -1,0 +1,235 @@
+"""From a command to a trace, with a program that leaves recorded samples instead of using a GPU."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from warplens.errors import InputError, MissingPackageError, TraceError, WarplensError
+from warplens.frontends.accelsim import export_launches, import_accelsim
+from warplens.frontends.sass import build, profile, trace, trace_program
+from warplens.frontends.sass.counts import read_counts
+from warplens.frontends.sass.trace import launch_ranges
+from warplens.trace import read_trace
+
+from .making import DATA, sample_pages, sample_sass
+
+FAKE = """
+import os, pathlib, shutil, signal, sys
+folder = os.environ.get("WARPLENS_TRACE_FOLDER")
+if folder and sys.argv[1] != "host":
+    place = pathlib.Path(folder) / "process-1"
+    place.mkdir()
+    for path in pathlib.Path(sys.argv[2]).iterdir():
+        if path.suffix != ".launch" or sys.argv[1] != "nothing":
+            shutil.copy(path, place)
+    if sys.argv[1] == "dropped":
+        path = place / "launch-3.launch"
+        path.write_text(path.read_text().replace("dropped=0", "dropped=17"))
+    if sys.argv[1] == "limited":
+        path = place / "launch-3.launch"
+        path.write_text(path.read_text().replace("raw_limited=0", "raw_limited=1"))
+    if sys.argv[1] == "failed":
+        (place / "errors").write_text("loading the patches: invalid device\\n")
+if sys.argv[1] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(3 if sys.argv[1] == "exits" else 0)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Runs `trace_program` on a program that behaves in a given way; everything that needs a GPU stands still."""
+    program = tmp_path / "program.py"
+    program.write_text(FAKE)
+    tools = build.Tools("nvcc", "nvdisasm", Path(), Path(), (9, 0), "ncu")
+    monkeypatch.setattr(trace, "find_tools", lambda: tools)
+    monkeypatch.setattr(trace, "build_injection", lambda _: build.Injection(Path("absent.so"), Path("absent.fatbin")))
+    monkeypatch.setattr(trace, "disassemble", lambda *_: sample_sass())
+    counted = read_counts(*sample_pages())
+
+    def count(ncu, command, recorded, launched, folder, environment):
+        assert launched == [name for name, _ in counted]
+        return {(launch.kernel, launch.occurrence): counted[launch.index][1] for launch in recorded}
+
+    monkeypatch.setattr(trace, "count_executions", count)
+    output = tmp_path / "out" / "program.wlt"
+    output.parent.mkdir()
+
+    def go(mode="works", data=DATA, **options):
+        return trace_program([sys.executable, str(program), mode, str(data)], output, **options)
+
+    go.output = output
+    return go
+
+
+def test_a_program_becomes_a_trace(fake):
+    steps = []
+    summary = fake(progress=steps.append)
+    assert [launch.launch for launch in summary.launches] == list(range(8))
+    assert summary.launches_in_program == 8 and summary.overhead > 0 and summary.bytes == fake.output.stat().st_size
+    assert steps[-1] == "reconstructing the warps"
+    assert any("choose" in text and "97.4 %" in text for text in summary.warnings)
+    assert any("LDGSTS" in text for text in summary.warnings)
+    json.dumps(summary.to_dict(), allow_nan=False)
+    assert [path.name for path in fake.output.parent.iterdir()] == ["program.wlt"]
+    launches = read_trace(fake.output)
+    reduce = launches[1].header
+    assert reduce.kernel == "_Z6reducePKfPfi" and reduce.extra["readable_name"].startswith("reduce(")
+    assert reduce.extra["exactness"]["exact_share"] == 1.0 and reduce.extra["binary_version"] == 90
+    assert len(reduce.extra["sass_control"]) == len(launches[1].static)
+    assert launches[1].static.line.max() > 20
+    for launch, traced in zip(launches, summary.launches, strict=True):
+        assert sum(group.instructions for group in launch.groups()) == traced.instructions
+
+
+def test_export_to_accelsim(fake, tmp_path):
+    fake(baseline=False)
+    launches = read_trace(fake.output)
+    folder = tmp_path / "exported"
+    paths = export_launches(launches, folder, compression=None)
+    assert "-binary version = 90\n" in paths[0].read_text()
+    import_accelsim(folder / "kernelslist.g", tmp_path / "again.wlt")
+    for before, after in zip(launches, read_trace(tmp_path / "again.wlt"), strict=True):
+        assert before.header.grid == after.header.grid
+        for one, other in zip(before.groups(), after.groups(), strict=True):
+            assert one.mask.tolist() == other.mask.tolist() and one.instructions == other.instructions
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "words"),
+    [("killed", WarplensError, "by SIGKILL while being traced; 8 launches had been recorded, nothing is written"),
+     ("exits", WarplensError, "exited with code 3"),
+     ("failed", WarplensError, "loading the patches: invalid device"),
+     ("dropped", TraceError, r"launch 3 \(rows.*GPU memory kept for them.*17 were dropped.*trace fewer"),
+     ("limited", TraceError, "launch 3 .*the space allowed for all launches"),
+     ("nothing", TraceError, "of 8 launches none was selected; kernels launched: _Z10mandelbrot"),
+     ("host", TraceError, "used no GPU")],
+)  # fmt: skip
+def test_what_goes_wrong_leaves_a_message_and_no_file(fake, mode, kind, words):
+    with pytest.raises(kind, match=words):
+        fake(mode, baseline=False)
+    assert list(fake.output.parent.iterdir()) == []
+
+
+def test_an_exit_code_can_be_accepted(fake):
+    assert len(fake("exits", baseline=False, accept_failure=True).launches) == 8
+
+
+def test_damaged_records_leave_no_file(fake, tmp_path):
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in DATA.iterdir():
+        (damaged / path.name).write_bytes(path.read_bytes())
+    raw = bytearray((damaged / "launch-6.raw").read_bytes())
+    raw[15] ^= 0xFF
+    (damaged / "launch-6.raw").write_bytes(raw)
+    with pytest.raises(TraceError, match=r"launch-6\.raw: the record at byte 0 is damaged"):
+        fake(data=damaged, baseline=False)
+    assert list(fake.output.parent.iterdir()) == []
+
+
+def test_without_counts(fake, monkeypatch):
+    def refuse(*_):
+        raise TraceError("Nsight Compute says: no permission")
+
+    monkeypatch.setattr(trace, "count_executions", refuse)
+    summary = fake(baseline=False)
+    assert any("no permission" in text for text in summary.warnings)
+    assert summary.launches[0].exact_share is None
+
+
+def test_raw_records_can_be_kept(fake, tmp_path):
+    fake(baseline=False, counts=False, keep_raw=tmp_path / "kept")
+    assert (tmp_path / "kept" / "process-1" / "launch-0.raw").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"command": []}, "no program"), ({"command": ["no-such-program-here"]}, "no such program"),
+     ({"kernel_regex": "("}, "no regular expression"), ({"max_blocks": 0}, "max-blocks is 0"),
+     ({"waves": -1}, "waves is -1"), ({"output": "absent/x.wlt"}, "does not exist")],
+)  # fmt: skip
+def test_what_cannot_be_asked_for(options, words, tmp_path):
+    asked = {"command": [sys.executable], "output": tmp_path / "x.wlt", **options}
+    with pytest.raises(InputError, match=words):
+        trace_program(asked.pop("command"), asked.pop("output"), **asked)
+
+
+def test_ranges_of_launches():
+    assert launch_ranges([8, 0, 3, 5, 6, 7]) == "0-0,3-3,5-8"
+    for wrong in ([], [-1, 2]):
+        with pytest.raises(InputError, match="numbers from 0"):
+            launch_ranges(wrong)
+
+
+def test_missing_tools_are_named(monkeypatch, tmp_path):
+    def no_driver(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(build.ctypes, "CDLL", no_driver)
+    with pytest.raises(MissingPackageError, match=r"NVIDIA's driver, but libcuda\.so\.1"):
+        build.find_tools()
+    monkeypatch.setattr(build, "_compute_capability", lambda: (9, 0))
+    monkeypatch.setattr(build, "_homes", lambda nvcc: iter([tmp_path]))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingPackageError) as caught:
+        build.find_tools()
+    for name in ("nvcc", "nvdisasm", "sanitizer_patching.h", "libsanitizer-public.so"):
+        assert name in str(caught.value)
+    (tmp_path / "include").mkdir()
+    (tmp_path / "compute-sanitizer").mkdir()
+    (tmp_path / "include" / "sanitizer_patching.h").touch()
+    (tmp_path / "compute-sanitizer" / "libsanitizer-public.so").touch()
+    for name in ("nvcc", "nvdisasm"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / name).chmod(0o755)
+    tools = build.find_tools()
+    assert tools.sanitizer_headers == tmp_path / "include" and tools.ncu is None
+
+
+def test_building_once(monkeypatch, tmp_path):
+    """The compiler is a script that writes down what it was asked for."""
+    monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path / "cache"))
+    compiler = tmp_path / "nvcc"
+    compiler.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nwhile [ $# -gt 1 ]; do [ "$1" = -o ] && touch "$2"; shift; done\n'
+    )
+    compiler.chmod(0o755)
+    tools = build.Tools(str(compiler), "nvdisasm", tmp_path, tmp_path / "libsanitizer-public.so", (9, 0))
+    built = build.build_injection(tools)
+    assert built.library.is_file() and built.patches.is_file()
+    asked = (tmp_path / "asked").read_text()
+    assert "arch=compute_90,code=sm_90" in asked and "--compile-as-tools-patch" in asked
+    assert build.build_injection(tools) == built
+    assert (tmp_path / "asked").read_text().count("tracer.cpp") == 1
+    compiler.write_text("#!/bin/sh\necho 'patches.cu(7): error: no such thing' >&2\nexit 1\n")
+    other = build.Tools(str(compiler), "nvdisasm", tmp_path, tmp_path / "libsanitizer-public.so", (8, 0))
+    with pytest.raises(MissingPackageError, match=r"cannot be built: nvcc says: .*no such thing"):
+        build.build_injection(other)
+
+
+def test_sources_are_part_of_the_package():
+    for name in ("record.h", "patches.cu", "tracer.cpp"):
+        assert files("warplens.frontends.sass").joinpath("injection", name).is_file()
+
+
+def test_the_profiler_is_asked_for_the_recorded_launches(tmp_path, monkeypatch):
+    from warplens.frontends.sass.raw import read_launch
+
+    ncu = tmp_path / "ncu"
+    ncu.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "==ERROR== no permission" > {tmp_path}/counts.log\n'
+    )
+    ncu.chmod(0o755)
+    recorded = [read_launch(DATA / f"launch-{index}.launch") for index in (0, 7)]
+    launched = (DATA / "launches").read_text().splitlines()
+    with pytest.raises(TraceError, match="says: no permission"):
+        profile.count_executions(str(ncu), ["program", "x"], recorded, launched, tmp_path, {"PATH": "/bin:/usr/bin"})
+    asked = (tmp_path / "asked").read_text()
+    assert "--launch-skip 0 --launch-count 2" in asked and "regex:^(_Z7guardedPKfPfi)$" in asked
+    assert asked.rstrip().endswith("program x")
