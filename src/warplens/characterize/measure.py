@@ -1,0 +1,113 @@
+"""The whole run: every micro-benchmark once, with where, when and how it was measured."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from .device import Device, span_of
+from .instructions import InstructionBench, Occupancy, chain_name, measure_barriers, measure_chains, measure_mixes
+from .memory import MemoryBench
+
+SCHEMA = 1
+REPEATS = 5
+DIGITS = 6
+
+
+def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Raw data of one run; times are in cycles of the SM's own clock, and in seconds where all SMs are concerned."""
+    started = time.perf_counter()
+    device = Device(ordinal)
+    report(f"{device.name}: compiling")
+    instructions = InstructionBench(device, REPEATS)
+    memory = MemoryBench(device, REPEATS, report)
+    clocks = [_settled_clock(instructions)]
+    before = _query_clocks(ordinal)
+    raw: dict[str, Any] = {
+        "chains": measure_chains(instructions, report),
+        "mixes": measure_mixes(instructions, report),
+        "barriers": measure_barriers(instructions),
+    }
+    clocks.append(_settled_clock(instructions))
+    raw["latency"] = memory.measure_latency()
+    raw["sectors"] = memory.measure_sectors()
+    raw["misses"] = memory.measure_misses()
+    raw["atomics"] = memory.measure_atomics()
+    raw["bandwidth"] = memory.measure_bandwidth()
+    raw["launches"] = memory.measure_launches()
+    clocks.append(_settled_clock(instructions))
+    provenance = {
+        "gpu": device.name,
+        "driver": _driver(device, ordinal),
+        "compiler": _compiler(),
+        "warplens": __version__,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": command,
+        "repeats": REPEATS,
+        "sm_clock_hz": clocks,
+        "clocks_before": before,
+        "clocks_after": _query_clocks(ordinal),
+        "seconds": time.perf_counter() - started,
+    }
+    return _rounded({"schema": SCHEMA, "provenance": provenance, "device": device.attributes, **raw})
+
+
+def _settled_clock(bench: InstructionBench) -> float:
+    """Clock of the SMs while they work, from a kernel long enough for both timers (a few milliseconds)."""
+    device = bench.device
+    function = bench.function(chain_name("int32_add", 1, 192))
+    shared = device.shared_memory_for(1)
+    threads = Occupancy(8, 1).threads
+    spans = [
+        span_of(device.recorded(function, device.sms, threads, [20_000, ctypes.c_uint(1)], shared)) for _ in range(5)
+    ]
+    return float(np.median([span.clock_hz for span in spans[1:]]))
+
+
+def _compiler() -> str:
+    from ..frontends.cuda.compile import _library
+
+    _, major, minor = _library().nvrtcVersion()
+    return f"NVRTC {major}.{minor}"
+
+
+def _driver(device: Device, ordinal: int) -> str:
+    cuda = f"CUDA {device.driver_version // 1000}.{device.driver_version % 1000 // 10}"
+    version = _nvidia_smi("driver_version", ordinal)
+    return f"{version}, {cuda}" if version else cuda
+
+
+def _query_clocks(ordinal: int) -> str:
+    """What nvidia-smi says of the clocks; nothing is ever set."""
+    return _nvidia_smi("clocks.sm,clocks.mem,clocks.max.sm", ordinal)
+
+
+def _nvidia_smi(fields: str, ordinal: int) -> str:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    command = [program, f"--query-gpu={fields}", "--format=csv,noheader", "-i", str(ordinal)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers to six digits, which is more than the measurements hold."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{float(value):.{DIGITS}g}")
+    return int(value) if isinstance(value, np.integer) else value
