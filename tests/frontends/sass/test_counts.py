@@ -21,6 +21,20 @@ def test_pages_of_an_h200():
     assert counts[0][1].threads[0] == 3 * 96
 
 
+HEAD = '"Address","Source","inst_executed","thread_inst_executed"\n'
+
+
+def _tables(*rows):
+    return "".join(f'"Kernel Name","{name}",\n{HEAD}"0x0","NOP","{count}","32"\n' for name, count in rows)
+
+
+def test_launches_without_their_tables_have_no_counts():
+    raw = '"ID","Kernel Name"\n"",""\n' + "".join(f'"{i}","{name}"\n' for i, name in enumerate("aabcc"))
+    source = _tables(("a", 1), ("a", 1), ("a", 2), ("a", 2), ("c", 5), ("c", 5), ("c", 6))
+    found = [(name, None if each is None else int(each.warps[0])) for name, each in read_counts(source, raw)]
+    assert found == [("a", 1), ("a", 2), ("b", None), ("c", None), ("c", None)]
+
+
 @pytest.mark.parametrize(
     ("source", "raw"),
     [("", ""), ('"Kernel Name","k"\n"Address","Source"\n"0x0","NOP"\n', '"ID"\n"0"\n'),

@@ -13,6 +13,8 @@ from .making import sample_sass
 
 TEXT = """
 \t.section\t.text.k,"ax",@progbits
+\t.sectionflags\t@"SHF_BARRIERS=3"
+\t.sectioninfo\t@"SHI_REGISTERS=168"
 k:
 .text.k:
 \t//## File "a.cu", line 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ class Counts:
     threads: NDArray[np.int64]
 
 
-def read_counts(source_page: str, raw_page: str) -> list[tuple[str, Counts]]:
-    """(kernel, counts) of each profiled launch, in order.
+def read_counts(source_page: str, raw_page: str) -> list[tuple[str, Counts | None]]:
+    """(kernel, counts) of each profiled launch, in order; None where the pages do not say.
 
     `source_page` and `raw_page` are what `ncu --import FILE --csv --print-kernel-base mangled`
     prints with `--page source` and `--page raw`. Some versions print every
@@ -45,14 +46,36 @@ def read_counts(source_page: str, raw_page: str) -> list[tuple[str, Counts]]:
                 tables[-1][1].append((numbers[0], numbers[1]))
     except (KeyError, IndexError, ValueError) as error:
         raise TraceError(f"Nsight Compute printed counts in a form that is not known ({error})") from None
-    lines = list(csv.reader(line for line in raw_page.splitlines() if line.startswith('"')))
-    launches = sum(1 for row in lines if row and row[0].isdigit())
-    if not launches or not tables or len(tables) % launches:
+    launched: list[str] = []
+    column = None
+    for row in csv.reader(line for line in raw_page.splitlines() if line.startswith('"')):
+        if "Kernel Name" in row:
+            column = row.index("Kernel Name")
+        elif column is not None and row[0].isdigit() and column < len(row):
+            launched.append(row[column])
+    if not launched or not tables:
         raise TraceError("Nsight Compute printed no counts")
-    result = []
-    for name, rows in tables[:: len(tables) // launches]:
-        table = np.array(rows, dtype=np.int64).reshape(-1, 2)
-        result.append((name, Counts(table[:, 0].copy(), table[:, 1].copy())))
+    return _aligned(launched, tables)
+
+
+def _aligned(launched: list[str], tables: list[tuple[str, list[tuple[int, int]]]]) -> list[tuple[str, Counts | None]]:
+    """A table, or None, for each launch: of neighbours with one name, tables are a multiple of launches."""
+    result: list[tuple[str, Counts | None]] = []
+    place = 0
+    for name, same in groupby(launched):
+        launches = len(list(same))
+        stop = place
+        while stop < len(tables) and tables[stop][0] == name:
+            stop += 1
+        found = tables[place:stop]
+        place = stop
+        each = len(found) // launches
+        for number in range(launches):
+            if not found or len(found) % launches:
+                result.append((name, None))
+                continue
+            table = np.array(found[number * each][1], dtype=np.int64).reshape(-1, 2)
+            result.append((name, Counts(table[:, 0].copy(), table[:, 1].copy())))
     return result
 
 

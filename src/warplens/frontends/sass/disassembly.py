@@ -12,6 +12,7 @@ from ...errors import TraceError
 
 INSTRUCTION_BYTES = 16
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
+_ANY_SECTION = re.compile(r"\s*\.section\s")
 _LABEL = re.compile(r"([^\s:]+):\s*$")
 _LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?);?\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
@@ -124,16 +125,17 @@ def parse_kernel(text: str, kernel: str) -> SassKernel:
 
 
 def _section(text: str, kernel: str) -> list[str]:
-    found: list[str] = []
-    inside = False
+    """The lines of a kernel's section; of the only section of code where that has another name."""
+    sections: dict[str, list[str]] = {}
+    name = ""
     for line in text.splitlines():
         if match := _SECTION.match(line):
-            inside = match[1].strip('"') == kernel
-        elif line.lstrip().startswith(".section"):
-            inside = False
-        if inside:
-            found.append(line)
-    return found
+            name = match[1].strip('"')
+        elif _ANY_SECTION.match(line):
+            name = ""
+        if name:
+            sections.setdefault(name, []).append(line)
+    return sections.get(kernel) or (next(iter(sections.values())) if len(sections) == 1 else [])
 
 
 def _instruction(pc: int, words: str, control: int, line: int, labels: dict[str, int]) -> SassInstruction:

@@ -70,5 +70,6 @@ def count_executions(
     for (name, counts), key in zip(counted, order[places[0] :], strict=False):
         if name != key[0]:
             raise TraceError("the program launched other kernels when it was counted than when it was traced")
-        result[key] = counts
+        if counts is not None:
+            result[key] = counts
     return result

@@ -177,7 +177,7 @@ def trace_program(
         began = time.perf_counter()
         traced = write_launches(run.launches, output, tools, counted, warnings, discard=keep_raw is None)
         if run.in_graphs:
-            warnings.append(f"{run.in_graphs} CUDA graphs were launched; kernels inside graphs are not traced")
+            warnings.append(f"{run.in_graphs} launches were part of CUDA graphs; those are not traced")
         return TraceSummary(
             path=str(output),
             bytes=output.stat().st_size,
@@ -307,12 +307,18 @@ def write_launches(
     `discard` removes the raw records of a launch when it is written, which makes room for the others.
     """
     kernels: dict[tuple[Path, str], tuple[SassKernel, KernelResources]] = {}
-    traced = []
+    traced: list[TracedLaunch] = []
+    problem: TraceError | None = None
     with TraceWriter(output) as writer:
         for launch in launches:
             key = (launch.cubin, launch.kernel)
-            if key not in kernels:
-                kernels[key] = _kernel(launch, tools.nvdisasm)
+            try:
+                if key not in kernels:
+                    kernels[key] = _kernel(launch, tools.nvdisasm)
+            except TraceError as error:  # one kernel that cannot be read must not cost the others
+                problem = error
+                warnings.append(f"launch {launch.index} is left out: {error}")
+                continue
             kernel, resources = kernels[key]
             work = Reconstruction(launch, kernel, counted.get((launch.kernel, launch.occurrence)))
             for group in work.groups():
@@ -334,6 +340,8 @@ def write_launches(
             )
             if discard:
                 launch.records.unlink(missing_ok=True)
+        if problem is not None and not traced:
+            raise problem
     return traced
 
 

@@ -356,6 +356,14 @@ void launch_end(const Sanitizer_LaunchData* data) {
     if (state->log != nullptr) std::fflush(state->log);  // what a crash would lose
 }
 
+// Kernels of graphs run patched, but without a place for records: nothing says when they are done.
+void graph_node(const Sanitizer_GraphNodeLaunchData* data) {
+    if (data->nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
+    state->in_graphs++;
+    const Sanitizer_LaunchData& launch = data->launchData;
+    sanitizerSetLaunchCallbackData(launch.hLaunch, launch.function, launch.hStream, nullptr);
+}
+
 // Dynamic shared memory is not in the launch callback; occupancy needs it before the kernel runs.
 void driver_call(Sanitizer_CallbackId id, const Sanitizer_CallbackData* data) {
     if (data->callbackSite != SANITIZER_API_ENTER) return;
@@ -391,8 +399,8 @@ void SANITIZERAPI callback(void*, Sanitizer_CallbackDomain domain, Sanitizer_Cal
             state->trackers.erase(context);
             state->patched_contexts.erase(context);
         }
-    } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS && id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN) {
-        state->in_graphs++;
+    } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS && id == SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN) {
+        graph_node(static_cast<const Sanitizer_GraphNodeLaunchData*>(data));
     } else if (domain == SANITIZER_CB_DOMAIN_DRIVER_API) {
         driver_call(id, static_cast<const Sanitizer_CallbackData*>(data));
     }
