@@ -33,6 +33,10 @@ if folder and sys.argv[1] != "host":
     if sys.argv[1] == "limited":
         path = place / "launch-3.launch"
         path.write_text(path.read_text().replace("raw_limited=0", "raw_limited=1"))
+    if sys.argv[1] == "nothing started":
+        for path in place.glob("launch*"):
+            path.unlink()
+        (place / "starts").write_text("Compute Sanitizer: not supported\\n")
     if sys.argv[1] == "failed":
         (place / "errors").write_text("loading the patches: invalid device\\n")
 if sys.argv[1] == "killed":
@@ -108,6 +112,7 @@ def test_export_to_accelsim(fake, tmp_path):
      ("dropped", TraceError, r"launch 3 \(rows.*GPU memory kept for them.*17 were dropped.*trace fewer"),
      ("limited", TraceError, "launch 3 .*the space allowed for all launches"),
      ("nothing", TraceError, "of 8 launches none was selected; kernels launched: _Z10mandelbrot"),
+     ("nothing started", WarplensError, "could not start: Compute Sanitizer: not supported"),
      ("host", TraceError, "used no GPU")],
 )  # fmt: skip
 def test_what_goes_wrong_leaves_a_message_and_no_file(fake, mode, kind, words):
@@ -227,7 +232,7 @@ def test_the_profiler_is_asked_for_the_recorded_launches(tmp_path, monkeypatch):
     )
     ncu.chmod(0o755)
     recorded = [read_launch(DATA / f"launch-{index}.launch") for index in (0, 7)]
-    launched = (DATA / "launches").read_text().splitlines()
+    launched = (DATA / "launched").read_text().splitlines()
     with pytest.raises(TraceError, match="says: no permission"):
         profile.count_executions(str(ncu), ["program", "x"], recorded, launched, tmp_path, {"PATH": "/bin:/usr/bin"})
     asked = (tmp_path / "asked").read_text()

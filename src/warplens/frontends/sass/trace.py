@@ -98,6 +98,8 @@ class _Run:
     launched: list[str] = field(default_factory=list)
     in_graphs: int = 0
     errors: list[str] = field(default_factory=list)
+    starts: list[str] = field(default_factory=list)
+    """Why the tracer could not start in some process, which may have been one that uses no GPU."""
     notes: list[str] = field(default_factory=list)
     processes: int = 0
 
@@ -237,9 +239,9 @@ def _raw_folder(output: Path, keep: str | Path | None) -> Iterator[Path]:
 
 def _timed(program: list[str], environment: Mapping[str, str], *, quiet: bool) -> tuple[float, int]:
     began = time.perf_counter()
-    output = subprocess.DEVNULL if quiet else None
+    stream = subprocess.DEVNULL if quiet else None
     try:
-        ran = subprocess.run(program, env=dict(environment), stdout=output, stderr=output, check=False)
+        ran = subprocess.run(program, env=dict(environment), stdin=stream, stdout=stream, stderr=stream, check=False)
     except OSError as error:
         raise InputError(f"{program[0]}: cannot be executed ({error.strerror or error})") from None
     return time.perf_counter() - began, ran.returncode
@@ -251,10 +253,10 @@ def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path
     for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
         run.processes += 1
         run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
-        for name, where in (("errors", run.errors), ("notes", run.notes), ("launches", run.launched)):
+        for name in ("errors", "starts", "notes", "launched"):
             path = process / name
             if path.is_file():
-                where += path.read_text(errors="replace").splitlines()
+                getattr(run, name).extend(path.read_text(errors="replace").splitlines())
         ends = process / "end"
         for line in ends.read_text().splitlines() if ends.is_file() else ():
             if line.startswith("in_graphs="):
@@ -273,6 +275,8 @@ def _check_run(run: _Run, regex: str | None, launches: Iterable[int] | None) -> 
     if run.errors:
         raise WarplensError(f"tracing failed: {'; '.join(dict.fromkeys(run.errors))}; nothing is written")
     if not run.launches:
+        if run.starts:
+            raise WarplensError(f"tracing could not start: {'; '.join(dict.fromkeys(run.starts))}")
         if not run.processes:
             raise TraceError(
                 "the program used no GPU; a program that is linked statically or set-uid cannot be traced"

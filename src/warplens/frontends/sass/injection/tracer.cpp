@@ -111,9 +111,9 @@ const char* text_of(SanitizerResult result) {
     return text ? text : "unknown error";
 }
 
-bool done(SanitizerResult result, const char* what) {
+bool done(SanitizerResult result, const char* what, const char* file = "errors") {
     if (result == SANITIZER_SUCCESS) return true;
-    note("errors", "%s: %s", what, text_of(result));
+    note(file, "%s: %s", what, text_of(result));
     return false;
 }
 
@@ -242,7 +242,7 @@ bool selected(const char* name, unsigned long long& matched) {
 void launch_begin(const Sanitizer_LaunchData* data) {
     const unsigned long long index = state->launched++;
     const unsigned long long occurrence = state->occurrences[data->functionName]++;
-    if (state->log == nullptr) state->log = std::fopen((state->folder + "/launches").c_str(), "w");
+    if (state->log == nullptr) state->log = std::fopen((state->folder + "/launched").c_str(), "w");
     if (state->log != nullptr) std::fprintf(state->log, "%s\n", data->functionName);
     unsigned long long matched = 0;
     auto found = state->modules.find(data->module);
@@ -447,11 +447,13 @@ __attribute__((constructor)) void begin() {
     state->raw_limit = size("WARPLENS_TRACE_RAW_LIMIT", 64ull << 30);
     pthread_atfork(nullptr, nullptr, forked);
     Sanitizer_SubscriberHandle handle;
-    if (!done(sanitizerSubscribe(&handle, callback, nullptr), "starting Compute Sanitizer")) return;
-    done(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_RESOURCE), "starting Compute Sanitizer");
-    done(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_LAUNCH), "starting Compute Sanitizer");
-    done(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_GRAPHS), "starting Compute Sanitizer");
-    if (state->waves) done(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_DRIVER_API), "starting");
+    // Programs start others that use no GPU: not to get going there is no error yet.
+    const auto started = [](SanitizerResult result) { return done(result, "Compute Sanitizer", "starts"); };
+    if (!started(sanitizerSubscribe(&handle, callback, nullptr))) return;
+    started(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_RESOURCE));
+    started(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_LAUNCH));
+    started(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_GRAPHS));
+    if (state->waves) started(sanitizerEnableDomain(1, handle, SANITIZER_CB_DOMAIN_DRIVER_API));
 }
 
 __attribute__((destructor)) void end() {
