@@ -14,12 +14,23 @@ import numpy as np
 
 from .._version import __version__
 from .device import Device, span_of
-from .instructions import InstructionBench, Occupancy, chain_name, measure_barriers, measure_chains, measure_mixes
-from .memory import MemoryBench
+from .instructions import (
+    MIXES,
+    OPERATIONS,
+    InstructionBench,
+    Occupancy,
+    chain_name,
+    measure_barriers,
+    measure_chains,
+    measure_mixes,
+)
+from .memory import PATTERNS, RING_BYTES, MemoryBench
 
 SCHEMA = 1
 REPEATS = 5
 DIGITS = 6
+#: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and four things more.
+REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 4
 
 
 def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

@@ -1,0 +1,323 @@
+"""From raw data to a machine description, every value with the measurement that it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import FileError
+from ..machine import Gpu, Source, parameters
+from ..machine.classes import INSTRUCTION_CLASSES
+from ..machine.schema import SECTIONS
+from . import analysis
+from .analysis import Mix, Raw, Statistic
+from .measure import SCHEMA
+
+_DATA = Path(__file__).parent / "data"
+
+#: class of instructions -> operation that stands for it.
+CLASS_OPERATIONS = {
+    "int32": "int32_add",
+    "int32_div": "int32_div",
+    "fp32": "fp32_fma",
+    "fp32_div": "fp32_div",
+    "fp64": "fp64_fma",
+    "fp64_div": "fp64_div",
+    "fp16": "fp16_fma2",
+    "sfu": "sfu_ex2",
+    "tensor": "matrix_m16n8k16",
+    "shared": "load_shared",
+    "atomic_shared": "atomic_shared",
+}
+#: Operations whose λ the source of a class names too.
+RELATED = {
+    "int32": ("int32_logic", "int32_mad", "int32_add_logic"),
+    "sfu": ("sfu_rsqrt",),
+    "shared": ("load_shared_16B", "store_shared"),
+}
+#: Names of the subsystems, by the operation that each was found with.
+SUBSYSTEM_NAMES = {"fp32_fma": "compute", "int32_add": "int32", "sfu_ex2": "sfu", "load_shared": "shared"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A parameter and where it comes from."""
+
+    value: Any
+    source: Source
+
+
+def read_raw(path: Path) -> dict[str, Any]:
+    """Raw data that a run of characterize wrote."""
+    try:
+        raw = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FileError(f"{path}: not JSON ({error}); give the raw data that `warplens characterize` wrote") from None
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA or "chains" not in raw:
+        raise FileError(f"{path}: not raw data of `warplens characterize` of this version; measure again")
+    return raw
+
+
+def measured_values(raw: Raw) -> dict[str, Value]:
+    """Everything that the raw data say, by path of the parameter."""
+    return {**_properties(raw), **_issue(raw), **_instructions(raw), **_memory(raw)}
+
+
+def _measured(value: Any, text: str) -> Value:
+    return Value(value, Source("measured", text))
+
+
+def _properties(raw: Raw) -> dict[str, Value]:
+    """What the driver reports."""
+    found = raw["device"]
+    gpu = raw["provenance"]["gpu"]
+    reported = Source("datasheet", f"what the driver reports for the {gpu}")
+    seen = " / ".join(f"{clock / 1e9:.4g}" for clock in raw["provenance"]["sm_clock_hz"])
+    clock = f"boost clock that the driver reports for the {gpu}; {seen} GHz seen while measuring"
+    values = {
+        "sms": found["sms"],
+        "warp_size": found["warp_size"],
+        "max_warps": found["threads_per_sm"] // found["warp_size"],
+        "max_blocks": found["blocks_per_sm"],
+        "registers": found["registers_per_sm"],
+        "shared_memory_bytes": found["shared_memory_per_sm_bytes"],
+        "llc.size_bytes": found["l2_bytes"],
+        "occupancy.max_threads_per_block": found["threads_per_block"],
+        "occupancy.registers_per_block": found["registers_per_block"],
+        "occupancy.shared_memory_per_block_bytes": found["shared_memory_per_block_bytes"],
+        "occupancy.shared_memory_reserved_bytes": found["shared_memory_reserved_bytes"],
+    }
+    return {
+        **{path: Value(value, reported) for path, value in values.items()},
+        "clock_hz": Value(1e3 * found["clock_khz"], Source("datasheet", clock)),
+    }
+
+
+def _issue(raw: Raw) -> dict[str, Value]:
+    every, one = analysis.issue_limit(raw), analysis.warp_issue_limit(raw)
+    schedulers = round(every.value / one.value)
+    text = f"one warp issues {one} instructions a cycle, an SM {every}"
+    return {
+        "schedulers": _measured(schedulers, text),
+        "issue_width": _measured(round(every.value) / schedulers, text),
+    }
+
+
+def _instructions(raw: Raw) -> dict[str, Value]:
+    limit = round(analysis.issue_limit(raw).value)
+    pairs = analysis.mixes(raw)
+    subsystems = {name: SUBSYSTEM_NAMES.get(found, found) for name, found in analysis.subsystems(pairs).items()}
+    found: dict[str, Value] = {}
+
+    def put(name: str, latency: float, interval: float, latency_text: str, interval_text: str) -> None:
+        """λ and Λ as multiples of an issue slot (Lemeire et al., section 4.3)."""
+        rounded = f"to the nearest 1/{limit} cycle"
+        path = f"instructions.{name}"
+        found[f"{path}.latency_cycles"] = _measured(round(latency * limit) / limit, f"{latency_text}; {rounded}")
+        found[f"{path}.interval_cycles"] = _measured(round(interval * limit) / limit, f"{interval_text}; {rounded}")
+
+    for name, operation in CLASS_OPERATIONS.items():
+        latency, interval = analysis.latency(raw, operation), analysis.interval(raw, operation)
+        chain = f"{operation}: a chain in one warp, {latency} cycles"
+        more = "".join(f"; {each} {analysis.interval(raw, each).value:.3g}" for each in RELATED.get(name, ()))
+        least = f"{operation}: all occupancies and chains, least {interval} cycles{more}"
+        put(name, latency.value, interval.value, chain, least)
+        own = INSTRUCTION_CLASSES[name].parent if name.endswith("_div") else None
+        operation = CLASS_OPERATIONS[own] if own else operation
+        if operation in subsystems:
+            found[f"instructions.{name}.subsystem"] = _measured(subsystems[operation], _mix_text(pairs, operation))
+    own_unit = "matrix instructions were not mixed with others; tensor cores are units of their own"
+    found["instructions.tensor.subsystem"] = Value("tensor", Source("assumed", own_unit))
+    # The two directions of a conversion run in different units; a class has one timing.
+    there, back = "float_to_int", "int_to_float"
+    times = [(analysis.latency(raw, each), analysis.interval(raw, each)) for each in (there, back)]
+    put(
+        "conversion",
+        sum(latency.value for latency, _ in times) / 2,
+        sum(interval.value for _, interval in times) / 2,
+        f"mean of {there}, {times[0][0]}, and {back}, {times[1][0]} cycles",
+        f"mean of {there}, {times[0][1]}, and {back}, {times[1][1]} cycles",
+    )
+    found["instructions.conversion.subsystem"] = _measured(subsystems[there], _mix_text(pairs, there))
+    start, slope, error = analysis.barrier_cost(raw)
+    line = f"{start:.4g} + {slope:.4g} cycles for each warp of the block fits 1 to 32 warps to {100 * error:.2g} %"
+    put("barrier", start + slope, slope, f"one warp; {line}", f"what a warp adds; {line}")
+    latency = analysis.latency(raw, CLASS_OPERATIONS["int32"])
+    other = f"moves, branches and the like are not measured: the latency of int32_add, {latency} cycles"
+    found["instructions.comp.latency_cycles"] = Value(round(latency.value * limit) / limit, Source("assumed", other))
+    found["instructions.comp.interval_cycles"] = Value(
+        1 / limit, Source("assumed", f"not measured: one of {limit} issue slots")
+    )
+    latency, interval = analysis.atomic_times(raw)
+    path = "instructions.atomic_global"
+    text = f"coalesced addition with its result, lines spread over L2, one SM and one warp: {latency} cycles"
+    found[f"{path}.latency_cycles"] = _measured(round(latency.value), text)
+    text = f"coalesced addition with its result, all SMs: {interval} cycles of an SM for a warp instruction"
+    found[f"{path}.interval_cycles"] = _measured(_digits(interval.value), text)
+    return found
+
+
+def _mix_text(pairs: Sequence[Mix], operation: str) -> str:
+    """The mixes that decided on a subsystem."""
+    parts = []
+    for pair in pairs:
+        if operation in (pair.first, pair.second):
+            other = pair.first if operation == pair.second else pair.second
+            parts.append(f"{'with' if pair.shared else 'apart from'} {other}")
+    return f"instruction mixes of {operation}: {', '.join(dict.fromkeys(parts))}"
+
+
+def _memory(raw: Raw) -> dict[str, Value]:
+    traffic = raw["bandwidth"]
+    first = analysis.plateaus(*analysis.latency_curve(raw, cached=True))[0]
+    by_sm = raw["latency"]["l2_by_sm"]["cycles"]
+    near, *farther = analysis.plateaus(*analysis.latency_curve(raw, cached=False))
+    l2 = sum(by_sm) / len(by_sm)
+    dram = analysis.dram_latency(raw)
+    steps = "; ".join(
+        f"{plateau.cycles:.0f} in rings of {plateau.first_bytes >> 20} to {plateau.last_bytes >> 20} MiB"
+        for plateau in farther
+    )
+    wide = [row for row in traffic["l2_by_sms"] if row["words"] == 4]
+    one = Statistic.of([b / s for b, s in zip(wide[0]["bytes"], wide[0]["seconds"], strict=True)])
+    every = analysis.bandwidth(wide[-1])
+    read, write, copy = (analysis.bandwidth(traffic["dram"][key]) for key in ("read", "write", "copy"))
+    scattered = analysis.flight(raw, "32 sectors", "l2").sectors_per_cycle.max()
+    at_least = "at the greatest throughput from DRAM, times its unloaded latency (Little's law): at least so many"
+    values: dict[str, tuple[Any, str]] = {
+        "l1.size_bytes": (
+            first.last_bytes,
+            f"largest ring of a pointer chase that stays in L1 ({first.last_bytes >> 10} KiB), with no shared memory "
+            "carved out: less is left to kernels that use it",
+        ),
+        "l1.sector_bytes": (
+            analysis.sector_bytes(raw, "l1"),
+            f"least distance of a neighbour that misses again; in L2 it is {analysis.sector_bytes(raw, 'l2')} bytes",
+        ),
+        "l1.latency_cycles": (round(first.cycles), f"pointer chase of 8-byte loads, {first.cycles:.4g} cycles"),
+        "l1.mshrs": (
+            int(analysis.in_flight(raw, "32 sectors")),
+            f"scattered loads, each of a line of its own: lines in flight {at_least}",
+        ),
+        "llc.latency_cycles": (
+            round(l2),
+            f"pointer chase past L1 in 4 MiB: mean of all SMs {l2:.4g} cycles, from {min(by_sm):.4g} to "
+            f"{max(by_sm):.4g}; one SM sees {near.cycles:.0f} up to {near.last_bytes >> 20} MiB, {steps}",
+        ),
+        "dram.latency_cycles": (
+            round(dram.value - l2),
+            f"pointer chase of cold lines in pages touched before: {dram} cycles, less the {l2:.4g} of an L2 hit",
+        ),
+        "dram.bandwidth_bytes_per_s": (
+            _digits(read.value),
+            f"read of 1 GiB, {read} B/s; write {write.value:.3g}, copy {copy.value:.3g} B/s",
+        ),
+        "noc.bandwidth_bytes_per_s": (
+            _digits(every.value),
+            f"read past L1 of data in L2 by all SMs, 16 bytes a lane: {every} B/s",
+        ),
+        "noc.sm_bandwidth_bytes_per_s": (
+            _digits(one.value),
+            f"the same by one SM alone: {one} B/s. Scattered single sectors reach {scattered:.3g} a cycle",
+        ),
+        "noc.queue_entries": (
+            int(analysis.in_flight(raw, "512 bytes")),
+            f"coalesced loads of 16 bytes a lane: sectors in flight {at_least}; no queue was seen to be full",
+        ),
+    }
+    return {path: _measured(*value) for path, value in values.items()}
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+# -- the file --------------------------------------------------------------------------
+
+
+def merged_values(raw: Raw, base: Gpu) -> dict[str, Value]:
+    """The measured values, and the base machine's where nothing was measured.
+
+    What another GPU's description says is an assumption for this one, and its source says so.
+    """
+    same = base.name.lower() in raw["provenance"]["gpu"].lower().replace(" ", "")
+    found = measured_values(raw)
+    for path in parameters():
+        value = base.get(path)
+        if path in found or value is None:
+            continue
+        source = base.sources[path]
+        if not same:
+            source = Source("assumed", f"not measured: as {base.name} ({source.text})")
+        found[path] = Value(value, source)
+    if "l1.ways" in found and "l1.line_bytes" in found:  # a cache holds whole sets
+        size, set_bytes = found["l1.size_bytes"], found["l1.ways"].value * found["l1.line_bytes"].value
+        found["l1.size_bytes"] = Value(size.value // set_bytes * set_bytes, size.source)
+    return {path: found[path] for path in parameters() if path in found}
+
+
+def machine_toml(raw: Raw, base: Gpu, name: str) -> str:
+    """The text of the machine description."""
+    origin = raw["provenance"]
+    values = merged_values(raw, base)
+    capability = ".".join(str(raw["device"][f"compute_capability_{part}"]) for part in ("major", "minor"))
+    described = f"{origin['gpu']} (compute capability {capability}), measured by micro-benchmarks; "
+    lines = [
+        "# Made by `warplens characterize` from raw data: change the measurements, not this file.",
+        f"# {origin['gpu']}, driver {origin['driver']}, {origin['compiler']}, {origin['date']}",
+        f"name = {_text(name)}",
+        f"description = {_text(described + 'intervals are per SM.')}",
+        "",
+    ]
+    names: dict[tuple[str, str], str] = {}
+    tables: dict[str, list[str]] = {"": []}
+    for path, item in values.items():
+        table, _, leaf = path.rpartition(".")
+        key = names.setdefault((item.source.kind, item.source.text), path.replace(".", "_"))
+        tables.setdefault(table, []).append(f"{leaf} = {{ value = {_literal(item.value)}, source = {_text(key)} }}")
+    order = ["", *SECTIONS, *(f"instructions.{each}" for each in INSTRUCTION_CLASSES)]
+    for table in sorted(tables, key=order.index):
+        lines += [f"[{table}]"] * bool(table) + tables[table] + [""]
+    for (kind, text), key in names.items():
+        lines += [f"[sources.{key}]", f"kind = {_text(kind)}", f"text = {_text(text)}", ""]
+    return "\n".join(lines)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool | str):
+        return json.dumps(value)
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e9):
+        return str(int(value))
+    return f"{value:.6g}"
+
+
+def summary(raw: Raw, base: Gpu) -> list[Mapping[str, Any]]:
+    """Rows for people: what was measured, beside what the base machine says."""
+    rows: list[Mapping[str, Any]] = []
+    for path, item in measured_values(raw).items():
+        if item.source.kind == "measured":
+            rows.append({"path": path, "value": item.value, "base": base.get(path), "text": item.source.text})
+    return rows
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """Raw data that ship, and the published description of the same GPU for what cannot be measured."""
+
+    raw: Path
+    base: Path
+
+
+def bundled(name: str) -> Bundled | None:
+    """The raw data that ship under a name, if there are any."""
+    found = Bundled(_DATA / f"{name}-raw.json", _DATA / f"{name}-published.toml")
+    return found if name.isidentifier() and found.raw.is_file() else None

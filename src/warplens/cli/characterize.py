@@ -1,0 +1,123 @@
+"""`warplens characterize`"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import console, json_option, print_json, show_number, table, waiting
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Machine description to write (.toml); the raw data go beside it (.raw.json).",
+)
+@click.option("--from", "source", metavar="RAW.json|h200", help="Use raw data of an earlier run; no GPU is needed.")
+@click.option("--base", metavar="NAME|FILE", help="Machine that gives what cannot be measured (default: h200).")
+@click.option("--name", help="Name of the machine (default: that of the output file).")
+@click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, help="Number of the GPU.")
+@click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw the raw data into this folder.")
+@click.option("--force", is_flag=True, help="Overwrite the files.")
+@json_option
+def characterize(
+    output: Path,
+    source: str | None,
+    base: str | None,
+    name: str | None,
+    device: int,
+    plots: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Measure the GPU in this machine and write its description.
+
+    Micro-benchmarks find the timing of instruction classes, the issue limit and
+    subsystems, and latency and bandwidth of the memory system. Every value in
+    the description says how it was measured. Nothing of the GPU's settings is
+    changed. `--from h200` gives the description that ships, from its raw data.
+    """
+    from ..characterize.machine_file import bundled, machine_toml, read_raw, summary
+    from ..errors import FileError
+    from ..machine import load_gpu
+
+    if output.suffix != ".toml":
+        raise click.UsageError(f"{output}: the name of a machine description ends in .toml")
+    beside = output.with_suffix(".raw.json")
+    for path in (output,) if source else (output, beside):
+        if path.exists() and not force:
+            raise click.UsageError(f"{path}: exists; give another name, or --force to overwrite it")
+    if source is None:
+        raw = _measured(device)
+    else:
+        found = bundled(source)
+        raw = read_raw(found.raw if found else Path(source))
+        base = base or (str(found.base) if found else None)
+    machine = load_gpu(base or "h200")
+    text = machine_toml(raw, machine, name or output.stem)
+    try:
+        if source is None:
+            beside.write_text(json.dumps(raw, separators=(",", ":")) + "\n", "utf-8")
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise FileError(f"{error.filename}: cannot be written ({error.strerror})") from None
+    load_gpu(str(output))  # what was written can be read
+    pictures: list[Path] = []
+    if plots is not None:
+        from ..characterize.plots import draw_all
+
+        pictures = draw_all(raw, plots)
+    document = {
+        "schema": 1,
+        "output": str(output),
+        "raw": None if source else str(beside),
+        "plots": [str(path) for path in pictures],
+        "provenance": raw["provenance"],
+        "base": machine.name,
+        "measured": summary(raw, machine),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _show(document)
+
+
+def _measured(device: int) -> dict[str, Any]:
+    from ..characterize.measure import REPORTS, measure
+
+    with waiting("measuring the GPU") as progress:
+        done = iter(range(REPORTS))
+        return measure(
+            "warplens characterize -o gpu.toml",
+            ordinal=device,
+            report=lambda _: progress(next(done, REPORTS), REPORTS),
+        )
+
+
+def _show(document: dict[str, Any]) -> None:
+    origin = document["provenance"]
+    out = console()
+    clock = " / ".join(f"{value / 1e9:.3f}" for value in origin["sm_clock_hz"])
+    where = f"{origin['gpu']}, driver {origin['driver']}, {origin['date']}"
+    out.print(f"{where}, SM clock {clock} GHz, {origin['seconds']:.0f} s", markup=False)
+    numbers = ("measured", f"base ({document['base']})")
+    view = table("", ("parameter", *numbers), right=numbers)
+    for row in document["measured"]:
+        view.add_row(row["path"], _cell(row["value"]), _cell(row["base"]))
+    out.print(view)
+    out.print(f"How each was measured: warplens gpus {document['output']}", markup=False)
+    for path in (document["output"], document["raw"], *document["plots"]):
+        if path:
+            out.print(path, markup=False)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "—"
+    return value if isinstance(value, str) else show_number(value)
