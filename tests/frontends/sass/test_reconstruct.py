@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warplens.errors import TraceError
 from warplens.frontends.sass import reconstruct
-from warplens.frontends.sass.counts import read_counts
+from warplens.frontends.sass.counts import Counts, read_counts
 from warplens.frontends.sass.disassembly import parse_kernel
 from warplens.frontends.sass.raw import read_launch
 from warplens.frontends.sass.reconstruct import LOCAL_BASE, Reconstruction
@@ -124,6 +126,46 @@ def test_records_that_no_path_leads_to(tmp_path):
     stream = _streams(work)[0, 0]
     assert [place for place, _ in stream if place in (0, 2)] == [2, 0]
     assert work.exactness.jumped > 0 and work.exactness.lost == 16
+
+
+def test_records_of_other_code_are_refused(tmp_path):
+    kernel, _, end = structured(3)
+    data = record(EXIT, end + 2, 0xFFFFFFFF, 0, 0)
+    launch = write_raw(tmp_path, kernel, data, code_bytes=16 * (end + 8))
+    with pytest.raises(TraceError, match="code that the disassembly of the kernel lacks"):
+        Reconstruction(launch, kernel)
+
+
+def test_a_mnemonic_without_any_record_is_silent(tmp_path):
+    """Were loads not patched after all, counts would tell, and the path between other records be found."""
+    kernel, tree, end = structured(5)
+    warps = run_warps(tree, end, 2, 5)
+    for warp in warps:
+        warp.records = warp.records[-1:]
+    work = Reconstruction(_write(tmp_path, kernel, warps), kernel, count(kernel, warps))
+    streams = _streams(work)
+    assert work.exactness.jumped == 0 and all(stream[-1][0] == end for stream in streams.values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), counted=st.booleans())
+def test_any_records_end_in_some_trace(tmp_path_factory, seed, counted):
+    """Records that no run could leave: the replay ends, and what it gives holds together."""
+    chance = random.Random(seed)
+    kernel, _, end = structured(chance.randrange(100))
+    data = b""
+    for _ in range(chance.randint(0, 40)):
+        place = chance.randint(0, end)
+        mask = chance.choice((0xFFFFFFFF, chance.getrandbits(32) or 1, 1 << chance.randrange(32)))
+        kind = EXIT if kernel.instructions[place].mnemonic == "EXIT" else 3
+        data += record(kind, place, mask, 0, chance.randrange(2))
+    counts = None
+    if counted:
+        numbers = [chance.choice((0, 1, 7, 100)) for _ in range(end + 1)]
+        counts = Counts(np.array(numbers), 32 * np.array(numbers))
+    launch = write_raw(tmp_path_factory.mktemp("raw"), kernel, data, threads=64)
+    work = Reconstruction(launch, kernel, counts)
+    assert set(_streams(work)) == {(0, 0), (0, 1)}
 
 
 def test_groups_are_cut_between_blocks(tmp_path, monkeypatch):

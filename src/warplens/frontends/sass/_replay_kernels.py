@@ -38,18 +38,17 @@ from .flow import (
 #: Places in `tallies`.
 GUESSED, JUMPED, LOST, FORCED = range(4)
 _DEPTH = 16
-#: A warp that executes as many instructions without a record is taken to its next record.
-IDLE_LIMIT = 1 << 25
 
 
 @njit(cache=True, nogil=True)
 def replay(
-    program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, warps, room,
+    program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, warps, idle_limit, room,
     out_static, out_mask, out_access, ends, tallies
 ):  # fmt: skip
     """Replay warps from `first_warp` on while the outputs have room; returns the first warp that is not done.
 
-    Blocks of `warps` warps are done whole or not at all.
+    Blocks of `warps` warps are done whole or not at all. A warp that executes
+    `idle_limit` instructions without a record is taken to its next one.
 
     `start` gives the records of each warp, `record_place` their instruction,
     `record_mask` their lanes. `share` and `lane_share` say how branches go that
@@ -128,7 +127,7 @@ def replay(
             while True:
                 here = place[g]
                 lanes = mask[g]
-                if here >= n or idle > IDLE_LIMIT:
+                if here >= n or idle > idle_limit:
                     # Off the code, or lost in it: to the next record, or nowhere.
                     idle = 0
                     groups = remove(g, groups, place, mask, state, wait)

@@ -112,7 +112,8 @@ def survey_records(launch: RawLaunch) -> Survey:
     size = path.stat().st_size if path.exists() else 0
     if size != launch.raw_bytes or size % 16:
         raise TraceError(f"{path}: has {size} bytes, not {launch.raw_bytes}; trace the program again")
-    units = np.memmap(path, dtype=np.uint32, mode="r").reshape(-1, 4) if size else np.zeros((0, 4), dtype=np.uint32)
+    units = np.memmap(path, dtype=np.uint32, mode="r") if size else np.frombuffer(b"", dtype=np.uint32)
+    units = units.reshape(-1, 4)
     records, first, last = (np.zeros(launch.blocks, dtype=np.int64) for _ in range(3))
     seen = np.zeros(launch.code_bytes // 16, dtype=np.uint64)
     local = np.array([np.iinfo(np.int64).max, -1], dtype=np.int64)

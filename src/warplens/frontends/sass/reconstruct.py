@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import TraceError
 from ...trace import SPACES, StaticTable, WarpGroup
 from .counts import Counts, Shares, branch_shares, unknown_shares
 from .disassembly import SassKernel
@@ -20,6 +21,7 @@ MOST_RECORDS = 1 << 20
 GROUP_INSTRUCTIONS = 1 << 19
 #: Where local memory lies in traces: no global address of a GPU is as low or as high.
 LOCAL_BASE = 0x6000_0000_0000
+_IDLE, _MOST_IDLE = 1 << 16, 1 << 25
 
 
 @dataclass
@@ -78,27 +80,34 @@ class Reconstruction:
     static: StaticTable = field(init=False)
     program: Program = field(init=False)
     exactness: Exactness = field(init=False)
+    idle_limit: int = _IDLE
+    """Instructions without a record after which a warp is lost."""
 
     def __post_init__(self) -> None:
         n = len(self.kernel.instructions)
         self.survey = survey_records(self.launch)
+        held = self.survey.kinds_seen
+        if held[n:].any():
+            raise TraceError(f"{self.launch.records}: has records of code that the disassembly of the kernel lacks")
         seen = np.zeros(n, dtype=np.uint64)
-        held = self.survey.kinds_seen[:n]
-        seen[: len(held)] = held
+        seen[: min(n, len(held))] = held[:n]
         offsets = {self.kernel.instructions[i].pc for i in np.flatnonzero(seen).tolist()}
+        blocks = self.launch.grid[0] * self.launch.grid[1] * self.launch.grid[2]
+        whole = self.launch.blocks == blocks
         if self.counts is not None and len(self.counts.warps) < n:
             self.counts = None  # counts of other code
         silent: set[str] = set()
-        if self.counts is not None:
+        if self.counts is not None and whole:  # blocks that are not recorded may be the only ones that ran something
             ran = {16 * i: int(count) for i, count in enumerate(self.counts.warps[:n]) if count}
             silent = silent_mnemonics(self.kernel, offsets, ran)
         recorded = recordings(self.kernel, self.launch.kinds, offsets, silent)
         self.static = build_statics(self.kernel, seen, recorded)
         self.program = build_program(self.kernel, recorded, self.static.access_bytes > 0)
-        blocks = self.launch.grid[0] * self.launch.grid[1] * self.launch.grid[2]
-        self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=self.launch.blocks == blocks)
+        self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=whole)
         if self.counts is not None:
             self.exactness.counted = self.counts.warps[:n] * (self.launch.blocks / blocks)
+            # No warp did more than all together.
+            self.idle_limit = int(min(self.counts.warps.sum() + _IDLE, _MOST_IDLE))
 
     def groups(self) -> Iterator[WarpGroup]:
         """The warps of all recorded blocks."""
@@ -148,7 +157,7 @@ class _BatchReplay:
             ends = np.zeros((total + 1, 2), dtype=np.int64)
             stop = k.replay(
                 self._owner.program, shares.cases, shares.lanes, statistics, batch.start, self._place, self._mask,
-                self._first_mask, first, warps, room, static, mask, access, ends, tallies,
+                self._first_mask, first, warps, self._owner.idle_limit, room, static, mask, access, ends, tallies,
             )  # fmt: skip
             if stop == first:  # not even one block
                 room *= 2
