@@ -42,8 +42,8 @@ _DEPTH = 16
 
 @njit(cache=True, nogil=True)
 def replay(
-    program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, warps, idle_limit, room,
-    out_static, out_mask, out_access, ends, tallies
+    program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, warps,
+    idle_limit, room, out_static, out_mask, out_access, ends, tallies
 ):  # fmt: skip
     """Replay warps from `first_warp` on while the outputs have room; returns the first warp that is not done.
 
