@@ -7,32 +7,74 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, show_seconds, table, waiting
+from .common import (
+    console,
+    json_option,
+    parse_ranges,
+    print_json,
+    show_number,
+    show_seconds,
+    table,
+    waiting,
+    warn,
+)
 
 
 @click.command()
-@click.argument("workload", metavar="WORKLOAD")
+@click.argument("what", metavar="WORKLOAD | -- PROGRAM [ARGS]...", nargs=-1, required=True)
 @click.option(
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write (.wlt)."
 )
-@click.option("--gpu", metavar="NAME|FILE", help="Machine whose waves `record.waves` counts.")
+@click.option("--on-gpu", is_flag=True, help="Trace an unmodified CUDA program on the GPU of this machine.")
+@click.option("--gpu", metavar="NAME|FILE", help="On the CPU: machine whose waves `record.waves` counts.")
+@click.option("--kernel", metavar="REGEX", help="On the GPU: only kernels whose name matches.")
+@click.option("--launch", "launches", metavar="0,3,5-8", help="On the GPU: only these of the launches that match.")
+@click.option(
+    "--max-blocks", type=click.IntRange(min=1), metavar="N", help="On the GPU: the first thread blocks only."
+)
+@click.option("--waves", type=click.IntRange(min=1), help="On the GPU: the first waves only.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @json_option
-def trace(workload: str, output: Path, gpu: str | None, force: bool, as_json: bool) -> None:
-    """Run a kernel on the CPU and record what it does.
+def trace(
+    what: tuple[str, ...],
+    output: Path,
+    on_gpu: bool,
+    gpu: str | None,
+    kernel: str | None,
+    launches: str | None,
+    max_blocks: int | None,
+    waves: int | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run a kernel on the CPU, or a program on a GPU, and record what it does.
 
     WORKLOAD is a workload file (*.toml) that names a CUDA C++ or PTX source and
-    a launch, or the name of a bundled one. The trace is an input of every other
-    command.
+    a launch, or the name of a bundled one; it runs on the CPU. With --on-gpu,
+    PROGRAM is any CUDA program, which is run on this machine's GPU with its
+    kernels traced. The trace is an input of every other command.
     """
-    import time
-
-    from ..api import record
-
     if output.suffix != ".wlt":
         raise click.UsageError(f"{output}: the name of a trace ends in .wlt")
     if output.exists() and not force:
         raise click.UsageError(f"{output}: exists; give another name, or --force to overwrite it")
+    if on_gpu:
+        if gpu is not None:
+            raise click.UsageError("--gpu is for traces made on the CPU; --on-gpu uses the GPU of this machine")
+        _trace_program(what, output, kernel, launches, max_blocks, waves, as_json)
+        return
+    if len(what) != 1 or any(value is not None for value in (kernel, launches, max_blocks, waves)):
+        raise click.UsageError(
+            "give one WORKLOAD; --kernel, --launch, --max-blocks, --waves and a PROGRAM go with --on-gpu"
+        )
+    _trace_workload(what[0], output, gpu, as_json)
+
+
+def _trace_workload(workload: str, output: Path, gpu: str | None, as_json: bool) -> None:
+    import time
+
+    from ..api import record
+
     started = time.perf_counter()
     with waiting(f"running {workload}") as progress:
         recorded = record(workload, output, gpu=gpu, progress=progress)
@@ -41,6 +83,61 @@ def trace(workload: str, output: Path, gpu: str | None, force: bool, as_json: bo
         print_json(summary)
     else:
         _show(summary)
+
+
+def _trace_program(
+    command: tuple[str, ...],
+    output: Path,
+    kernel: str | None,
+    launches: str | None,
+    max_blocks: int | None,
+    waves: int | None,
+    as_json: bool,
+) -> None:
+    from .._version import __version__
+    from ..frontends.sass import trace_program
+
+    wanted = None if launches is None else sorted(parse_ranges(launches, "--launch"))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    summary = trace_program(
+        list(command),
+        output,
+        kernel_regex=kernel,
+        launches=wanted,
+        max_blocks=max_blocks,
+        waves=waves,
+        progress=lambda text: click.echo(text, err=True),
+    )
+    if as_json:
+        print_json({"schema": 1, "version": __version__, **summary.to_dict()})
+    else:
+        _show_program(summary)
+    for text in summary.warnings:
+        warn(text)
+
+
+def _show_program(summary: Any) -> None:
+    numbers = ("launch", "blocks", "instructions", "exact")
+    view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
+    for each in summary.launches:
+        view.add_row(
+            each.kernel.replace("[", r"\["),
+            "×".join(map(str, each.grid)),
+            "×".join(map(str, each.block)),
+            str(each.launch),
+            show_number(each.blocks_traced),
+            show_number(each.instructions),
+            "" if each.exact_share is None else f"{100 * each.exact_share:.2f}%",
+        )
+    out = console()
+    out.print(view)
+    out.print(
+        "[dim]exact: share of the executions of instructions that the reconstruction and the counters agree on[/]"
+    )
+    overhead = "" if summary.overhead is None else f", {summary.overhead:.3g} times its untraced time"
+    size = show_number(summary.bytes)
+    text = f"{summary.path}: {size} bytes; the program ran {show_seconds(summary.traced_seconds)}{overhead}"
+    out.print(text, markup=False)
 
 
 def _summary(recorded: Any, output: Path, seconds: float) -> dict[str, Any]:
