@@ -36,11 +36,13 @@ def test_a_measurement_leaves_its_raw_data_beside_the_description(tmp_path, monk
     def measured(command, *, ordinal, report):
         for n in range(200):
             report(f"step {n}")
-        return raw | {"provenance": raw["provenance"] | {"command": command}}
+        small = raw["device"] | {"l2_bytes": 4 << 20}
+        return raw | {"provenance": raw["provenance"] | {"command": command}, "device": small}
 
     monkeypatch.setattr(measure, "measure", measured)
     result = run("-o", tmp_path / "gpu.toml", "--base", "h200")
     assert result.exit_code == 0, result.output
+    assert "warning: an L2 cache under 40 MiB" in result.output
     written = read_raw(tmp_path / "gpu.raw.json")
     assert written["chains"] == raw["chains"]
     assert written["provenance"]["command"] == "warplens characterize -o gpu.toml"
@@ -97,3 +99,13 @@ def test_without_a_gpu(monkeypatch):
     monkeypatch.setattr(driver, "cuInit", lambda flags: (driver.CUresult.CUDA_ERROR_NO_DEVICE,))
     with pytest.raises(WarplensError, match=r"no usable CUDA GPU.*NO_DEVICE"):
         Device()
+
+
+def test_an_old_gpu_is_refused(monkeypatch):
+    class Old:
+        name, architecture = "Old GPU", "sm_75"
+        attributes = {"compute_capability_major": 7}
+
+    monkeypatch.setattr(measure, "Device", lambda ordinal: Old())
+    with pytest.raises(WarplensError, match=r"Old GPU has compute capability 7\.5; .* need 8\.0"):
+        measure.measure("test")

@@ -149,9 +149,6 @@ class Device:
         self._call("cuMemsetD8", pointer, 0, size_bytes)
         return int(pointer)
 
-    def free(self, pointer: int) -> None:
-        self._call("cuMemFree", pointer)
-
     def fill(self, pointer: int, size_bytes: int, value: int = 0) -> None:
         self._call("cuMemsetD8", pointer, value, size_bytes)
 

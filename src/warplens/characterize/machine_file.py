@@ -183,6 +183,7 @@ def _memory(raw: Raw) -> dict[str, Value]:
         f"{plateau.cycles:.0f} in rings of {plateau.first_bytes >> 20} to {plateau.last_bytes >> 20} MiB"
         for plateau in farther
     )
+    hits = analysis.bytes_per_cycle(next(row for row in traffic["l1"] if row["words"] == 4))
     wide = [row for row in traffic["l2_by_sms"] if row["words"] == 4]
     one = Statistic.of([b / s for b, s in zip(wide[0]["bytes"], wide[0]["seconds"], strict=True)])
     every = analysis.bandwidth(wide[-1])
@@ -199,7 +200,10 @@ def _memory(raw: Raw) -> dict[str, Value]:
             analysis.sector_bytes(raw, "l1"),
             f"least distance of a neighbour that misses again; in L2 it is {analysis.sector_bytes(raw, 'l2')} bytes",
         ),
-        "l1.latency_cycles": (round(first.cycles), f"pointer chase of 8-byte loads, {first.cycles:.4g} cycles"),
+        "l1.latency_cycles": (
+            round(first.cycles),
+            f"pointer chase of 8-byte loads, {first.cycles:.4g} cycles; an SM reads {hits} bytes a cycle",
+        ),
         "l1.mshrs": (
             int(analysis.in_flight(raw, "32 sectors")),
             f"scattered loads, each of a line of its own: lines in flight {at_least}",

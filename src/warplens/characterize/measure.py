@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
+from ..errors import WarplensError
+from ..frontends.cuda.compile import _library as nvrtc_library
 from .device import Device, span_of
 from .instructions import (
     MIXES,
@@ -29,6 +31,10 @@ from .memory import PATTERNS, RING_BYTES, MemoryBench
 SCHEMA = 1
 REPEATS = 5
 DIGITS = 6
+#: The matrix instruction that is timed came with Ampere.
+LEAST_CAPABILITY = 8
+#: Regions that are meant to stay in L2 are this large together with what is read beside them.
+LEAST_L2_BYTES = 40 << 20
 #: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and four things more.
 REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 4
 
@@ -37,6 +43,11 @@ def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = l
     """Raw data of one run; times are in cycles of the SM's own clock, and in seconds where all SMs are concerned."""
     started = time.perf_counter()
     device = Device(ordinal)
+    if device.attributes["compute_capability_major"] < LEAST_CAPABILITY:
+        raise WarplensError(
+            f"{device.name} has compute capability {device.architecture[3:-1]}.{device.architecture[-1]}; "
+            f"the micro-benchmarks need {LEAST_CAPABILITY}.0 or more"
+        )
     report(f"{device.name}: compiling")
     instructions = InstructionBench(device, REPEATS)
     memory = MemoryBench(device, REPEATS, report)
@@ -84,9 +95,7 @@ def _settled_clock(bench: InstructionBench) -> float:
 
 
 def _compiler() -> str:
-    from ..frontends.cuda.compile import _library
-
-    _, major, minor = _library().nvrtcVersion()
+    _, major, minor = nvrtc_library().nvrtcVersion()
     return f"NVRTC {major}.{minor}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, table, waiting
+from .common import console, json_option, print_json, show_number, show_seconds, table, waiting, warn
 
 
 @click.command()
@@ -43,6 +43,7 @@ def characterize(
     the description says how it was measured. Nothing of the GPU's settings is
     changed. `--from h200` gives the description that ships, from its raw data.
     """
+    from ..characterize.analysis import launch_cost
     from ..characterize.machine_file import bundled, machine_toml, read_raw, summary
     from ..errors import FileError
     from ..machine import load_gpu
@@ -73,6 +74,7 @@ def characterize(
         from ..characterize.plots import draw_all
 
         pictures = draw_all(raw, plots)
+    launch, block = launch_cost(raw)
     document = {
         "schema": 1,
         "output": str(output),
@@ -81,6 +83,8 @@ def characterize(
         "provenance": raw["provenance"],
         "base": machine.name,
         "measured": summary(raw, machine),
+        "launch_seconds": launch.value,
+        "launch_block_seconds": block,
     }
     if as_json:
         print_json(document)
@@ -89,15 +93,18 @@ def characterize(
 
 
 def _measured(device: int) -> dict[str, Any]:
-    from ..characterize.measure import REPORTS, measure
+    from ..characterize.measure import LEAST_L2_BYTES, REPORTS, measure
 
     with waiting("measuring the GPU") as progress:
         done = iter(range(REPORTS))
-        return measure(
+        raw = measure(
             "warplens characterize -o gpu.toml",
             ordinal=device,
             report=lambda _: progress(next(done, REPORTS), REPORTS),
         )
+    if raw["device"]["l2_bytes"] < LEAST_L2_BYTES:
+        warn(f"an L2 cache under {LEAST_L2_BYTES >> 20} MiB does not hold all that was meant to stay in it")
+    return raw
 
 
 def _show(document: dict[str, Any]) -> None:
@@ -111,6 +118,8 @@ def _show(document: dict[str, Any]) -> None:
     for row in document["measured"]:
         view.add_row(row["path"], _cell(row["value"]), _cell(row["base"]))
     out.print(view)
+    launch, block = show_seconds(document["launch_seconds"]), show_seconds(document["launch_block_seconds"])
+    out.print(f"An empty kernel behind another takes {launch}, each further block {block}.", markup=False)
     out.print(f"How each was measured: warplens gpus {document['output']}", markup=False)
     for path in (document["output"], document["raw"], *document["plots"]):
         if path:
