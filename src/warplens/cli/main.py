@@ -9,6 +9,7 @@ import click
 
 from .._version import __version__
 from ..errors import InputError, WarplensError
+from .characterize import characterize
 from .convert import convert
 from .gpus import gpus
 from .models import models
@@ -25,11 +26,11 @@ from .validate import validate
 def cli() -> None:
     """Predicts how fast a GPU kernel runs on a GPU you may not have, and explains why.
 
-    Start with `warplens predict mdm-baseline`: every model on one bundled kernel.
+    Start with `warplens predict saxpy --gpu h200`: a CUDA kernel, run on the CPU, as all models see it.
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, suite):
+for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, suite, characterize):
     cli.add_command(command)
 
 

@@ -100,7 +100,7 @@ def kernel_names(source: str) -> list[str]:
     return sorted(set(re.findall(r"__global__[^;{}()]*?\b(\w+)\s*\(", plain)))
 
 
-def _library() -> Any:
+def nvrtc_library() -> Any:
     try:
         from cuda.bindings import nvrtc
 
@@ -130,7 +130,7 @@ def _version() -> str:
     try:
         return f"NVRTC {metadata.version(_WHEEL)}"
     except metadata.PackageNotFoundError:
-        _, major, minor = _library().nvrtcVersion()
+        _, major, minor = nvrtc_library().nvrtcVersion()
         return f"NVRTC {major}.{minor}"
 
 
@@ -165,7 +165,7 @@ def _compiled(
     folder: Path | None,
 ) -> dict[str, Any]:
     """What is kept of a compilation, with the placeholder for the name of the source."""
-    nvrtc = _library()
+    nvrtc = nvrtc_library()
     _, supported = nvrtc.nvrtcGetSupportedArchs()
     number = re.sub(r"\D", "", architecture)
     if int(number) not in supported:
