@@ -40,6 +40,7 @@ _STYLES = ("", "yellow", "bold red")
     metavar="FILE",
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
+@click.option("--fresh", is_flag=True, help="h200: compute all predictions anew and keep them in the source tree.")
 @json_option
 def validate(
     datasets: tuple[str, ...],
@@ -49,14 +50,16 @@ def validate(
     models: tuple[str, ...],
     orders: tuple[str, ...],
     pages: tuple[Path, ...],
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Compare every model with references, kernel by kernel.
 
     DATASET is `accelsim` (the cycles of a third-party simulator), the default,
-    or `suite` (no model: the kernels of `warplens suite` executed on this CPU
-    against an H200). Rows go to DIR/DATASET.csv; with `accelsim`, miss ratios
-    and bounds go to files beside it, and the figures of the MDM paper are drawn.
+    `h200` (the kernels of `warplens suite` measured on an H200) or `suite` (no
+    model: those kernels executed on this CPU against an H200). Rows go to
+    DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
+    it, and the figures of the MDM paper are drawn.
     """
     from ..api import JSON_SCHEMA
     from ..errors import MissingPackageError
@@ -68,6 +71,8 @@ def validate(
         raise click.UsageError(
             "--markdown needs all kernels, configurations, models and orders: leave the others out"
         )
+    if fresh and "h200" not in datasets:
+        raise click.UsageError("--fresh belongs to h200")
     pattern = None if kernel is None else pattern_of(kernel)
     if "suite" in datasets:
         from .validate_suite import validate_suite_command
@@ -75,6 +80,15 @@ def validate(
         if len(set(datasets)) > 1 or configurations or models or orders:
             raise click.UsageError("suite runs no model: give it alone, with --kernel, -o, --markdown and --json")
         validate_suite_command(folder, pattern, pages, as_json)
+        return
+    if "h200" in datasets:
+        from .validate_h200 import validate_h200_command
+
+        if len(set(datasets)) > 1 or configurations or models or orders or (fresh and kernel):
+            raise click.UsageError(
+                "h200 runs every model: give it alone, with --kernel or --fresh, -o, --markdown and --json"
+            )
+        validate_h200_command(folder, pattern, pages, as_json, fresh)
         return
     _check_names(models, orders)
     chosen = find_datasets(datasets)

@@ -1,0 +1,305 @@
+"""Tables and pictures of the comparison with an H200."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..report.style import LINE_COLOURS, pyplot, save
+from .h200 import BOUND, H200Validation, bound_parts, provenance
+from .report import Sections
+from .tables import Cell, Table, percent
+
+DATASET = "h200"
+#: Mean error in % on real hardware that the models' papers state: a GTX 1080, and sweeps of occupancy.
+STATED = {"mdm": 40, "pipeline": 24}
+#: Models of the pictures: one of every family, and the bound from counters.
+DRAWN = ("roofline", "mwp-cwp-corrected", "wfg-corrected", "gpumech", "mdm", "pipeline", BOUND)
+_PER_TABLE = 10
+
+
+def _number(value: float, places: int = 2) -> Cell:
+    return Cell("–" if math.isnan(value) else f"{value:.{places}f}")
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
+
+
+def _heading(model: str) -> str:
+    return model.replace("-", "-\n")
+
+
+def summary_table(found: H200Validation) -> Table:
+    """Models: means over the kernels that run longer than 20 µs, beside what papers state."""
+    rows = []
+    for model in found.models:
+        each = found.summary(model)
+        stated = STATED.get(model)
+        rows.append(
+            (
+                Cell(model),
+                percent(each.mape, signed=False),
+                percent(each.median, signed=False),
+                *(Cell(str(number)) for number in each.within),
+                percent(each.mape_active, signed=False),
+                percent(each.mape_all, signed=False),
+                _number(each.rank_ipc),
+                Cell(str(stated or "")),
+            )
+        )
+    columns = (
+        "model",
+        "MAPE, %",
+        "median, %",
+        "within 10 %",
+        "20 %",
+        "30 %",
+        "MAPE of active cycles, %",
+        "MAPE of all kernels, %",
+        "rank correlation of IPC",
+        "the paper's, %",
+    )
+    title = f"errors in cycles over {len(found.long_kernels)} kernels that run longer than 20 µs"
+    return Table(title, columns, tuple(rows))
+
+
+def _parts(models: Sequence[str]) -> list[Sequence[str]]:
+    """Models in tables of a bearable width, the bound in each."""
+    names = [model for model in models if model != BOUND]
+    return [(*names[i : i + _PER_TABLE], BOUND) for i in range(0, len(names), _PER_TABLE)]
+
+
+def error_tables(found: H200Validation) -> list[Table]:
+    """Every kernel and model: error in elapsed cycles."""
+    tables = []
+    for models in _parts(found.models):
+        rows = [
+            (
+                Cell(kernel),
+                Cell(f"{found.measured[kernel, 0].duration_ns / 1000:.1f}"),
+                *(percent(found.error(model, kernel)) for model in models),
+            )
+            for kernel in found.kernels
+        ]
+        tables.append(
+            Table(
+                "error in elapsed cycles, %",
+                ("kernel", "µs", *map(_heading, models)),
+                tuple(rows),
+                note="positive: the model is too slow",
+            )
+        )
+    return tables
+
+
+def measured_table(found: H200Validation) -> Table:
+    """What was measured, and which counter bounds it."""
+    rows = []
+    for kernel in found.kernels:
+        measured = found.measured[kernel, 0]
+        parts = bound_parts(measured, found.gpu)
+        rows.append(
+            (
+                Cell(kernel),
+                Cell(_count(measured.elapsed_cycles)),
+                Cell(f"{100 * measured.spread:.1f}"),
+                Cell(_count(measured.active_cycles)),
+                Cell(f"{measured.duration_ns / 1000:.1f}"),
+                _number(measured.ipc / float(found.gpu.sms)),
+                Cell(f"{measured.occupancy_percent:.0f}"),
+                *(Cell(f"{100 * cycles / measured.elapsed_cycles:.0f}") for cycles in parts.values()),
+            )
+        )
+    columns = ("kernel", "elapsed cycles", "spread, %", "active cycles", "µs", "IPC of an SM", "occupancy, %")
+    bounds = ("issue, %", "L2, %", "DRAM, %")
+    return Table("measured, medians", (*columns, *bounds), tuple(rows))
+
+
+def memory_table(found: H200Validation) -> Table:
+    """Instructions, hit ratios and traffic of the cache simulation beside the counters."""
+    rows = []
+    for kernel in found.kernels:
+        measured, ours = found.measured[kernel, 0], found.predicted[kernel, 0]
+        hits = []
+        for theirs, own in (
+            (measured.l1_hit_percent / 100, ours.l1_hit_ratio),
+            (measured.l2_hit_percent / 100, ours.l2_hit_ratio),
+        ):
+            off = abs(own - theirs)
+            hits += [Cell(f"{theirs:.2f}"), Cell(f"{own:.2f}", (off > 0.05) + (off > 0.2))]
+        traffic = []
+        for theirs, own in (
+            (measured.l2_bytes, ours.l2_bytes),
+            (measured.dram_read_bytes, ours.dram_read_bytes),
+            (measured.dram_write_bytes, ours.dram_write_bytes),
+        ):
+            traffic += [Cell(f"{theirs / 1e6:.1f}"), Cell(f"{own / 1e6:.1f}")]
+        ratio = ours.warp_instructions / measured.warp_instructions
+        rows.append((Cell(kernel), Cell(f"{ratio:.2f}", int(not 0.7 <= ratio <= 1.4)), *hits, *traffic))
+    columns = ("kernel", "PTX / SASS", "L1 hits, H200", "ours", "L2 hits, H200", "ours")
+    bytes_ = ("L2 MB, H200", "ours", "DRAM MB read, H200", "ours", "DRAM MB written, H200", "ours")
+    return Table("instructions and memory: counters and the cache simulation", (*columns, *bytes_), tuple(rows))
+
+
+def sweep_table(found: H200Validation) -> Table:
+    """Models: means over the kernels whose residents were limited."""
+    rows = []
+    for model in found.models:
+        sweeps = found.sweeps(model)
+        if not sweeps:
+            continue
+        ranks = [each.rank for each in sweeps]
+        stated = STATED.get(model) if model == "pipeline" else None
+        rows.append(
+            (
+                Cell(model),
+                percent(statistics.fmean(each.mape for each in sweeps), signed=False),
+                percent(statistics.fmean(each.mape_shape for each in sweeps), signed=False),
+                _number(statistics.fmean(ranks)),
+                _number(min(ranks)),
+                Cell(f"{sum(rank >= 0.9 for rank in ranks)} of {len(ranks)}"),
+                Cell(str(stated or "")),
+            )
+        )
+    columns = ("model", "MAPE, %", "MAPE_shape, %", "mean rank correlation", "least", "0.9 or more", "the paper's, %")
+    return Table("speed over occupancies: means over kernels", columns, tuple(rows))
+
+
+def sweep_kernel_tables(found: H200Validation) -> list[Table]:
+    """Swept kernels × models: MAPE / MAPE_shape / rank correlation."""
+    models = [model for model in DRAWN if model in found.models]
+    rows = []
+    for kernel in found.swept:
+        cells = [Cell(kernel), Cell(" ".join(str(each) for each in found.levels(kernel)))]
+        for model in models:
+            sweep = found.sweep(model, kernel)
+            if sweep is None:
+                cells.append(Cell("–"))
+                continue
+            text = f"{100 * sweep.mape:.0f} / {100 * sweep.mape_shape:.0f} / {sweep.rank:.2f}"
+            cells.append(Cell(text, int(sweep.rank < 0.9)))
+        rows.append(tuple(cells))
+    columns = ("kernel", "blocks per SM", *map(_heading, models))
+    return [Table("MAPE in % / MAPE_shape in % / rank correlation", columns, tuple(rows), labels=2)]
+
+
+def provenance_table() -> Table:
+    rows = tuple((Cell(key), Cell(text)) for key, text in provenance().items())
+    return Table("where the measurements come from", ("what", ""), rows, labels=2)
+
+
+def sections(found: H200Validation) -> Sections:
+    """What a page can hold."""
+
+    def one(make: Callable[..., Table], *arguments: Any) -> Callable[[], list[Table]]:
+        return lambda: [make(*arguments)]
+
+    return {
+        "summary": one(summary_table, found),
+        "errors": partial(error_tables, found),
+        "measured": one(measured_table, found),
+        "memory": one(memory_table, found),
+        "sweeps": one(sweep_table, found),
+        "sweep-kernels": partial(sweep_kernel_tables, found),
+        "provenance": one(provenance_table),
+    }
+
+
+def new_page(found: H200Validation) -> str:
+    parts = [f"# Validation: {DATASET}\n"]
+    for name in sections(found):
+        parts.append(f"## {name}\n\n<!-- validate: {DATASET} {name} -->\n<!-- /validate -->\n")
+    return "\n".join(parts)
+
+
+def all_tables(found: H200Validation) -> list[Table]:
+    """For a terminal: the kernels, then the means."""
+    names = ("errors", "memory", "sweep-kernels", "summary", "sweeps")
+    made = sections(found)
+    shown = [table for name in names if found.swept or "sweep" not in name for table in made[name]()]
+    return [table for table in shown if table.rows]
+
+
+# -- pictures ------------------------------------------------------------------------------
+
+
+def draw_all(found: H200Validation, folder: Path) -> list[Path]:
+    """h200-scatter.png, and h200-sweeps.png where kernels were swept."""
+    models = [model for model in DRAWN if model in found.models]
+    paths = [folder / "h200-scatter.png"]
+    save(_scatter(pyplot(), found, models), paths[0])
+    if found.swept:
+        paths.append(folder / "h200-sweeps.png")
+        save(_sweeps(pyplot(), found, models), paths[1])
+    return paths
+
+
+def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
+    """Predicted against measured cycles, one panel for every model; short kernels are hollow."""
+    columns = 4
+    lines = math.ceil(len(models) / columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(11, 2.9 * lines), sharex=True, sharey=True, squeeze=False)
+    long = set(found.long_kernels)
+    real = [found.measured[kernel, 0].elapsed_cycles for kernel in found.kernels]
+    ends = (min(real) / 2, max(real) * 2)
+    for axis in axes.flat[len(models) :]:
+        axis.set_visible(False)
+    for number, (model, axis) in enumerate(zip(models, axes.flat, strict=False)):
+        axis.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0] / 4, ends[1] * 4))
+        axis.plot(ends, ends, color="#333333", linewidth=0.9)
+        axis.fill_between(
+            ends, [0.7 * each for each in ends], [1.3 * each for each in ends], color="#dddddd", linewidth=0
+        )
+        worst = sorted(found.long_kernels, key=lambda kernel: -abs(math.log1p(found.error(model, kernel) or 0.0)))[:3]
+        for kernel in found.kernels:
+            cycles = found.cycles(model, kernel)
+            if cycles is None:
+                continue
+            measured = found.measured[kernel, 0].elapsed_cycles
+            colour = LINE_COLOURS[number % len(LINE_COLOURS)]
+            axis.plot(
+                measured,
+                min(max(cycles, ends[0] / 4), ends[1] * 4),
+                "o",
+                markersize=4,
+                markeredgecolor=colour,
+                markerfacecolor=colour if kernel in long else "none",
+            )
+            if kernel in worst:
+                axis.annotate(kernel, (measured, cycles), fontsize=6, xytext=(4, -2), textcoords="offset points")
+        mean = found.summary(model).mape
+        axis.set_title(f"{'bound from counters' if model == BOUND else model}: MAPE {100 * mean:.0f} %", fontsize=9)
+    figure.supxlabel("measured elapsed cycles; grey: within 30 %; hollow: 20 µs or less", fontsize=8)
+    figure.supylabel("predicted cycles", fontsize=8)
+    return figure
+
+
+def _sweeps(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
+    """Speed over resident warps, relative to the best measured one, one panel for every kernel."""
+    columns = 5
+    lines = math.ceil((len(found.swept) + 1) / columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(12, 2.2 * lines), squeeze=False)
+    for axis in axes.flat[len(found.swept) :]:
+        axis.axis("off")
+    for kernel, axis in zip(found.swept, axes.flat, strict=False):
+        levels = found.levels(kernel)
+        warps = [found.predicted[kernel, blocks].warps_per_sm for blocks in levels]
+        real = [found.measured[kernel, blocks].elapsed_cycles for blocks in levels]
+        for number, model in enumerate(models):
+            cycles = [found.cycles(model, kernel, blocks) for blocks in levels]
+            if None not in cycles:
+                speeds = [min(real) / each for each in cycles if each is not None]
+                axis.plot(warps, speeds, color=LINE_COLOURS[number], linewidth=1.1, label=model)
+        axis.plot(warps, [min(real) / each for each in real], "ko-", markersize=3.5, linewidth=1.4, label="measured")
+        axis.set_title(kernel, fontsize=8)
+        axis.set_ylim(0, 2.2)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    axes.flat[-1].legend(handles, labels, loc="center", fontsize=7)
+    figure.supxlabel("resident warps per SM", fontsize=8)
+    figure.supylabel("speed, of the best measured", fontsize=8)
+    return figure
