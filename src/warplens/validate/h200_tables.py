@@ -140,9 +140,10 @@ def memory_table(found: H200Validation) -> Table:
         ):
             traffic += [Cell(f"{theirs / 1e6:.1f}"), Cell(f"{own / 1e6:.1f}")]
         ratio = ours.warp_instructions / measured.warp_instructions
-        rows.append((Cell(kernel), Cell(f"{ratio:.2f}", int(not 0.7 <= ratio <= 1.4)), *hits, *traffic))
+        banks = Cell(f"{100 * ours.bank_cycles / measured.elapsed_cycles:.0f}")
+        rows.append((Cell(kernel), Cell(f"{ratio:.2f}", int(not 0.7 <= ratio <= 1.4)), *hits, *traffic, banks))
     columns = ("kernel", "PTX / SASS", "L1 hits, H200", "ours", "L2 hits, H200", "ours")
-    bytes_ = ("L2 MB, H200", "ours", "DRAM MB read, H200", "ours", "DRAM MB written, H200", "ours")
+    bytes_ = ("L2 MB, H200", "ours", "DRAM MB read, H200", "ours", "DRAM MB written, H200", "ours", "banks, %")
     return Table("instructions and memory: counters and the cache simulation", (*columns, *bytes_), tuple(rows))
 
 
@@ -251,11 +252,12 @@ def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
         axis.set_visible(False)
     for number, (model, axis) in enumerate(zip(models, axes.flat, strict=False)):
         axis.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0] / 4, ends[1] * 4))
+        axis.minorticks_off()
         axis.plot(ends, ends, color="#333333", linewidth=0.9)
         axis.fill_between(
             ends, [0.7 * each for each in ends], [1.3 * each for each in ends], color="#dddddd", linewidth=0
         )
-        worst = sorted(found.long_kernels, key=lambda kernel: -abs(math.log1p(found.error(model, kernel) or 0.0)))[:3]
+        worst = sorted(found.long_kernels, key=lambda kernel: -abs(math.log1p(found.error(model, kernel) or 0.0)))[:5]
         for kernel in found.kernels:
             cycles = found.cycles(model, kernel)
             if cycles is None:
@@ -271,7 +273,15 @@ def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
                 markerfacecolor=colour if kernel in long else "none",
             )
             if kernel in worst:
-                axis.annotate(kernel, (measured, cycles), fontsize=6, xytext=(4, -2), textcoords="offset points")
+                side = "right" if measured > 3 * min(real) else "left"
+                axis.annotate(
+                    kernel,
+                    (measured, cycles),
+                    fontsize=6,
+                    xytext=(-4 if side == "right" else 4, -2),
+                    textcoords="offset points",
+                    ha=side,
+                )
         mean = found.summary(model).mape
         axis.set_title(f"{'bound from counters' if model == BOUND else model}: MAPE {100 * mean:.0f} %", fontsize=9)
     figure.supxlabel("measured elapsed cycles; grey: within 30 %; hollow: 20 µs or less", fontsize=8)
