@@ -358,7 +358,7 @@ def test_the_queue_at_the_port_is_a_parameter():
 
 
 def test_memory_instructions_that_wait_keep_collectors_from_others():
-    """Eight loads of 32 lines, of which five are taken: one is served, one has left its collector, three hold theirs."""
+    """Eight loads of 32 lines, five of them taken: one is served, one has left its collector, three hold theirs."""
     loads, others = [Step(TOUCH, evenly(2**20, 128))] * 8, [Step(COMPUTE)] * 400
     slots = {
         count: totals(ROWS, [[loads, others]], narrowed(sms=1, lsu_queue=4, collectors=count))["L1"]
