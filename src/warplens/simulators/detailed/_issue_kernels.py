@@ -274,10 +274,8 @@ def schedule(t, sm, q, state, integers, stream, program):
                     again = min(again, np.ceil(warp.try_at))
                 elif cause == T_SLOT_UNIT:
                     again = min(again, np.floor(units[sm, program.unit[s]]))
-                elif cause == T_SLOT_L1:
-                    again = min(again, t + 1)
-                    if cores[sm].blocked:
-                        cause = cores[sm].blocked
+                elif cause == T_SLOT_L1 and cores[sm].blocked:  # the load-store unit says when there is room
+                    cause = cores[sm].blocked
                 elif cause == T_SLOT_MEMORY and policy == TWO_LEVEL:
                     again = min(again, t + 1)  # another warp takes its place in the active set
             if cause == 0:
