@@ -8,13 +8,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from warplens.cli.main import main
+from warplens.cli.main import cli
 from warplens.machine import load_gpu
 from warplens.models import MODELS
 from warplens.suite.catalog import SUITE
+from warplens.suite.execution import run_on_cpu
+from warplens.trace import CLASS_NAMES
 from warplens.validate import h200
 from warplens.validate.h200 import BOUND, H200Validation, Measured, Predicted
 from warplens.validate.h200_tables import all_tables, new_page, sections
@@ -41,7 +44,7 @@ def measured(kernel: str, blocks: int, cycles: float, **values: float) -> Measur
 
 def predicted(kernel: str, blocks: int, cycles: float | None, warps: float = 64.0) -> Predicted:
     given = {} if cycles is None else {"mdm": cycles}
-    return Predicted(kernel, blocks, 1000.0, warps, 0.5, 0.5, 1.0, 1.0, 1.0, given)
+    return Predicted(kernel, blocks, 1000.0, warps, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, given)
 
 
 @pytest.fixture
@@ -131,7 +134,14 @@ def check(rows: list[Predicted]) -> None:
     for row in rows:
         theirs = kept[row.kernel, row.resident_blocks]
         assert row.cycles == pytest.approx(theirs.cycles, rel=1e-6)
-        for name in ("warp_instructions", "warps_per_sm", "l1_hit_ratio", "l2_hit_ratio", "dram_read_bytes"):
+        for name in (
+            "warp_instructions",
+            "warps_per_sm",
+            "l1_hit_ratio",
+            "l2_hit_ratio",
+            "dram_read_bytes",
+            "bank_cycles",
+        ):
             assert getattr(row, name) == pytest.approx(getattr(theirs, name), rel=1e-6)
 
 
@@ -163,12 +173,12 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_files_give_back_what_was_written(own_folder: Path) -> None:
     rows = h200.kept_predictions()
-    h200.write_predictions(rows)
+    h200.write_predictions(rows, h200.fingerprint())
     assert h200.kept_predictions() == rows and h200.stale() == ""
 
 
 def test_stale_predictions_are_seen(own_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    h200.write_predictions(h200.kept_predictions())
+    h200.write_predictions(h200.kept_predictions(), h200.fingerprint())
     path = own_folder / "predictions_sweeps.csv"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("# version: ", "# version: 0"), encoding="utf-8")
@@ -205,7 +215,7 @@ def test_pages_and_tables(tmp_path: Path) -> None:
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(h200, "stale", lambda: "")
-    run = CliRunner().invoke(main, ["validate", "h200", "--kernel", "hotspot|bfs", "-o", str(tmp_path), "--json"])
+    run = CliRunner().invoke(cli, ["validate", "h200", "--kernel", "hotspot|bfs", "-o", str(tmp_path), "--json"])
     assert run.exit_code == 0, run.output
     (document,) = json.loads(run.stdout)["datasets"]
     assert {row["kernel"] for row in document["rows"]} == {"hotspot", "bfs"}
@@ -222,7 +232,7 @@ def test_a_stale_file_is_said_and_computed_anew(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(h200, "stale", lambda: "predictions_medium.csv is of another h200.toml")
     monkeypatch.setattr(h200, "predict_all", predict_all)
-    run = CliRunner().invoke(main, ["validate", "h200", "--kernel", "^reduction$", "-o", str(tmp_path)])
+    run = CliRunner().invoke(cli, ["validate", "h200", "--kernel", "^reduction$", "-o", str(tmp_path)])
     assert run.exit_code == 0, run.output
     assert "another h200.toml" in run.stderr and asked == [["reduction"]]
     assert "reduction" in run.stdout
@@ -232,10 +242,21 @@ def test_a_stale_file_is_said_and_computed_anew(tmp_path: Path, monkeypatch: pyt
     "arguments", [["h200", "--model", "mdm"], ["h200", "suite"], ["h200", "--fresh", "--kernel", "a"], ["--fresh"]]
 )
 def test_refused(arguments: list[str]) -> None:
-    run = CliRunner().invoke(main, ["validate", *arguments])
+    run = CliRunner().invoke(cli, ["validate", *arguments])
     assert run.exit_code == 2
 
 
+def test_bank_conflicts_are_counted() -> None:
+    """The antidiagonals of a tile of 33 columns lie in one bank; a kernel without shared memory has no accesses."""
+    kept = {row.kernel: row for row in h200.kept_predictions() if not row.resident_blocks}
+    assert kept["vector_add"].bank_cycles == 0
+    (row,) = h200.predict_kernel("needleman_wunsch", "small")
+    trace = run_on_cpu("needleman_wunsch", "small", record=True).trace
+    shared = np.array([name in ("load_shared", "store_shared") for name in CLASS_NAMES])[trace.static.class_id]
+    accesses = sum(int(np.count_nonzero(shared[group.static])) for group in trace.groups())
+    assert row.bank_cycles * 132 > 5 * accesses > 0
+
+
 def test_unknown_kernel() -> None:
-    run = CliRunner().invoke(main, ["validate", "h200", "--kernel", "nothing_like_it"])
+    run = CliRunner().invoke(cli, ["validate", "h200", "--kernel", "nothing_like_it"])
     assert run.exit_code != 0 and "no kernel of the suite" in run.output

@@ -24,6 +24,7 @@ from .._version import __version__
 from ..errors import FileError, InputError
 from ..machine import Gpu, load_gpu, with_overrides
 from ..models import MODELS, get_model
+from ..simulators.detailed.stream import stream_groups
 from ..suite.catalog import SUITE
 from ..suite.execution import run_on_cpu
 from ..workload.launch import resident
@@ -50,6 +51,7 @@ _SIMULATED = (
     "l2_bytes",
     "dram_read_bytes",
     "dram_write_bytes",
+    "bank_cycles",
 )
 
 #: A kernel and the thread blocks that an SM may hold; 0 for as many as fit.
@@ -145,6 +147,8 @@ class Predicted:
     l2_bytes: float
     dram_read_bytes: float
     dram_write_bytes: float
+    bank_cycles: float
+    """Cycles that the banks of an SM's shared memory need for its accesses, one after the other."""
     cycles: Mapping[str, float] = field(default_factory=dict)
     """By model; a model that cannot run is missing."""
 
@@ -155,12 +159,16 @@ class Predicted:
 
 def predict_kernel(kernel: str, size: str = SIZE, levels: Sequence[int] = (0,)) -> list[Predicted]:
     """Execute a kernel on the CPU and run every model on its trace, with each number of resident blocks."""
-    workload = workload_of_trace(run_on_cpu(SUITE[kernel], size, record=True).trace)
+    trace = run_on_cpu(SUITE[kernel], size, record=True).trace
+    workload = workload_of_trace(trace)
     machine = load_gpu(MACHINE)
-    return [_predict(kernel, workload, machine, blocks) for blocks in levels]
+    line_bytes = int(machine.require("l1.line_bytes", "bank conflicts"))
+    passes = sum(int(part.shared_degree.sum()) for part in stream_groups(trace, line_bytes))
+    bank_cycles = passes / float(machine.sms)
+    return [_predict(kernel, workload, machine, blocks, bank_cycles) for blocks in levels]
 
 
-def _predict(kernel: str, workload: TracedWorkload, machine: Gpu, blocks: int) -> Predicted:
+def _predict(kernel: str, workload: TracedWorkload, machine: Gpu, blocks: int, bank_cycles: float) -> Predicted:
     if blocks:
         fitting = float(np.max(resident(workload.launch, machine).blocks_per_sm))
         workload = workload.with_overrides({"launch.blocks_per_sm": min(float(blocks), fitting)})
@@ -182,6 +190,7 @@ def _predict(kernel: str, workload: TracedWorkload, machine: Gpu, blocks: int) -
         float(misses.llc_accesses * misses.transfer_bytes),
         float(misses.dram_read_bytes),
         float(misses.dram_write_bytes),
+        bank_cycles,
         cycles,
     )
 
@@ -209,10 +218,10 @@ def predictions_file(swept: bool) -> Path:
     return FOLDER / f"predictions_{'sweeps' if swept else SIZE}.csv"
 
 
-def write_predictions(rows: Iterable[Predicted]) -> list[Path]:
-    """Replace the predictions that come with the package."""
+def write_predictions(rows: Iterable[Predicted], machine: str) -> list[Path]:
+    """Replace the predictions that come with the package; `machine` is the fingerprint they belong to."""
     rows = list(rows)
-    head = f"# made by: warplens validate h200 --fresh\n# version: {__version__}\n# machine: {fingerprint()}\n"
+    head = f"# made by: warplens validate h200 --fresh\n# version: {__version__}\n# machine: {machine}\n"
     paths = []
     for swept in (False, True):
         path = predictions_file(swept)
