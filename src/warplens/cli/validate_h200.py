@@ -24,7 +24,7 @@ def validate_h200_command(
     from ..api import JSON_SCHEMA
     from ..errors import InputError, MissingPackageError, UnknownNameError, nearest
     from ..suite.catalog import SUITE
-    from ..validate.h200 import compare, kept_predictions, provenance, stale, write_predictions
+    from ..validate.h200 import compare, fingerprint, kept_predictions, provenance, stale, write_predictions
     from ..validate.h200_tables import DATASET, draw_all, new_page, sections
     from ..validate.report import csv_text, update_sections
 
@@ -39,9 +39,10 @@ def validate_h200_command(
     if reason:
         warn(f"the kept predictions do not hold: {reason}; computing anew, which takes minutes (--fresh keeps them)")
     if fresh or reason:
+        machine = fingerprint()  # before: whoever changes the file meanwhile makes the predictions stale
         predicted = _predict(kernels)
         if fresh:
-            files += write_predictions(predicted)
+            files += write_predictions(predicted, machine)
     else:
         predicted = [row for row in kept_predictions() if row.kernel in kernels]
     found = compare(predicted)
