@@ -1,7 +1,8 @@
 """The detailed simulator cycle by cycle, every warp looked at in every cycle, with lists and dictionaries.
 
 Order of work in a cycle: replies and requests that are due, thread blocks to
-SMs, then SM by SM the L1, the load-store unit, the schedulers, barriers and exits.
+SMs, then SM by SM (another one first in each cycle) the L1, the load-store unit,
+the schedulers, barriers and exits.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Simulation:
                 now, _, what, request = heapq.heappop(self.events)
                 what(now, request)
             self.dispatch(t)
-            for sm in self.sms:
+            first = t % len(self.sms)
+            for sm in self.sms[first:] + self.sms[:first]:
                 self.l1_stage(t, sm)
                 self.lsu_stage(t, sm)
                 for number in range(len(sm.schedulers)):
@@ -113,6 +115,9 @@ class Simulation:
         if ready > t:
             return "DEP"
         if following.kind == "nothing":
+            served_and_next = 2
+            if self.machine.collectors is not None and len(sm.lsu) - served_and_next >= self.machine.collectors:
+                return sm.blocked or "L1"
             unit = self.machine.timings[following.row.instruction_class][0]
             return "UNIT" if sm.units.get(unit, 0.0) >= t + 1 else ""
         if following.kind != "barrier" and len(sm.lsu) == self.machine.lsu_queue + 1:  # one is being served

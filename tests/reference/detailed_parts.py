@@ -26,6 +26,7 @@ class Machine:
     timings: Mapping[str, tuple[str, float, float]]
     active_warps: int = 8
     lsu_queue: int = 8
+    collectors: int | None = None
     line_bytes: int = 128
     sectors: int = 1
     l1_sets: int = 1

@@ -212,6 +212,7 @@ class Gpu:
     max_blocks: Quantity = _count("thread blocks resident on one SM")
     registers: Quantity = _count("32-bit registers of one SM")
     shared_memory_bytes: Quantity = _count("shared memory of one SM", minimum=0)
+    operand_collectors: Quantity = _count("operand collectors of one SM, for instructions of all kinds")
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()
     noc: Noc = Noc()

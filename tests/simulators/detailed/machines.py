@@ -91,7 +91,7 @@ def gpu_of(machine: Machine) -> Gpu:
             f"instructions.{name}.interval": interval,
             f"instructions.{name}.latency": latency,
         }
-    gpu = with_overrides(BASE, overrides)
+    gpu = replace(with_overrides(BASE, overrides), operand_collectors=machine.collectors)
     return gpu if machine.l1_sets else replace(gpu, l1=replace(gpu.l1, size_bytes=None))
 
 

@@ -352,3 +352,27 @@ def test_the_queue_at_the_port_is_a_parameter():
     few, many = (totals(ROWS, blocks, narrowed(noc_queue=count, **slow)) for count in (1, 64))
     assert few["NOC"] > many["NOC"]
     assert few["REQUESTS"] == many["REQUESTS"] == few["RETURNED"]
+
+
+# -- what instructions and SMs share -----------------------------------------------
+
+
+def test_memory_instructions_that_wait_keep_collectors_from_others():
+    """Eight loads of 32 lines, five of them taken: one is served, one has left its collector, three hold theirs."""
+    loads, others = [Step(TOUCH, evenly(2**20, 128))] * 8, [Step(COMPUTE)] * 400
+    slots = {
+        count: totals(ROWS, [[loads, others]], narrowed(sms=1, lsu_queue=4, collectors=count))["L1"]
+        for count in (None, 4, 3, 2)
+    }
+    assert slots[None] == slots[4] == 0
+    assert slots[3] == pytest.approx(4 * 32, abs=10)  # four have gone in, none is left to issue
+    assert slots[2] == slots[3] + 32
+
+
+def test_sms_take_turns_at_a_port():
+    """Two SMs send every third cycle, in turn six lines of a set with five ways: in one order none would be found."""
+    ports = {"banks": 1, "sm_flit": 0.75, "noc_queue": 1, "llc_latency": WIDE.l1_latency}
+    machine = narrowed(blocks_per_sm=1, llc_sets=1, llc_ways=5, **ports)
+    found = totals(ROWS, [[[line(2 * n + sm, STORE) for n in range(3)] * 20] for sm in range(2)], machine)
+    assert found["LLC_ACCESSES"] == 2 * 3 * 20
+    assert found["LLC_MISSES"] < 0.8 * found["LLC_ACCESSES"]

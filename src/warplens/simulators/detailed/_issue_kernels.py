@@ -11,6 +11,7 @@ from .layout import (
     GREEDY_THEN_OLDEST,
     I_ACTIVE_WARPS,
     I_BLOCKS_PER_SM,
+    I_COLLECTORS,
     I_ISSUE_COUNT,
     I_ISSUE_PERIOD,
     I_LSU_QUEUE,
@@ -126,6 +127,9 @@ def why_not(t, sm, warp, registers, s, state, integers, program):
         return T_SLOT_DEP
     what = program.kind[s]
     if what == NOTHING:
+        # Memory instructions hold the collectors, but for the one being served and the next, which has left its own.
+        if cores[sm].lsu_count - 2 >= integers[I_COLLECTORS]:
+            return T_SLOT_L1
         return T_SLOT_UNIT if units[sm, program.unit[s]] >= t + 1.0 else 0
     if what != BARRIER and cores[sm].lsu_count == integers[I_LSU_QUEUE]:
         return T_SLOT_L1
@@ -270,10 +274,8 @@ def schedule(t, sm, q, state, integers, stream, program):
                     again = min(again, np.ceil(warp.try_at))
                 elif cause == T_SLOT_UNIT:
                     again = min(again, np.floor(units[sm, program.unit[s]]))
-                elif cause == T_SLOT_L1:
-                    again = min(again, t + 1)
-                    if cores[sm].blocked:
-                        cause = cores[sm].blocked
+                elif cause == T_SLOT_L1 and cores[sm].blocked:  # the load-store unit says when there is room
+                    cause = cores[sm].blocked
                 elif cause == T_SLOT_MEMORY and policy == TWO_LEVEL:
                     again = min(again, t + 1)  # another warp takes its place in the active set
             if cause == 0:

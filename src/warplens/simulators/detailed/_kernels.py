@@ -3,7 +3,8 @@
 Order of work in a cycle t: memory events that are due, thread blocks to SMs
 (the window must hold as many as one cycle can give out, or it moves on first),
 and for each SM that can do anything its L1, its load-store unit, its
-schedulers, its barriers. What is ready at time x can be used in cycle t when
+schedulers, its barriers. Which SM goes first, and so comes first at a port that
+several send to, changes every cycle: ports take turns. What is ready at time x can be used in cycle t when
 x <= t. Cycles in which no SM can do anything are skipped.
 
 Kernels are compiled without reference counting (they allocate nothing) and
@@ -104,7 +105,8 @@ def run(integers, floats, stream, program, state, all_blocks):
         if glob.next_block < loaded:
             dispatch(t, state, integers, stream)
         wake = NEVER
-        for sm in range(sms):
+        for turn in range(sms):
+            sm = (np.int64(t) + turn) % sms
             core = cores[sm]
             if core.wake <= t:
                 for q in range(integers[I_SCHEDULERS]):  # nothing changed in the cycles that were skipped

@@ -31,6 +31,7 @@ FINISHED, NEEDS_BLOCKS, STUCK = range(3)
     I_POLICY,
     I_ACTIVE_WARPS,
     I_LSU_QUEUE,
+    I_COLLECTORS,
     I_PIPE,
     I_L1_SETS,
     I_L1_WAYS,
@@ -50,8 +51,8 @@ FINISHED, NEEDS_BLOCKS, STUCK = range(3)
     I_LLC_ALLOCATE,
     I_CHANNELS,
     I_DRAM_QUEUE,
-) = range(28)
-INTEGERS = 28
+) = range(29)
+INTEGERS = 29
 
 # Times in cycles.
 (

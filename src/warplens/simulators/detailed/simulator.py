@@ -170,6 +170,7 @@ def _parameters(gpu: Gpu, residency: Any, needed_by: str) -> tuple[NDArray[np.in
         (k.I_POLICY, _POLICIES[gpu.scheduler]),
         (k.I_ACTIVE_WARPS, ACTIVE_WARPS),
         (k.I_LSU_QUEUE, _given(gpu.l1.queue_entries, DEFAULT_QUEUE) + 1),  # and the one being served
+        (k.I_COLLECTORS, _given(gpu.operand_collectors, np.iinfo(np.int64).max)),
         (k.I_PIPE, max(int(l1_latency), 1)),
         (k.I_L1_SETS, _given(gpu.l1.size_bytes, 0) // (line * _given(gpu.l1.ways, 1))),
         (k.I_L1_WAYS, _given(gpu.l1.ways, 1)),
