@@ -15,6 +15,7 @@ from .models import models
 from .predict import predict
 from .reproduce import reproduce
 from .simulate import simulate
+from .sweep import sweep
 from .trace import trace
 from .validate import validate
 
@@ -28,7 +29,7 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate):
+for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, sweep):
     cli.add_command(command)
 
 

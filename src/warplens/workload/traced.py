@@ -26,6 +26,7 @@ from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, mac
 from ..machine.schema import parameters
 from ..memory import DEFAULT_ORDER, Events, MissProfile, collect_events, instruction_kinds, simulate_caches
 from ..trace import CLASS_NAMES, LaunchTrace
+from .kept import Kept, entry_key, trace_digest
 from .launch import Launch, resident
 from .workload import Workload
 
@@ -38,7 +39,7 @@ LARGE_DISTANCE = 0.25
 _MOST_PROFILE_BYTES = 64 * 2**20
 
 #: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
-_CACHE_KEYS = (
+CACHE_KEYS = (
     "sms",
     "scheduler",
     "l1.size_bytes",
@@ -64,6 +65,8 @@ class TracedWorkload(Workload):
     trace: LaunchTrace | None = None
     order: str = DEFAULT_ORDER
     selection: str = "clustering"
+    #: Where cache simulations and representative warps are kept between processes; None: nowhere.
+    kept: Kept | None = field(default=None, repr=False)
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -162,6 +165,20 @@ class TracedWorkload(Workload):
             self._memo[key] = make()
         return self._memo[key]
 
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
+        """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
+        if key in self._memo or self.kept is None:
+            return self._once(key, make)
+        digest = self._once("digest", lambda: trace_digest(self._trace))
+        entry = entry_key(key[0], digest, key[1:])
+        found = self.kept.get(entry)
+        if found is not None:
+            plain = {name: value if value.ndim else value.item() for name, value in found.items()}
+            return self._once(key, lambda: unpack(**plain))
+        made = self._once(key, make)
+        self.kept.put(entry, vars(made))
+        return made
+
     # -- what the machine decides ---------------------------------------------------
 
     def misses(self, gpu: Gpu, needed_by: str = "the cache simulation") -> MissProfile:
@@ -172,17 +189,17 @@ class TracedWorkload(Workload):
         hits: those sweeps share one simulation.
         """
         blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in _CACHE_KEYS))
+        key = ("misses", *_named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in CACHE_KEYS))
 
         def simulate() -> MissProfile:
             machine = gpu
             if gpu.original is not None:
-                keep = {path: gpu.get(path) for path in _CACHE_KEYS if gpu.get(path) is not None}
+                keep = {path: gpu.get(path) for path in CACHE_KEYS if gpu.get(path) is not None}
                 machine = _with_values(gpu.original, keep)
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
 
-        return self._once(key, simulate)
+        return self._kept(key, simulate, MissProfile)
 
     def _events(self, gpu: Gpu, needed_by: str) -> list[Events]:
         line_bytes = int(gpu.require("l1.line_bytes", needed_by))
@@ -199,14 +216,15 @@ class TracedWorkload(Workload):
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
         named = gpu.original or gpu
-        return self._once(
-            ("representative", _named(gpu), self.order, self.selection),
+        return self._kept(
+            ("representative", *_named(gpu), self.order, self.selection),
             lambda: representative_warp(
                 self._trace,
                 latencies(self._trace.static, self._as_traced.misses(named, needed_by), named, needed_by),
                 float(named.issue_rate),
                 self.selection,
             ),
+            lambda cluster_sizes, **rest: Representative(cluster_sizes=tuple(cluster_sizes.tolist()), **rest),
         )
 
     @property
@@ -373,7 +391,7 @@ class TracedWorkload(Workload):
     def _cache_groups(self, gpu: Gpu, size: int, needed_by: str) -> Iterator[tuple[Any, MissProfile]]:
         """(rows, cache simulation) of a batch: machines that differ in nothing that caches see share one."""
         blocks = np.floor(resident(self.launch, gpu).blocks_per_sm)
-        first, inverse = distinct([blocks, *(gpu.get(path) for path in _CACHE_KEYS)], size)
+        first, inverse = distinct([blocks, *(gpu.get(path) for path in CACHE_KEYS)], size)
         for group, index in enumerate(first):
             machine, workload = self._one_of(gpu, int(index))
             rows = np.arange(size) if len(first) == 1 else np.flatnonzero(inverse == group)
