@@ -189,7 +189,7 @@ class TracedWorkload(Workload):
         hits: those sweeps share one simulation.
         """
         blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        key = ("misses", *_named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in CACHE_KEYS))
+        key = ("misses", *self._named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in CACHE_KEYS))
 
         def simulate() -> MissProfile:
             machine = gpu
@@ -210,14 +210,14 @@ class TracedWorkload(Workload):
             return float(gpu.timing(name, needed_by).latency_cycles)
 
         return self._once(
-            ("events", _named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
+            ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
         named = gpu.original or gpu
         return self._kept(
-            ("representative", *_named(gpu), self.order, self.selection),
+            ("representative", *self._named(gpu), self.order, self.selection),
             lambda: representative_warp(
                 self._trace,
                 latencies(self._trace.static, self._as_traced.misses(named, needed_by), named, needed_by),
@@ -261,7 +261,7 @@ class TracedWorkload(Workload):
         key = (gpu, self.launch, min_gap)
         kept_key, kept = self._memo.get("profiles", ((None,) * 3, []))
         # Models that are asked about the same batch one after the other share its profiles.
-        if all(one is other for one, other in zip(kept_key, key, strict=True)):
+        if kept_key[0] is gpu and kept_key[1] is self.launch and kept_key[2] == min_gap:
             yield from kept
             return
         made: list[tuple[Any, ProfileBatch]] = []
@@ -369,9 +369,20 @@ class TracedWorkload(Workload):
 
     def dependence_graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
         return self._once(
-            ("graph", _named(gpu), self.order, self.selection),
+            ("graph", self._named(gpu), self.order, self.selection),
             lambda: graph_of_warp(self.representative(gpu, needed_by), self._trace.static),
         )
+
+    def _named(self, gpu: Gpu) -> tuple[Any, ...]:
+        """What the machine as named is, whatever its name: results kept for one must not serve another."""
+        named = gpu.original or gpu
+        # Kept with the machine, so that no other one can come to have its identity.
+        known: dict[int, Any] = self._once("named", dict)
+        if id(named) not in known:
+            if len(known) > 64:
+                known.clear()
+            known[id(named)] = named, tuple(named.get(path) for path in parameters())
+        return known[id(named)][1]
 
     # -- batches ---------------------------------------------------------------------------
 
@@ -419,12 +430,6 @@ def distinct(columns: Sequence[Any], size: int) -> tuple[NDArray[np.int64], NDAr
 def _is_batch(gpu: Gpu, launch: Launch) -> bool:
     values = [*gpu.overrides.values(), launch.warps_per_sm, launch.blocks_per_sm]
     return any(isinstance(value, np.ndarray) for value in values)
-
-
-def _named(gpu: Gpu) -> tuple[Any, ...]:
-    """What the machine as named is, whatever its name: results kept for one must not serve another."""
-    named = gpu.original or gpu
-    return tuple(named.get(path) for path in parameters())
 
 
 def _with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:
