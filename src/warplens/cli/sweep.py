@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .answers import Answers, show_answers
 from .common import (
     choose,
     console,
@@ -41,6 +42,19 @@ MOST_LINES = 30
 )
 @click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
 @selection_options
+@click.option(
+    "--pareto",
+    "costs",
+    multiple=True,
+    metavar="COST",
+    help="Front of speed against a cost such as '3*sms + l1.mshrs'.",
+)
+@click.option(
+    "--sensitivity", "sensitive", is_flag=True, help="Slopes and swings of the parameters, what limits next."
+)
+@click.option("--agreement", is_flag=True, help="Whether the models rank the configurations alike.")
+@click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two of the parameters (with --plots).")
+@click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Folder for pictures of the answers.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads; default: one per core.")
 @json_option
 def sweep(
@@ -59,6 +73,11 @@ def sweep(
     launches: str | None,
     order: str | None,
     representative: str,
+    costs: tuple[str, ...],
+    sensitive: bool,
+    agreement: bool,
+    heat: str | None,
+    plots: Path | None,
     workers: int | None,
     as_json: bool,
 ) -> None:
@@ -75,6 +94,10 @@ def sweep(
 
     if zipped and sample is not None:
         raise click.UsageError("--zip and --sample exclude each other")
+    if (heat is None) != (plots is None) and not (costs or sensitive):
+        raise click.UsageError("--heat-map and --plots go together; --plots draws --pareto and --sensitivity too")
+    answers = Answers(costs, sensitive, agreement, None if heat is None else tuple(heat.split(",", 1)), plots)
+    answers.check()
     space = [parse_axis(text) for text in axes]
     workloads = []
     for each in inputs:
@@ -99,10 +122,13 @@ def sweep(
             workers=workers,
             progress=report,
         )
+    given = dict(split_override(text) for text in overrides)
+    found = answers.find(result, workloads, gpu, given) if result.errors < len(result) else {}
     if as_json:
-        print_json(_document(result))
+        print_json(_document(result) | found)
     else:
         _show(result, [axis.key for axis in space])
+        show_answers(found, [axis.key for axis in space])
     if len(result) and result.errors == len(result):
         import pyarrow.compute as pc
 
