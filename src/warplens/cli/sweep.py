@@ -160,25 +160,21 @@ def _show(result: Any, keys: list[str]) -> None:
 
     out = console()
     best = fastest(result.table)
-    numbers = ("least time", "most time", *keys)
+    numbers = ("time", "IPC", "over slowest", *keys)
     view = table("fastest configurations", ("kernel", "model", *numbers), right=numbers)
     for line in best[:MOST_LINES]:
         shown = [
             show_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-            for value in (line[key] for key in keys)
+            for value in (line["ipc"], line["speed"] / line["least_speed"], *(line[key] for key in keys))
         ]
-        view.add_row(
-            line["kernel"], line["model"], show_seconds(line["seconds"]), show_seconds(line["most_seconds"]), *shown
-        )
+        view.add_row(line["kernel"], line["model"], show_seconds(line["seconds"]), *shown)
     out.print(view)
     if len(best) > MOST_LINES:
         out.print(f"… and {len(best) - MOST_LINES} more in the table", markup=False)
     resumed = f", {result.resumed_rows} of them from before" if result.resumed_rows else ""
     failed = f", {result.errors} with errors" if result.errors else ""
     out.print(
-        f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}, "
-        f"in {show_seconds(result.seconds)}",
-        markup=False,
+        f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}", markup=False
     )
     for name, reason in result.skipped.items():
         out.print(f"not run: {name}: {reason.removeprefix(f'model {name!r} ')}", markup=False)

@@ -24,7 +24,7 @@ def draw_front(rows: Any, speed: Any, front: Any, costs: Sequence[str], model: s
         best = front.column(f"cost: {cost}").to_numpy(), front.column("performance").to_numpy()
         axis.plot(*best, "o-", ms=4, lw=1, color=LINE_COLOURS[1], label="front")
         axis.set_xlabel(cost)
-        axis.set_ylabel("1 / s")
+        axis.set_ylabel("warp instructions / s")
         axis.set_title(model)
         axis.legend()
     save(figure, path)

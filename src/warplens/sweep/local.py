@@ -73,11 +73,11 @@ def sensitivity(
     """Local elasticities and the speed at half and twice of each parameter, those that matter most first."""
     fixed = {canonical_key(key): value for key, value in (overrides or {}).items()}
     placed, machine = place(workload, gpu, fixed)
-    own = 1.0 / predict(workload, gpu, model, overrides=fixed, options=options).seconds
+    own = speed_of(predict(workload, gpu, model, overrides=fixed, options=options))
 
     def speed(key: str, value: float) -> float:
         made = predict(workload, gpu, model, overrides={**fixed, key: value}, options=options)
-        return float(1.0 / made.seconds / own)
+        return speed_of(made) / own
 
     found = []
     for key in [canonical_key(key) for key in keys] if keys is not None else _given(machine):
@@ -98,6 +98,11 @@ def sensitivity(
                 error = error or str(problem)
         found.append(Sensitivity(key, value, slope, ends[0], ends[1], error))
     return sorted(found, key=lambda each: -each.swing)
+
+
+def speed_of(prediction: Prediction) -> float:
+    """Warp instructions per second, which compares machines even where more SMs are given more work."""
+    return float(prediction.cycles * prediction.ipc / prediction.seconds)
 
 
 def _given(machine: Gpu) -> list[str]:
@@ -171,15 +176,14 @@ def limits(
                 made = predict(workload, gpu, model, overrides={**changed, key: better})
             except InputError:
                 continue
-            if best is None or made.seconds < best[2].seconds:
+            if best is None or speed_of(made) > speed_of(best[2]):
                 best = key, better, made
-        if best is None or now.seconds / best[2].seconds < 1.0 + WORTH_WHILE:
+        if best is None or speed_of(best[2]) / speed_of(now) < 1.0 + WORTH_WHILE:
             break
         key, value, made = best
         category = max(now.stack.items(), key=lambda item: item[1])[0] if now.stack else ""
-        found.append(
-            Limit(key, value, float(now.seconds / made.seconds), float(first.seconds / made.seconds), category)
-        )
+        gain, speed = speed_of(made) / speed_of(now), speed_of(made) / speed_of(first)
+        found.append(Limit(key, value, gain, speed, category))
         changed[key] = values[key] = value
         now = made
     return found

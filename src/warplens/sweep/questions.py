@@ -23,18 +23,25 @@ MOST_RANKED = 2000
 
 
 def fastest(table: pa.Table) -> list[dict[str, Any]]:
-    """The row of least time for each kernel and model, with the longest time beside it."""
+    """For each kernel and model the row of highest speed, with the range of speeds."""
     found = []
-    for kernel, model, some in groups(table):
-        seconds = some.column("seconds").to_numpy()
-        row = some.slice(int(np.argmin(seconds)), 1).to_pylist()[0]
-        found.append(row | {"most_seconds": float(seconds.max())})
-        assert (row["kernel"], row["model"]) == (kernel, model)
+    for some in groups(table):
+        speed = speed_of(some)
+        row = some.slice(int(np.argmax(speed)), 1).to_pylist()[0]
+        found.append(row | {"speed": float(speed.max()), "least_speed": float(speed.min())})
     return found
 
 
-def groups(table: pa.Table) -> list[tuple[str, str, pa.Table]]:
-    """(kernel, model, rows without an error), in the order of the table."""
+def speed_of(table: pa.Table) -> Array:
+    """Warp instructions per second, which compares machines even where more SMs are given more work."""
+    cycles, ipc, seconds = (
+        table.column(name).to_numpy(zero_copy_only=False) for name in ("cycles", "ipc", "seconds")
+    )
+    return cycles * ipc / seconds  # NaN where there is an error
+
+
+def groups(table: pa.Table) -> list[pa.Table]:
+    """The rows without an error of each kernel and model, in the order of the table."""
     good = table.filter(pc.is_null(table.column("error")))
     names = good.select(["kernel", "launch", "model", "kind"]).group_by(
         ["kernel", "launch", "model", "kind"], use_threads=False
@@ -45,7 +52,7 @@ def groups(table: pa.Table) -> list[tuple[str, str, pa.Table]]:
         for name, value in one.items():
             same = pc.equal(good.column(name), value)
             mask = same if mask is None else pc.and_(mask, same)
-        found.append((one["kernel"], one["model"], good.filter(mask)))
+        found.append(good.filter(mask))
     return found
 
 
@@ -118,7 +125,7 @@ def _divisor(text: str, key: str | None, raw: str) -> float:
 
 
 def performance(table: pa.Table, model: str) -> tuple[pa.Table, Array]:
-    """(one row per configuration, its speed): 1 / seconds, the geometric mean over all kernels of the sweep.
+    """(one row per configuration, its speed): warp instructions per second, the geometric mean over all kernels.
 
     Configurations that have an error for any kernel are left out.
     """
@@ -127,18 +134,17 @@ def performance(table: pa.Table, model: str) -> tuple[pa.Table, Array]:
         known = nearest(model, pc.unique(table.column("model")).to_pylist())
         raise InputError(f"the sweep has no rows of model {model!r}; {known}")
     numbers = chosen.column("configuration").to_numpy()
-    seconds = chosen.column("seconds").to_numpy(zero_copy_only=False)  # NaN where there is an error
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     count = np.bincount(inverse)
-    logarithm = np.bincount(inverse, weights=np.log(seconds)) / count
+    logarithm = np.bincount(inverse, weights=np.log(speed_of(chosen))) / count
     good = np.isfinite(logarithm)
-    return chosen.take(pa.array(first[good])), np.exp(-logarithm[good])
+    return chosen.take(pa.array(first[good])), np.exp(logarithm[good])
 
 
 def pareto_front(table: pa.Table, costs: Sequence[str | Cost], model: str) -> pa.Table:
     """Configurations that no other one beats: faster, or cheaper in one cost, without being worse in another.
 
-    The table has the columns `performance` (1/s, geometric mean over kernels)
+    The table has the columns `performance` (see there)
     and one per cost, and is sorted by the first cost.
     """
     rows, speed = performance(table, model)
@@ -212,7 +218,7 @@ class Agreement:
     other: str
     kendall: float
     spearman: float
-    #: Time of `one`'s best design over that of `other`'s best, as `other` sees it (1: the same or as good).
+    #: Speed of `other`'s best design over that of `one`'s, as `other` sees it (1: the same or as good).
     regret: float
     configurations: int
 

@@ -34,7 +34,7 @@ SIMULATORS = ("detailed", "pipeline")
 #: Seconds of work that a killed process may lose, besides what it is working on.
 FLUSH_SECONDS = 1.0
 
-#: (seconds of work done, of all), as planned.
+#: (part of the work that is done, 1).
 Progress = Callable[[float, float], None]
 
 
@@ -314,7 +314,7 @@ def _told(
         yield number, table
         done += seconds[number]
         if progress is not None:
-            progress(done, total)
+            progress(min(done / total, 1.0), 1.0)
 
 
 def _keep(jobs: Iterable[tuple[int, pa.Table]], store: Store) -> None:
