@@ -75,6 +75,7 @@ def test_a_killed_sweep_goes_on_without_losing_redoing_or_doubling_rows(tmp_path
     assert not path.with_name("out.parquet.parts").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_merges_what_it_has(tmp_path, expected):
     path = tmp_path / "out.parquet"
     error = tmp_path / "error"
@@ -118,6 +119,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [20_000, 34_000])
 def test_a_file_that_cannot_grow_is_a_clear_error_and_stays_readable(tmp_path, expected, room):
     path = tmp_path / "out.parquet"
