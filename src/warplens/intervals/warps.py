@@ -205,7 +205,7 @@ def profiles_of_warp(
         by_cause,
     )
     return ProfileBatch(
-        matrix=matrix[:used],
+        matrix=matrix[:used].copy(),  # the room for more is given back
         start=start,
         of_machine=np.arange(count),
         total_instructions=float(len(warp.instructions)),
