@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,24 +41,35 @@ Progress = Callable[[float, float], None]
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """The result: a table with a row per kernel, model and configuration."""
+    """The result: a table with a row per kernel, model and configuration, in memory or read when asked for."""
 
-    table: pa.Table
     path: Path | None
     configurations: int
+    rows: int
     #: Rows that were there already when this run began.
     resumed_rows: int
     #: Models that no kernel or machine of the sweep allows, with the reason (where all models were asked for).
     skipped: Mapping[str, str]
     seconds: float
+    _held: pa.Table | None = None
+
+    @cached_property
+    def table(self) -> pa.Table:
+        return self._columns(None)
+
+    def _columns(self, names: Sequence[str] | None) -> pa.Table:
+        if self._held is None:
+            assert self.path is not None
+            return read_sweep(self.path, names)
+        return self._held if names is None else self._held.select(names)
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return self.rows
 
-    @property
+    @cached_property
     def errors(self) -> int:
         """Rows that have an error in place of results."""
-        return len(self) - self.table.column("error").null_count
+        return self.rows - int(self._columns(["error"]).column("error").null_count)
 
     def to_pandas(self) -> Any:
         return self.table.to_pandas()
@@ -116,7 +128,7 @@ def run_sweep(
     if output is None:
         tables = dict(_told(jobs, units, 0.0, progress))
         table = pa.concat_tables([tables[unit.number] for unit in units])
-        return Sweep(table, None, space.size, 0, skipped, time.monotonic() - started)
+        return Sweep(None, space.size, table.num_rows, 0, skipped, time.monotonic() - started, table)
     path = Path(output)
     specification = _specification(workloads, machines, question, mode, sample, seed)
     with Store(path, specification, schema) as store:
@@ -125,7 +137,8 @@ def run_sweep(
         before = sum(unit.seconds for unit in units) - sum(unit.seconds for unit in left)
         jobs = _in_threads(left, ask, _prepared(workloads, machines), workers or os.cpu_count() or 1)
         _keep(_told(jobs, units, before, progress), store)
-    return Sweep(read_sweep(path), path, space.size, resumed, skipped, time.monotonic() - started)
+        rows = store.rows
+    return Sweep(path, space.size, rows, resumed, skipped, time.monotonic() - started)
 
 
 # -- the question ----------------------------------------------------------------------------------
