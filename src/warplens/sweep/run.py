@@ -121,22 +121,22 @@ def run_sweep(
     schema = schema_of(question, machines)
     units = plan(workloads, question)
 
-    def ask(unit: Unit) -> pa.Table:
-        return evaluate(workloads[unit.workload], question, unit.rows, schema)
+    def results(some: Sequence[Unit]) -> Iterator[tuple[int, pa.Table]]:
+        def ask(unit: Unit) -> pa.Table:
+            return evaluate(workloads[unit.workload], question, unit.rows, schema)
 
-    jobs = _in_threads(units, ask, _prepared(workloads, machines), workers or os.cpu_count() or 1)
+        jobs = _in_threads(some, ask, _prepared(workloads, machines), workers or os.cpu_count() or 1)
+        return _told(jobs, units, some, progress)
+
     if output is None:
-        tables = dict(_told(jobs, units, 0.0, progress))
+        tables = dict(results(units))
         table = pa.concat_tables([tables[unit.number] for unit in units])
         return Sweep(None, space.size, table.num_rows, 0, skipped, time.monotonic() - started, table)
     path = Path(output)
     specification = _specification(workloads, machines, question, mode, sample, seed)
     with Store(path, specification, schema) as store:
         resumed, done = store.rows, store.done
-        left = [unit for unit in units if unit.number not in done]
-        before = sum(unit.seconds for unit in units) - sum(unit.seconds for unit in left)
-        jobs = _in_threads(left, ask, _prepared(workloads, machines), workers or os.cpu_count() or 1)
-        _keep(_told(jobs, units, before, progress), store)
+        _keep(results([unit for unit in units if unit.number not in done]), store)
         rows = store.rows
     return Sweep(path, space.size, rows, resumed, skipped, time.monotonic() - started)
 
@@ -319,10 +319,12 @@ def _in_threads(
 
 
 def _told(
-    jobs: Iterable[tuple[int, pa.Table]], units: Sequence[Unit], before: float, progress: Progress | None
+    jobs: Iterable[tuple[int, pa.Table]], units: Sequence[Unit], left: Sequence[Unit], progress: Progress | None
 ) -> Iterator[tuple[int, pa.Table]]:
+    """The results of the units that are left, with the part of all units that is done told after each."""
     seconds = {unit.number: unit.seconds for unit in units}
-    total, done = sum(seconds.values()), before
+    total = sum(seconds.values())
+    done = total - sum(unit.seconds for unit in left)
     for number, table in jobs:
         yield number, table
         done += seconds[number]
