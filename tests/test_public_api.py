@@ -34,6 +34,7 @@ PUBLIC = [
     "occupancy",
     "predict",
     "simulate",
+    "sweep",
     "trace",
 ]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import trace
+    from . import sweep, trace
     from .api import Comparison, compare, load_workload, load_workloads, predict, simulate
     from .errors import InputError, WarplensError
     from .frontends.cuda.module import cuda
@@ -67,13 +67,14 @@ __all__ = [
     "occupancy",
     "predict",
     "simulate",
+    "sweep",
     "trace",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "trace":
-        return import_module(".trace", __name__)
+    if name in ("sweep", "trace"):  # packages that can be called
+        return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'warplens' has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -18,6 +18,7 @@ from warplens.intervals.warps import (
     latencies,
     level_latencies,
     profile_of_warp,
+    profiles_of_warp,
 )
 from warplens.machine import load_gpu
 from warplens.memory import MissProfile, instruction_kinds
@@ -201,3 +202,21 @@ def test_the_part_of_missing_loads_that_go_to_dram():
     assert profile.dram_fraction == pytest.approx((5 + 3 + 2) / (6 + 4 + 2))
     none = profile_of_warp(as_representative([FADD]), TABLE, np.zeros(len(ROWS)), miss_profile(), 1.0)
     assert none.dram_fraction == 0.0
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 600), min_size=len(ROWS), max_size=len(ROWS)), min_size=1, max_size=4), st.data()
+)
+def test_profiles_of_many_machines_are_those_of_each(latencies_, data):
+    warp = as_representative(data.draw(st.lists(st.integers(0, len(ROWS) - 1), min_size=1, max_size=30)))
+    rates = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=len(latencies_), max_size=len(latencies_)))
+    min_gap = data.draw(st.sampled_from([1.0, 20.0]))
+    batch = profiles_of_warp(warp, TABLE, np.array(latencies_), MISSES, np.array(rates), min_gap=min_gap)
+    for index, (latency, rate) in enumerate(zip(latencies_, rates, strict=True)):
+        one = profile_of_warp(warp, TABLE, np.array(latency), MISSES, rate, min_gap=min_gap)
+        assert np.array_equal(batch.matrix[batch.start[index] : batch.start[index + 1]], one.matrix)
+        assert batch.total_instructions == one.total_instructions
+        assert batch.stalls[index] == np.count_nonzero(one.column("stall_cycles"))
+        assert batch.dram_fraction[index] == one.dram_fraction
+        assert batch.stall_cycles[index] == pytest.approx(one.column("stall_cycles").sum(), rel=1e-13)
+        assert batch.stall_by_cause[index].tolist() == pytest.approx(one.stall_by_cause.tolist(), rel=1e-12)

@@ -110,7 +110,7 @@ def waiting(what: str) -> Iterator[Any]:
     started = shown = time.monotonic()
     bar: Any = None
 
-    def report(done: int, total: int) -> None:
+    def report(done: float, total: float) -> None:
         nonlocal bar, shown
         now = time.monotonic()
         if now - started < PATIENCE_SECONDS:
@@ -123,9 +123,11 @@ def waiting(what: str) -> Iterator[Any]:
                 bar.add_task(what.replace("[", r"\["))
                 bar.start()
             bar.update(bar.task_ids[0], completed=done, total=max(total, 1))
-        elif shown == started or now - shown > LINE_EVERY_SECONDS:
+        elif done < total and (shown == started or now - shown > LINE_EVERY_SECONDS):
             shown = now
-            click.echo(f"{what}: {100 * done // max(total, 1)} %", err=True)
+            left = (now - started) * (total - done) / done if done else math.inf
+            told = f", {show_seconds(left)} left" if 0 < left < math.inf else ""
+            click.echo(f"{what}: {100 * done // max(total, 1):.0f} %{told}", err=True)
 
     try:
         yield report
@@ -174,6 +176,18 @@ def pattern_of(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise click.UsageError(f"--kernel {text!r} is not a regular expression: {error}") from None
+
+
+def split_options(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """`MODEL.KEY=VALUE` as typed after --option, by model."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        model, dot, key = target.partition(".")
+        if not (equals and dot and model and key and value):
+            raise click.UsageError(f"--option {text!r}: write MODEL.KEY=VALUE, for example gpumech.clamp=false")
+        found.setdefault(model.strip(), {})[key.strip()] = value.strip()
+    return found
 
 
 def changes_of(prediction: Any) -> str:

@@ -17,6 +17,7 @@ from .predict import predict
 from .reproduce import reproduce
 from .simulate import simulate
 from .suite import suite
+from .sweep import sweep
 from .trace import trace
 from .validate import validate
 
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, suite, characterize):
+for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, sweep, suite, characterize):
     cli.add_command(command)
 
 

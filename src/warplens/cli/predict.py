@@ -17,6 +17,7 @@ from .common import (
     selection_options,
     show_number,
     show_seconds,
+    split_options,
     table,
     waiting,
     warn,
@@ -88,7 +89,7 @@ def predict(
                 gpus or (None,),
                 None if not models or "all" in models else models,
                 overrides=dict(split_override(text) for text in overrides),
-                options=_split_options(options),
+                options=split_options(options),
             )
             for workload in progress(chosen, "predicting", lambda workload: workload.name)
         ]
@@ -116,17 +117,6 @@ def predict(
     _show(result, measured)
     if plot is not None:
         console().print(f"picture: {plot}", markup=False)
-
-
-def _split_options(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for text in texts:
-        target, equals, value = text.partition("=")
-        model, dot, key = target.partition(".")
-        if not (equals and dot and model and key and value):
-            raise click.UsageError(f"--option {text!r}: write MODEL.KEY=VALUE, for example gpumech.clamp=false")
-        found.setdefault(model.strip(), {})[key.strip()] = value.strip()
-    return found
 
 
 def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:

@@ -3,7 +3,15 @@
 from .flow import NODE_KINDS, FlowNode, WorkFlowGraph
 from .graph import DependenceGraph, Instruction
 from .mix import InstructionMix, MixEntry
-from .profile import COLUMNS, STALL_CAUSES, IntervalProfile, default_causes, intervals_of_graph
+from .profile import (
+    COLUMNS,
+    STALL_CAUSES,
+    IntervalProfile,
+    ProfileBatch,
+    batch_of_profiles,
+    default_causes,
+    intervals_of_graph,
+)
 
 __all__ = [
     "COLUMNS",
@@ -15,7 +23,9 @@ __all__ = [
     "InstructionMix",
     "IntervalProfile",
     "MixEntry",
+    "ProfileBatch",
     "WorkFlowGraph",
+    "batch_of_profiles",
     "default_causes",
     "intervals_of_graph",
 ]

@@ -86,3 +86,90 @@ def warp_intervals(
     stall[count] = waited
     cause[count] = longest_cause
     return count + 1
+
+
+@njit(cache=True, nogil=True)
+def _interval_sum(running, start, end):
+    """Sum of an interval from running sums; what cancellation leaves of nothing is nothing."""
+    value = running[end] - running[start]
+    return 0.0 if abs(value) < 1e-12 else value
+
+
+@njit(cache=True, nogil=True)
+def profiles(
+    static,
+    latencies,
+    steps,
+    destinations,
+    destination_offsets,
+    sources,
+    source_offsets,
+    min_gap,
+    per_execution,
+    levels,
+    is_read,
+    matrix,
+    start,
+    stall_cycles,
+    stalls,
+    stall_by_cause,
+):
+    """Profiles of one warp, one per row of `latencies` (of the static instructions) and `steps`.
+
+    `per_execution` has, per static instruction: memory instructions that miss
+    L1, reads and writes that leave the SM, and requests that go to DRAM.
+    `matrix` is filled from row `start[p]` on, with room for len(static) + 1
+    intervals each. Returns the rows used.
+    """
+    n = len(static)
+    running = np.zeros((4, n + 1))
+    for i in range(n):
+        for column in range(4):
+            running[column, i + 1] = running[column, i] + per_execution[static[i], column]
+    end = np.empty(n + 1, dtype=np.int64)
+    stall = np.empty(n + 1)
+    cause = np.empty(n + 1, dtype=np.int64)
+    used = 0
+    for p in range(len(steps)):
+        count = warp_intervals(
+            static,
+            latencies[p],
+            destinations,
+            destination_offsets,
+            sources,
+            source_offsets,
+            steps[p],
+            min_gap,
+            end,
+            stall,
+            cause,
+        )
+        first = 0
+        start[p] = used
+        for i in range(count):
+            missing = _interval_sum(running[0], first, end[i])
+            reads = _interval_sum(running[1], first, end[i])
+            writes = _interval_sum(running[2], first, end[i])
+            requests = (running[1, end[i]] - running[1, first]) + (running[2, end[i]] - running[2, first])
+            ratio = 0.0
+            if requests > 0.0:
+                ratio = min(max((running[3, end[i]] - running[3, first]) / requests, 0.0), 1.0)
+            matrix[used, 0] = end[i] - first
+            matrix[used, 1] = 0.0 if abs(stall[i]) < 1e-12 else stall[i]
+            matrix[used, 2] = missing
+            matrix[used, 3] = reads
+            matrix[used, 4] = writes
+            matrix[used, 5] = 0.0 if ratio < 1e-12 else ratio
+            waited = matrix[used, 1]
+            if waited != 0.0:
+                stalls[p] += 1.0
+                stall_cycles[p] += waited
+                if cause[i] >= 0 and is_read[cause[i]]:
+                    for level in range(3):
+                        stall_by_cause[p, level + 1] += waited * levels[cause[i], level]
+                else:
+                    stall_by_cause[p, 0] += waited
+            first = end[i]
+            used += 1
+    start[len(steps)] = used
+    return used

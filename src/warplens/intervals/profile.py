@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,48 @@ class IntervalProfile:
         weights = self.column("memory_instructions")
         total = weights.sum()
         return float(weights @ self.column("llc_miss_ratio") / total) if total > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileBatch:
+    """The profiles of a batch of machines: machine i has profile `of_machine[i]`.
+
+    The intervals of profile p are rows `start[p]` to `start[p + 1]` of
+    `matrix`; the other arrays have one entry per profile.
+    """
+
+    matrix: NDArray[np.float64]
+    start: NDArray[np.int64]
+    of_machine: NDArray[np.int64]
+    total_instructions: float
+    stall_cycles: NDArray[np.float64]
+    stalls: NDArray[np.float64]
+    """Intervals that end in a stall."""
+    stall_by_cause: NDArray[np.float64]
+    #: NaN where the average is to be worked out from `dram_fraction`.
+    average_miss_latency_cycles: NDArray[np.float64]
+    dram_fraction: NDArray[np.float64]
+
+
+def batch_of_profiles(profiles: Iterable[tuple[Any, IntervalProfile]], size: int) -> ProfileBatch:
+    """Profiles one by one, with the machines of each, as one batch."""
+    of_machine = np.zeros(size, dtype=np.int64)
+    found: list[IntervalProfile] = []
+    for rows, profile in profiles:
+        of_machine[rows] = len(found)
+        found.append(profile)
+    latency = [profile.average_miss_latency_cycles for profile in found]
+    return ProfileBatch(
+        matrix=np.concatenate([profile.matrix for profile in found]),
+        start=np.cumsum([0, *(len(profile) for profile in found)]),
+        of_machine=of_machine,
+        total_instructions=found[-1].total_instructions,
+        stall_cycles=np.array([profile.column("stall_cycles").sum() for profile in found]),
+        stalls=np.array([float(np.count_nonzero(profile.column("stall_cycles"))) for profile in found]),
+        stall_by_cause=np.stack([profile.stall_by_cause for profile in found]),
+        average_miss_latency_cycles=np.array([np.nan if value is None else value for value in latency]),
+        dram_fraction=np.array([profile.dram_fraction for profile in found]),
+    )
 
 
 def default_causes(memory_instructions: float, llc_miss_ratio: float) -> list[float]:

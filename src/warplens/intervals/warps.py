@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from ..machine import INSTRUCTION_CLASSES, Gpu
 from ..memory import MissProfile, compute_latencies
 from ..trace import CLASS_NAMES, LaunchTrace, StaticTable
 from .graph import DependenceGraph, Instruction
-from .profile import IntervalProfile, default_causes
+from .profile import STALL_CAUSES, IntervalProfile, ProfileBatch, default_causes
 
 SELECTIONS = ("clustering", "max", "min")
 #: Passes of k-means; assignments settle after a handful.
@@ -34,14 +35,20 @@ def latencies(static: StaticTable, misses: MissProfile, gpu: Gpu, needed_by: str
 
     found = compute_latencies(static, latency_of_class)
     loads = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
-    found[loads] = (misses.levels @ level_latencies(gpu, needed_by))[loads]
+    found[loads] = average_latency(misses.levels.T, level_latencies(gpu, needed_by))[loads]
     return found
 
 
+def average_latency(levels: Any, latency: Any) -> Any:
+    """Latencies of L1, LLC and DRAM weighed with the parts of `levels`, the same for one machine and for many."""
+    return levels[0] * latency[0] + levels[1] * latency[1] + levels[2] * latency[2]
+
+
 def level_latencies(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
-    """Unloaded latency of an L1 hit, an LLC hit and a DRAM access."""
-    llc = float(gpu.llc.latency_cycles or 0.0)
-    return np.array([float(gpu.l1.latency_cycles or 0.0), llc, float(gpu.memory_latency_cycles_now(needed_by))])
+    """Unloaded latency of an L1 hit, an LLC hit and a DRAM access; a column per machine for a batch."""
+    l1, llc = (0.0 if cycles is None else cycles for cycles in (gpu.l1.latency_cycles, gpu.llc.latency_cycles))
+    every = np.broadcast_arrays(l1, llc, gpu.memory_latency_cycles_now(needed_by))
+    return np.stack([np.asarray(each, dtype=np.float64) for each in every])
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +164,66 @@ def representative_warp(
     )
 
 
+def profiles_of_warp(
+    warp: Representative,
+    static: StaticTable,
+    latency: NDArray[np.float64],
+    misses: MissProfile,
+    issue_rate: NDArray[np.float64],
+    *,
+    min_gap: float = 1.0,
+) -> ProfileBatch:
+    """`profile_of_warp` for many machines at once: one row of `latency` and one `issue_rate` each."""
+    from ..memory import _kernels as memory
+    from . import _kernels
+
+    is_read = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
+    is_write = misses.kinds == memory.STORE
+    leaving = misses.misses_per_execution
+    missing = np.where(is_read, 1.0 - misses.levels[:, 0], 0.0) * (misses.executed > 0)
+    writes = leaving * is_write + misses.writebacks_per_execution
+    count = len(issue_rate)
+    matrix = np.empty((count * (len(warp.instructions) + 1), 6))
+    start = np.zeros(count + 1, dtype=np.int64)
+    stall_cycles, stalls, by_cause = np.zeros(count), np.zeros(count), np.zeros((count, len(STALL_CAUSES)))
+    used = _kernels.profiles(
+        warp.instructions,
+        latency,
+        np.maximum(1.0, 1.0 / issue_rate),
+        static.destinations,
+        static.destination_offsets,
+        static.sources,
+        static.source_offsets,
+        min_gap,
+        np.stack([missing, leaving * is_read, writes, misses.dram_requests_per_execution], axis=1),
+        misses.levels,
+        is_read,
+        matrix,
+        start,
+        stall_cycles,
+        stalls,
+        by_cause,
+    )
+    return ProfileBatch(
+        matrix=matrix[:used].copy(),  # the room for more is given back
+        start=start,
+        of_machine=np.arange(count),
+        total_instructions=float(len(warp.instructions)),
+        stall_cycles=stall_cycles,
+        stalls=stalls,
+        stall_by_cause=by_cause,
+        average_miss_latency_cycles=np.full(count, np.nan),
+        dram_fraction=np.full(count, _dram_share(misses, is_read)),
+    )
+
+
+def _dram_share(misses: MissProfile, is_read: NDArray[np.bool_]) -> float:
+    """Part of the L1-missing loads that go to DRAM."""
+    missed = (misses.executed * is_read) @ (1.0 - misses.levels[:, 0])
+    from_dram = (misses.executed * is_read) @ misses.levels[:, 2]
+    return float(from_dram / missed) if missed else 0.0
+
+
 def profile_of_warp(
     warp: Representative,
     static: StaticTable,
@@ -208,10 +275,7 @@ def profile_of_warp(
     by_memory = (cause[:count] >= 0) & is_read[cause[:count]]
     causes[by_memory] = 0.0
     causes[by_memory, 1:] = misses.levels[cause[:count][by_memory]]
-    missed = (misses.executed * is_read) @ (1.0 - misses.levels[:, 0])
-    from_dram = (misses.executed * is_read) @ misses.levels[:, 2]
-    dram_share = float(from_dram / missed) if missed else 0.0
-    return IntervalProfile(matrix, causes, dram_instruction_fraction=dram_share)
+    return IntervalProfile(matrix, causes, dram_instruction_fraction=_dram_share(misses, is_read))
 
 
 def graph_of_warp(warp: Representative, static: StaticTable) -> DependenceGraph:

@@ -52,7 +52,7 @@ NO_QUEUE, GPUMECH_DRAM, GPUMECH_NOC_AND_DRAM, MDM_QUEUE, MDM_QUEUE_CAL2019 = ran
 ALL_REQUESTS, MSHR_CAPPED = range(2)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def nonoverlapped(policy, instructions, stall, W, issue_rate, issue_probability, average_instructions):
     """Instructions of the other warps that do not hide a stall of the representative one."""
     others = max(W - 1.0, 0.0)
@@ -68,7 +68,7 @@ def nonoverlapped(policy, instructions, stall, W, issue_rate, issue_probability,
     return 0.0  # Eq. (G-1): everything overlaps
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def mshr_wait(requests, mshrs, latency):
     """Expected wait for an MSHR: mean of latency·⌈j/mshrs⌉ over the requests j, less latency. Eq. (G-19)"""
     full = floor(requests / mshrs)
@@ -77,7 +77,7 @@ def mshr_wait(requests, mshrs, latency):
     return latency * (rounds / requests - 1.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def md1_wait(requests, cycles, service):
     """M/D/1 waiting time, capped by half of the requests being ahead. Eqs. (G-21 … G-23)"""
     if requests <= 0.0:
@@ -90,7 +90,7 @@ def md1_wait(requests, cycles, service):
     return min(arrival * service * service / (2.0 * (1.0 - utilisation)), cap)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def evaluate(intervals, machines, policy, mshr_term, queue_term, request_rule, result):
     """Fill one row of `result` per row of `machines`."""
     count = intervals.shape[0]
@@ -172,7 +172,21 @@ def evaluate(intervals, machines, policy, mshr_term, queue_term, request_rule, r
         result[m, R_DRAM] = sum_dram
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
+def evaluate_batch(matrix, start, of_machine, machines, policy, mshr_term, queue_term, request_rule, result):
+    """`evaluate` where machine m has the intervals of profile `of_machine[m]` (see `ProfileBatch`)."""
+    first = 0
+    while first < len(of_machine):
+        p = of_machine[first]
+        last = first + 1
+        while last < len(of_machine) and of_machine[last] == p:
+            last += 1
+        intervals = matrix[start[p] : start[p + 1]]
+        evaluate(intervals, machines[first:last], policy, mshr_term, queue_term, request_rule, result[first:last])
+        first = last
+
+
+@njit(cache=True, nogil=True)
 def all_suspended(warps, stall_probability, wake_probability):
     """Probability that all threads are suspended, in the stationary state of Chen & Aamodt's chain.
 

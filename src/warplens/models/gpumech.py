@@ -65,14 +65,14 @@ class MarkovChain(Model):
 
         p, slots = np.zeros(case.size), np.zeros(case.size)
         instructions = 0.0
-        for rows, profile in case.workload.interval_profiles(
+        for rows, profiles in case.workload.profile_batches(
             case.gpu, case.size, case.model_name, compute_latency=self.compute_latency, min_gap=self.min_gap
         ):
-            stall = profile.column("stall_cycles")
-            instructions = profile.total_instructions
-            started = np.count_nonzero(stall)
-            p[rows] = min(started / instructions, 1.0)
-            slots[rows] = np.maximum(1.0, (stall.sum() / started if started else 0.0) * case.issue_rate[rows])
+            started = profiles.stalls[profiles.of_machine]
+            stall = profiles.stall_cycles[profiles.of_machine]
+            instructions = profiles.total_instructions
+            p[rows] = np.minimum(started / instructions, 1.0)
+            slots[rows] = np.maximum(1.0, stall / np.maximum(started, 1.0) * case.issue_rate[rows])
         whole = np.maximum(np.floor(case.W), 1.0)
         if np.max(whole) > _MOST_WARPS:
             raise InputError(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..intervals import STALL_CAUSES, IntervalProfile
+from ..intervals import STALL_CAUSES, ProfileBatch
 from ..machine import Gpu
 from ..workload import Workload
 from .base import Array, Aspect, Case, Model, Outcome, option
@@ -73,24 +73,25 @@ class IntervalModel(Model):
     def evaluate(self, case: Case) -> Outcome:
         from . import _interval_kernels as kernels
 
-        size = case.size
-        result = np.zeros((size, kernels.RESULT_COLUMNS))
+        result = np.zeros((case.size, kernels.RESULT_COLUMNS))
         instructions = 0.0
-        stalls = np.zeros((len(STALL_CAUSES), size))
-        representative = np.zeros(size)
+        stalls = np.zeros((len(STALL_CAUSES), case.size))
+        stall_cycles = np.zeros(case.size)
         switches = self._switches(case.gpu)
-        for rows, profile in case.workload.interval_profiles(
-            case.gpu, size, case.model_name, compute_latency=self.compute_latency, min_gap=self.min_gap
+        machines = self._machines(case)
+        for rows, profiles in case.workload.profile_batches(
+            case.gpu, case.size, case.model_name, compute_latency=self.compute_latency, min_gap=self.min_gap
         ):
-            machines = self._machines(case, profile)[rows]
-            part = np.zeros((len(machines), kernels.RESULT_COLUMNS))
-            kernels.evaluate(profile.matrix, machines, *switches, part)
+            of_machine = profiles.of_machine
+            some = machines[rows]
+            some[:, kernels.M_MISS_LATENCY] = _miss_latency(profiles, some)
+            part = np.zeros((len(some), kernels.RESULT_COLUMNS))
+            kernels.evaluate_batch(profiles.matrix, profiles.start, of_machine, some, *switches, part)
             result[rows] = part
-            instructions = profile.total_instructions
-            stalls[:, rows] = profile.stall_by_cause[:, None]
-            representative[rows] = (
-                instructions / machines[:, kernels.M_ISSUE_RATE] + profile.column("stall_cycles").sum()
-            )
+            instructions = profiles.total_instructions
+            stalls[:, rows] = profiles.stall_by_cause[of_machine].T
+            stall_cycles[rows] = profiles.stall_cycles[of_machine]
+        representative = instructions / case.issue_rate + stall_cycles
         sums = {
             "nonoverlapped": result[:, kernels.R_NONOVERLAPPED],
             "S_MSHR": result[:, kernels.R_MSHR],
@@ -132,7 +133,7 @@ class IntervalModel(Model):
         """Path of the parameter that limits an SM's misses in flight."""
         return "l1.mshrs"
 
-    def _machines(self, case: Case, profile: IntervalProfile) -> Array:
+    def _machines(self, case: Case) -> Array:
         """One row of kernel parameters per machine; what a model does not use stays at a harmless 1 or 0."""
         from . import _interval_kernels as kernels
 
@@ -151,12 +152,6 @@ class IntervalModel(Model):
             for level, column in (("noc", kernels.M_NOC_SERVICE), ("dram", kernels.M_DRAM_SERVICE)):
                 if gpu.get(f"{level}.bandwidth_bytes_per_s") is not None:
                     table[:, column] = gpu.service_cycles_now(level, case.model_name)
-        if profile.average_miss_latency_cycles is not None:
-            table[:, kernels.M_MISS_LATENCY] = profile.average_miss_latency_cycles
-        else:
-            table[:, kernels.M_MISS_LATENCY] = (
-                table[:, kernels.M_LLC_LATENCY] + profile.dram_fraction * table[:, kernels.M_DRAM_LATENCY]
-            )
         return table
 
     def _outcome(
@@ -236,3 +231,13 @@ class IntervalModel(Model):
         if case.workload.profile is None or not changed:
             return ()
         return (Condition(f"the profile's stall cycles are given and do not follow {', '.join(changed)}"),)
+
+
+def _miss_latency(profiles: ProfileBatch, machines: Array) -> Array:
+    """Average latency of an L1 miss on each machine: as given, or by the part of them that goes to DRAM."""
+    from . import _interval_kernels as kernels
+
+    given = profiles.average_miss_latency_cycles[profiles.of_machine]
+    fraction = profiles.dram_fraction[profiles.of_machine]
+    derived = machines[:, kernels.M_LLC_LATENCY] + fraction * machines[:, kernels.M_DRAM_LATENCY]
+    return np.where(np.isnan(given), derived, given)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, WorkFlowGraph
+from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
 from ..intervals.warps import (
     Representative,
+    average_latency,
     graph_of_warp,
     latencies,
     level_latencies,
     profile_of_warp,
+    profiles_of_warp,
     representative_warp,
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
 from ..machine.schema import parameters
 from ..memory import DEFAULT_ORDER, Events, MissProfile, collect_events, instruction_kinds, simulate_caches
 from ..trace import CLASS_NAMES, LaunchTrace
+from .kept import Kept, entry_key, trace_digest
 from .launch import Launch, resident
 from .workload import Workload
 
@@ -29,6 +34,9 @@ T = TypeVar("T")
 
 #: Mean distance of the warps from their representative beyond which a prediction says so.
 LARGE_DISTANCE = 0.25
+
+#: Interval profiles of a batch that are held at once.
+_MOST_PROFILE_BYTES = 64 * 2**20
 
 #: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
 _CACHE_KEYS = (
@@ -49,6 +57,11 @@ _CACHE_KEYS = (
 _PROGRESS_KEYS = ("scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries")
 
 
+def cache_keys(order: str) -> tuple[str, ...]:
+    """Parameters on which a cache simulation in an order of warps depends."""
+    return _CACHE_KEYS + (_PROGRESS_KEYS if order == "progress" else ())
+
+
 @dataclass(frozen=True, eq=False)
 class TracedWorkload(Workload):
     """One traced launch. `order` is how warps interleave in the caches, `selection` how the warp is chosen."""
@@ -56,6 +69,8 @@ class TracedWorkload(Workload):
     trace: LaunchTrace | None = None
     order: str = DEFAULT_ORDER
     selection: str = "clustering"
+    #: Where cache simulations and representative warps are kept between processes; None: nowhere.
+    kept: Kept | None = field(default=None, repr=False)
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -154,6 +169,20 @@ class TracedWorkload(Workload):
             self._memo[key] = make()
         return self._memo[key]
 
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
+        """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
+        if key in self._memo or self.kept is None:
+            return self._once(key, make)
+        digest = self._once("digest", lambda: trace_digest(self._trace))
+        entry = entry_key(key[0], digest, key[1:])
+        found = self.kept.get(entry)
+        if found is not None:
+            plain = {name: value if value.ndim else value.item() for name, value in found.items()}
+            return self._once(key, lambda: unpack(**plain))
+        made = self._once(key, make)
+        self.kept.put(entry, vars(made))
+        return made
+
     # -- what the machine decides ---------------------------------------------------
 
     def misses(self, gpu: Gpu, needed_by: str = "the cache simulation") -> MissProfile:
@@ -164,8 +193,8 @@ class TracedWorkload(Workload):
         hits: those sweeps share one simulation.
         """
         blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        paths = _CACHE_KEYS + (_PROGRESS_KEYS if self.order == "progress" else ())
-        key = ("misses", _named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in paths))
+        paths = cache_keys(self.order)
+        key = ("misses", *self._named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in paths))
 
         def simulate() -> MissProfile:
             machine = gpu
@@ -175,7 +204,7 @@ class TracedWorkload(Workload):
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
 
-        return self._once(key, simulate)
+        return self._kept(key, simulate, MissProfile)
 
     def _events(self, gpu: Gpu, needed_by: str) -> list[Events]:
         line_bytes = int(gpu.require("l1.line_bytes", needed_by))
@@ -186,20 +215,21 @@ class TracedWorkload(Workload):
             return float(gpu.timing(name, needed_by).latency_cycles)
 
         return self._once(
-            ("events", _named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
+            ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
         named = gpu.original or gpu
-        return self._once(
-            ("representative", _named(gpu), self.order, self.selection),
+        return self._kept(
+            ("representative", *self._named(gpu), self.order, self.selection),
             lambda: representative_warp(
                 self._trace,
                 latencies(self._trace.static, self._as_traced.misses(named, needed_by), named, needed_by),
                 float(named.issue_rate),
                 self.selection,
             ),
+            lambda cluster_sizes, **rest: Representative(cluster_sizes=tuple(cluster_sizes.tolist()), **rest),
         )
 
     @property
@@ -225,8 +255,58 @@ class TracedWorkload(Workload):
     def interval_profiles(
         self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
     ) -> Iterator[tuple[Any, IntervalProfile]]:
-        for rows, machine, workload in self._machines(gpu, size):
-            yield rows, workload.profile_on(machine, needed_by, min_gap=min_gap)
+        for index in range(size):
+            machine, workload = self._one_of(gpu, index)
+            yield slice(index, index + 1), workload.profile_on(machine, needed_by, min_gap=min_gap)
+
+    def profile_batches(
+        self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
+    ) -> Iterator[tuple[Any, ProfileBatch]]:
+        """One profile for all machines that differ in nothing that intervals depend on."""
+        key = (gpu, self.launch, min_gap)
+        kept_key, kept = self._memo.get("profiles", ((None,) * 3, []))
+        # Models that are asked about the same batch one after the other share its profiles.
+        if kept_key[0] is gpu and kept_key[1] is self.launch and kept_key[2] == min_gap:
+            yield from kept
+            return
+        made: list[tuple[Any, ProfileBatch]] = []
+        total = 0
+        for rows, misses in self._cache_groups(gpu, size, needed_by):
+            for part in self._profiles_of_group(gpu, rows, misses, needed_by, min_gap):
+                yield part
+                total += part[1].matrix.nbytes
+                if total <= _MOST_PROFILE_BYTES:
+                    made.append(part)
+        if total <= _MOST_PROFILE_BYTES:
+            self._memo["profiles"] = (key, made)
+
+    def _profiles_of_group(
+        self, gpu: Gpu, rows: Any, misses: MissProfile, needed_by: str, min_gap: float
+    ) -> Iterator[tuple[Any, ProfileBatch]]:
+        """Profiles of machines that share a cache simulation, in parts that fit in memory."""
+        from ..memory import _kernels as memory
+
+        static = self._trace.static
+        warp = self.representative(gpu, needed_by)
+        used = [int(index) for index in np.unique(static.class_id)]
+        computing = [index for index in used if INSTRUCTION_CLASSES[CLASS_NAMES[index]].kind != "memory"]
+        columns = [gpu.timing(CLASS_NAMES[index], needed_by).latency_cycles for index in computing]
+        columns += [*level_latencies(gpu, needed_by), gpu.issue_rate]
+        chosen = [column[rows] if np.ndim(column) else column for column in map(np.asarray, columns)]
+        first, inverse = distinct(chosen, len(rows))
+        table = np.stack([np.broadcast_to(column, len(rows))[first] for column in chosen], axis=1).astype(np.float64)
+        loads = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
+        levels = misses.levels
+        at_once = max(1, _MOST_PROFILE_BYTES // (48 * (len(warp.instructions) + 1)))
+        for begin in range(0, len(table), at_once):
+            part = table[begin : begin + at_once]
+            latency = np.zeros((len(part), len(static)))
+            for column, index in enumerate(computing):
+                latency[:, static.class_id == index] = part[:, column, None]
+            latency[:, loads] = average_latency(levels[loads].T[:, None, :], part[:, -4:-1].T[:, :, None])
+            batch = profiles_of_warp(warp, static, latency, misses, part[:, -1], min_gap=min_gap)
+            inside = np.flatnonzero((inverse >= begin) & (inverse < begin + len(part)))
+            yield rows[inside], dataclasses.replace(batch, of_machine=inverse[inside] - begin)
 
     def timing(self, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
         """Of memory classes: the average latency of their executions, and the interval of the busiest part.
@@ -235,37 +315,36 @@ class TracedWorkload(Workload):
         """
         if INSTRUCTION_CLASSES[instruction_class].kind != "memory":
             return gpu.timing(instruction_class, needed_by)
-        latency: list[float] = []
-        interval: list[float] = []
         size = self._size(gpu)
-        order = np.empty(size, dtype=np.int64)
-        for rows, machine, workload in self._machines(gpu, size):
-            order[rows] = len(latency)
-            one = workload._timing_of_class(machine, instruction_class, needed_by)
-            latency.append(one[0])
-            interval.append(one[1])
-        if size == 1 and not _is_batch(gpu, self.launch):
-            return InstructionTiming(latency[0], interval[0], "memory")
-        return InstructionTiming(np.array(latency)[order], np.array(interval)[order], "memory")
+        latency, interval = np.empty(size), np.empty(size)
+        levels = level_latencies(gpu, needed_by)
+        active = resident(self.launch, gpu).active_sms
+        for rows, misses in self._cache_groups(gpu, size, needed_by):
 
-    def _timing_of_class(self, gpu: Gpu, instruction_class: str, needed_by: str) -> tuple[float, float]:
-        misses = self.misses(gpu, needed_by)
-        weights = np.where(self._trace.static.class_id == CLASS_NAMES.index(instruction_class), misses.executed, 0)
-        total = weights.sum()
-        if not total:
-            timing = gpu.timing(instruction_class, needed_by)
-            return float(timing.latency_cycles), float(timing.interval_cycles)
+            def at(value: Any, rows: Any = rows) -> Any:
+                return value[rows] if np.ndim(value) else value
 
-        def mean(values: Any) -> float:
-            return float(weights @ values / total)
-
-        share = float(resident(self.launch, gpu).active_sms)
-        parts = [mean(misses.per_execution("LINES"))]
-        parts.append(mean(misses.dram_requests_per_execution) * gpu.service_cycles_now("dram", needed_by) * share)
-        if gpu.noc.bandwidth_bytes_per_s is not None:
-            leaving = misses.misses_per_execution + misses.writebacks_per_execution
-            parts.append(mean(leaving) * gpu.service_cycles_now("noc", needed_by) * share)
-        return mean(misses.levels @ level_latencies(gpu, needed_by)), max(parts)
+            weights = np.where(
+                self._trace.static.class_id == CLASS_NAMES.index(instruction_class), misses.executed, 0
+            )
+            total = weights.sum()
+            if not total:
+                own = gpu.timing(instruction_class, needed_by)
+                latency[rows], interval[rows] = at(own.latency_cycles), at(own.interval_cycles)
+                continue
+            served = [float(weights @ part / total) for part in misses.levels.T]
+            parts = [float(weights @ misses.per_execution("LINES") / total)]
+            share = float(weights @ misses.dram_requests_per_execution / total)
+            parts.append(share * at(gpu.service_cycles_now("dram", needed_by)) * at(active))
+            if gpu.noc.bandwidth_bytes_per_s is not None:
+                leaving = misses.misses_per_execution + misses.writebacks_per_execution
+                share = float(weights @ leaving / total)
+                parts.append(share * at(gpu.service_cycles_now("noc", needed_by)) * at(active))
+            latency[rows] = average_latency(served, [at(level) for level in levels])
+            interval[rows] = functools.reduce(np.maximum, parts)
+        if not _is_batch(gpu, self.launch):
+            return InstructionTiming(float(latency[0]), float(interval[0]), "memory")
+        return InstructionTiming(latency, interval, "memory")
 
     def memory_latency_cycles(self, gpu: Gpu, needed_by: str) -> Quantity:
         names = [name for name, _ in self.instruction_mix(gpu, needed_by).of_kind("memory")]
@@ -296,9 +375,20 @@ class TracedWorkload(Workload):
 
     def dependence_graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
         return self._once(
-            ("graph", _named(gpu), self.order, self.selection),
+            ("graph", self._named(gpu), self.order, self.selection),
             lambda: graph_of_warp(self.representative(gpu, needed_by), self._trace.static),
         )
+
+    def _named(self, gpu: Gpu) -> tuple[Any, ...]:
+        """What the machine as named is, whatever its name: results kept for one must not serve another."""
+        named = gpu.original or gpu
+        # Kept with the machine, so that no other one can come to have its identity.
+        known: dict[int, Any] = self._once("named", dict)
+        if id(named) not in known:
+            if len(known) > 64:
+                known.clear()
+            known[id(named)] = named, tuple(named.get(path) for path in parameters())
+        return known[id(named)][1]
 
     # -- batches ---------------------------------------------------------------------------
 
@@ -306,36 +396,46 @@ class TracedWorkload(Workload):
         arrays = [*gpu.overrides.values(), self.launch.warps_per_sm, self.launch.blocks_per_sm]
         return max([np.size(value) for value in arrays if isinstance(value, np.ndarray)], default=1)
 
-    def _machines(self, gpu: Gpu, size: int) -> Iterator[tuple[Any, Gpu, TracedWorkload]]:
-        """(rows, machine, workload) of a batch, machines that differ in nothing that matters here taken together."""
-        if not _is_batch(gpu, self.launch):
-            yield slice(None), gpu, self
-            return
-        columns = [v for v in gpu.overrides.values() if isinstance(v, np.ndarray)]
-        residents = [v for v in (self.launch.warps_per_sm, self.launch.blocks_per_sm) if isinstance(v, np.ndarray)]
-        table = np.stack([np.broadcast_to(column, size) for column in columns + residents], axis=1)
-        _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    def _one_of(self, gpu: Gpu, index: int) -> tuple[Gpu, TracedWorkload]:
+        """One machine of a batch, and this workload with its residents there."""
+        launch = {
+            f"launch.{key}": getattr(self.launch, key)[index]
+            for key in ("warps_per_sm", "blocks_per_sm")
+            if isinstance(getattr(self.launch, key), np.ndarray)
+        }
+        return machine_of_batch(gpu, index), self.with_overrides(launch) if launch else self
+
+    def _cache_groups(self, gpu: Gpu, size: int, needed_by: str) -> Iterator[tuple[Any, MissProfile]]:
+        """(rows, cache simulation) of a batch: machines that differ in nothing that caches see share one."""
+        blocks = np.floor(resident(self.launch, gpu).blocks_per_sm)
+        first, inverse = distinct([blocks, *(gpu.get(path) for path in cache_keys(self.order))], size)
         for group, index in enumerate(first):
-            launch = {
-                key: getattr(self.launch, key)[index]
-                for key in ("warps_per_sm", "blocks_per_sm")
-                if isinstance(getattr(self.launch, key), np.ndarray)
-            }
-            workload = self
-            if launch:
-                workload = self.with_overrides({f"launch.{key}": value for key, value in launch.items()})
-            yield np.flatnonzero(inverse.ravel() == group), machine_of_batch(gpu, int(index)), workload
+            machine, workload = self._one_of(gpu, int(index))
+            rows = np.arange(size) if len(first) == 1 else np.flatnonzero(inverse == group)
+            yield rows, workload.misses(machine, needed_by)
+
+
+def distinct(columns: Sequence[Any], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(first row of each distinct combination of the columns' values, which combination each row has).
+
+    Columns that are no arrays have one value for all rows.
+    """
+    codes = np.zeros(size, dtype=np.int64)
+    count = 1
+    for column in columns:
+        if not isinstance(column, np.ndarray) or column.ndim == 0 or np.all(column == column[0]):
+            continue
+        values, inverse = np.unique(column, return_inverse=True)
+        present, codes = np.unique(codes * len(values) + inverse.ravel(), return_inverse=True)
+        codes, count = codes.ravel(), len(present)
+    first = np.zeros(count, dtype=np.int64)
+    first[codes[::-1]] = np.arange(size)[::-1]
+    return first, codes
 
 
 def _is_batch(gpu: Gpu, launch: Launch) -> bool:
     values = [*gpu.overrides.values(), launch.warps_per_sm, launch.blocks_per_sm]
     return any(isinstance(value, np.ndarray) for value in values)
-
-
-def _named(gpu: Gpu) -> tuple[Any, ...]:
-    """What the machine as named is, whatever its name: results kept for one must not serve another."""
-    named = gpu.original or gpu
-    return tuple(named.get(path) for path in parameters())
 
 
 def _with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:

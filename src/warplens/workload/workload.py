@@ -15,7 +15,9 @@ from ..intervals import (
     DependenceGraph,
     InstructionMix,
     IntervalProfile,
+    ProfileBatch,
     WorkFlowGraph,
+    batch_of_profiles,
     intervals_of_graph,
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity
@@ -145,6 +147,13 @@ class Workload:
             latencies = dict(zip(names, row, strict=False))
             profile = intervals_of_graph(self.graph, latencies.__getitem__, issue_rate=row[-1], min_gap=min_gap)
             yield np.flatnonzero(inverse.ravel() == index), profile
+
+    def profile_batches(
+        self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
+    ) -> Iterator[tuple[Any, ProfileBatch]]:
+        """(rows of the batch, their profiles): `interval_profiles` for models that evaluate many at once."""
+        profiles = self.interval_profiles(gpu, size, needed_by, compute_latency=compute_latency, min_gap=min_gap)
+        yield slice(None), batch_of_profiles(profiles, size)
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Workload:
         """A copy with other residents (`launch.warps_per_sm`, `launch.blocks_per_sm`)."""

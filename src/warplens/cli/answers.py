@@ -1,0 +1,153 @@
+"""What `warplens sweep` answers besides its table: fronts, sensitivities, agreement of models, heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import InputError
+from .common import console, show_number, table
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was asked for."""
+
+    costs: tuple[str, ...]
+    sensitivity: bool
+    agreement: bool
+    heat: tuple[str, ...] | None
+    plots: Path | None
+
+    def check(self) -> None:
+        """Refuse what cannot be answered before any work is done."""
+        from ..sweep.questions import parse_cost
+        from ..sweep.space import canonical_key
+
+        for cost in self.costs:
+            parse_cost(cost)
+        if self.heat is not None:
+            if len(self.heat) != 2:
+                raise click.UsageError("--heat-map: write two parameters, for example sms,dram.bandwidth")
+            for key in self.heat:
+                canonical_key(key.strip())
+        if self.plots is not None:
+            from ..report.style import pyplot
+
+            pyplot()
+
+    def find(self, result: Any, workloads: Sequence[Any], gpu: Any, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """The answers as plain data; pictures are drawn on the way."""
+        from ..sweep import questions
+
+        found: dict[str, Any] = {}
+        models = list(dict.fromkeys(line["model"] for line in questions.fastest(result.table)))
+        if self.costs:
+            found["pareto"] = {model: self._front(result.table, model) for model in models}
+        if self.agreement:
+            found["agreement"] = [
+                {name: None if value != value else value for name, value in asdict(each).items()}  # NaN: all are tied
+                for each in questions.ranking_agreement(result.table)
+            ]
+        if self.sensitivity:
+            found["sensitivity"] = [
+                self._sensitivity(workload, gpu, overrides, model)
+                for workload in workloads
+                for model in models
+                if model != "detailed"
+            ]
+        if self.heat is not None and self.plots is not None:
+            self._heat_maps(result.table, models)
+        return found
+
+    def _front(self, rows: Any, model: str) -> list[dict[str, Any]]:
+        from ..sweep.questions import pareto_front, performance
+
+        front = pareto_front(rows, self.costs, model)
+        if self.plots is not None:
+            from ..report.sweep import draw_front
+
+            draw_front(*performance(rows, model), front, self.costs, model, self.plots / f"pareto-{model}.png")
+        return [{key: value for key, value in row.items() if value is not None} for row in front.to_pylist()]
+
+    def _sensitivity(self, workload: Any, gpu: Any, overrides: Mapping[str, Any], model: str) -> dict[str, Any]:
+        from ..sweep.local import limits, sensitivity
+
+        try:
+            found = sensitivity(workload, gpu, model, overrides=overrides)
+            next_limits = limits(workload, gpu, model, overrides=overrides)
+        except InputError as error:  # a model that cannot run on one kernel still answers for the others
+            return {"kernel": workload.name, "model": model, "error": str(error)}
+        if self.plots is not None:
+            from ..report.sweep import draw_tornado
+
+            draw_tornado(found, f"{workload.name}: {model}", self.plots / f"tornado-{workload.name}-{model}.png")
+        return {
+            "kernel": workload.name,
+            "model": model,
+            "parameters": [asdict(each) for each in found],
+            "limits": [asdict(each) for each in next_limits],
+        }
+
+    def _heat_maps(self, rows: Any, models: Sequence[str]) -> None:
+        from ..report.sweep import draw_heat_maps
+        from ..sweep.questions import heat_map
+
+        assert self.heat is not None and self.plots is not None
+        x, y = (key.strip() for key in self.heat)
+        for kernel in dict.fromkeys(rows.column("kernel").to_pylist()):
+            maps = [heat_map(rows, x, y, kernel, model) for model in models]
+            draw_heat_maps(maps, self.plots / f"heat-map-{kernel}.png")
+
+
+def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:
+    """The answers as tables."""
+    for model, rows in found.get("pareto", {}).items():
+        costs = [name for name in rows[0] if name.startswith("cost: ")] if rows else []
+        view = table(
+            f"Pareto front, {model}",
+            ("configuration", "performance", *costs, *keys),
+            right=("performance", *costs, *keys),
+        )
+        for row in rows:
+            cells = [_cell(row.get(name)) for name in ("configuration", "performance", *costs, *keys)]
+            view.add_row(*cells)
+        console().print(view)
+    for each in found.get("sensitivity", ()):
+        _show_sensitivity(each)
+    if "agreement" in found:
+        numbers = ("Kendall τ", "Spearman ρ", "regret")
+        view = table("agreement on the ranking of configurations", ("follow", "if true", *numbers), right=numbers)
+        for pair in found["agreement"]:
+            view.add_row(
+                pair["one"], pair["other"], *(_cell(pair[name]) for name in ("kendall", "spearman", "regret"))
+            )
+        console().print(view)
+
+
+def _show_sensitivity(each: Mapping[str, Any]) -> None:
+    title = f"{each['kernel']}: {each['model']}"
+    if "error" in each:
+        console().print(f"{title}: {each['error']}", markup=False)
+        return
+    numbers = ("value", "elasticity", "speed at half", "speed at double")
+    view = table(title, ("parameter", *numbers), right=numbers)
+    for one in each["parameters"]:
+        view.add_row(one["key"], *(_cell(one[name]) for name in ("value", "elasticity", "at_half", "at_double")))
+    console().print(view)
+    for step in each["limits"]:
+        where = f" (most of the CPI: {step['category']})" if step["category"] else ""
+        console().print(
+            f"next: {step['key']} to {show_number(step['value'])}: {step['gain']:.3g} times as fast{where}",
+            markup=False,
+        )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return show_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,180 @@
+"""`warplens sweep`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .answers import Answers, show_answers
+from .common import (
+    choose,
+    console,
+    json_option,
+    print_json,
+    selection_options,
+    show_number,
+    show_seconds,
+    split_options,
+    table,
+    waiting,
+)
+
+#: Lines of the table of fastest configurations.
+MOST_LINES = 30
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--gpu", metavar="NAME|FILE", help="Machine that the configurations are variants of.")
+@click.option(
+    "--vary", "axes", multiple=True, metavar="KEY=a,b,c|KEY=a:b:step", help="Values of a parameter; both ends count."
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a parameter in all of them.")
+@click.option("--zip", "zipped", is_flag=True, help="Take the values together, first with first, not all pairs.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N points, a Latin hypercube.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the sample.")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.parquet")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Model; repeat, or 'all' (default).")
+@click.option(
+    "--simulator", "simulators", multiple=True, type=click.Choice(("detailed", "pipeline")), help="Simulate as well."
+)
+@click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
+@selection_options
+@click.option(
+    "--pareto",
+    "costs",
+    multiple=True,
+    metavar="COST",
+    help="Front of speed against a cost such as '3*sms + l1.mshrs'.",
+)
+@click.option(
+    "--sensitivity", "sensitive", is_flag=True, help="Slopes and swings of the parameters, what limits next."
+)
+@click.option("--agreement", is_flag=True, help="Whether the models rank the configurations alike.")
+@click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two of the parameters (with --plots).")
+@click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Folder for pictures of the answers.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads; default: one per core.")
+@json_option
+def sweep(
+    inputs: tuple[str, ...],
+    gpu: str | None,
+    axes: tuple[str, ...],
+    overrides: tuple[str, ...],
+    zipped: bool,
+    sample: int | None,
+    seed: int,
+    output: Path,
+    models: tuple[str, ...],
+    simulators: tuple[str, ...],
+    options: tuple[str, ...],
+    kernel: str | None,
+    launches: str | None,
+    order: str | None,
+    representative: str,
+    costs: tuple[str, ...],
+    sensitive: bool,
+    agreement: bool,
+    heat: str | None,
+    plots: Path | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Predict kernels on every configuration of a design space.
+
+    The result is a Parquet table with a row per kernel, model and
+    configuration. A sweep that was interrupted goes on where it was when the
+    same command is given again; another one into the same file is refused. A
+    configuration that makes no sense has its error in its rows.
+    """
+    from ..api import load_workloads
+    from ..machine import split_override
+    from ..sweep import parse_axis, run_sweep
+
+    if zipped and sample is not None:
+        raise click.UsageError("--zip and --sample exclude each other")
+    if (heat is None) != (plots is None) and not (costs or sensitive):
+        raise click.UsageError("--heat-map and --plots go together; --plots draws --pareto and --sensitivity too")
+    answers = Answers(costs, sensitive, agreement, None if heat is None else tuple(heat.split(",", 1)), plots)
+    answers.check()
+    space = [parse_axis(text) for text in axes]
+    workloads = []
+    for each in inputs:
+        with waiting(f"running {each}") as report:
+            loaded = load_workloads(each, order=order, selection=representative, gpu=gpu, progress=report)
+        workloads += choose(loaded, kernel, launches)
+    if not workloads:
+        raise click.UsageError("--kernel and --launch match no kernel of the input")
+    with waiting("sweeping") as report:
+        result = run_sweep(
+            workloads,
+            gpu,
+            space,
+            models=None if not models or "all" in models else models,
+            simulators=simulators,
+            overrides=dict(split_override(text) for text in overrides),
+            options=split_options(options),
+            mode="zip" if zipped else "grid",
+            sample=sample,
+            seed=seed,
+            output=output,
+            workers=workers,
+            progress=report,
+        )
+    given = dict(split_override(text) for text in overrides)
+    found = answers.find(result, workloads, gpu, given) if result.errors < len(result) else {}
+    if as_json:
+        print_json(_document(result) | found)
+    else:
+        _show(result, [axis.key for axis in space])
+        show_answers(found, [axis.key for axis in space])
+    if len(result) and result.errors == len(result):
+        import pyarrow.compute as pc
+
+        from ..errors import WarplensError
+
+        first = pc.drop_null(result.table.column("error"))[0].as_py()
+        raise WarplensError(f"{output}: no configuration could be worked out; the first error: {first}")
+
+
+def _document(result: Any) -> dict[str, Any]:
+    from .._version import __version__
+    from ..api import JSON_SCHEMA
+
+    return {
+        "schema": JSON_SCHEMA,
+        "version": __version__,
+        "output": str(result.path),
+        "configurations": result.configurations,
+        "rows": len(result),
+        "resumed_rows": result.resumed_rows,
+        "errors": result.errors,
+        "skipped": dict(result.skipped),
+        "seconds": result.seconds,
+    }
+
+
+def _show(result: Any, keys: list[str]) -> None:
+    from ..sweep.questions import fastest
+
+    out = console()
+    best = fastest(result.table)
+    numbers = ("time", "IPC", "over slowest", *keys)
+    view = table("fastest configurations", ("kernel", "model", *numbers), right=numbers)
+    for line in best[:MOST_LINES]:
+        shown = [
+            show_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+            for value in (line["ipc"], line["speed"] / line["least_speed"], *(line[key] for key in keys))
+        ]
+        view.add_row(line["kernel"], line["model"], show_seconds(line["seconds"]), *shown)
+    out.print(view)
+    if len(best) > MOST_LINES:
+        out.print(f"… and {len(best) - MOST_LINES} more in the table", markup=False)
+    resumed = f", {result.resumed_rows} of them from before" if result.resumed_rows else ""
+    failed = f", {result.errors} with errors" if result.errors else ""
+    out.print(
+        f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}", markup=False
+    )
+    for name, reason in result.skipped.items():
+        out.print(f"not run: {name}: {reason.removeprefix(f'model {name!r} ')}", markup=False)

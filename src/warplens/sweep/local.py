@@ -1,0 +1,247 @@
+"""Questions about a kernel around one machine: what matters, what limits it next, how many warps it needs, clocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..api import Input, place, predict
+from ..errors import InputError
+from ..machine import Gpu, find_parameter
+from ..models import MODELS, Prediction, get_model
+from ..workload import Workload, resident
+from .space import canonical_key, make_axis
+
+#: What an architect can buy more of (or less, of latencies), where a machine gives it.
+KEYS = (
+    "sms",
+    "clock",
+    "schedulers",
+    "l1.size",
+    "l1.mshrs",
+    "l1.latency",
+    "llc.size",
+    "llc.latency",
+    "noc.bandwidth",
+    "dram.bandwidth",
+    "dram.latency",
+)
+#: A factor small enough for a slope, for parameters that take any value.
+SMALL_STEP = 1.01
+#: Gain below which another step is not worth taking.
+WORTH_WHILE = 0.01
+#: Part of the best performance at which it counts as saturated.
+SATURATED = 0.95
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """One parameter around its value: the slope of log speed over log value, and the speed at half and twice of it.
+
+    Speeds are relative to that of the machine as it is; None where the
+    changed machine cannot be predicted (`error` says why) or is the same.
+    """
+
+    key: str
+    value: float
+    elasticity: float | None
+    at_half: float | None
+    at_double: float | None
+    error: str = ""
+
+    @property
+    def swing(self) -> float:
+        """How far the speed moves, as a factor."""
+        found = [abs(math.log(speed)) for speed in (self.at_half, self.at_double) if speed]
+        return max(found, default=0.0)
+
+
+def sensitivity(
+    workload: Input,
+    gpu: Gpu | str | None = None,
+    model: str = "mdm",
+    *,
+    keys: Sequence[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> list[Sensitivity]:
+    """Local elasticities and the speed at half and twice of each parameter, those that matter most first."""
+    fixed = {canonical_key(key): value for key, value in (overrides or {}).items()}
+    placed, machine = place(workload, gpu, fixed)
+    own = speed_of(predict(workload, gpu, model, overrides=fixed, options=options))
+
+    def speed(key: str, value: float) -> float:
+        made = predict(workload, gpu, model, overrides={**fixed, key: value}, options=options)
+        return speed_of(made) / own
+
+    found = []
+    for key in [canonical_key(key) for key in keys] if keys is not None else _given(machine):
+        value = _value(placed, machine, key)
+        try:
+            lower, upper = _neighbours(machine, key, value)
+            slope = math.log(speed(key, upper) / speed(key, lower)) / math.log(upper / lower)
+            error = ""
+        except InputError as problem:
+            slope, error = None, str(problem)
+        ends: list[float | None] = []
+        for factor in (0.5, 2.0):
+            other = _scaled(key, value, factor)
+            try:
+                ends.append(None if other == value else speed(key, other))
+            except InputError as problem:
+                ends.append(None)
+                error = error or str(problem)
+        found.append(Sensitivity(key, value, slope, ends[0], ends[1], error))
+    return sorted(found, key=lambda each: -each.swing)
+
+
+def speed_of(prediction: Prediction) -> float:
+    """Warp instructions per second, which compares machines even where more SMs are given more work."""
+    return float(prediction.cycles * prediction.ipc / prediction.seconds)
+
+
+def _given(machine: Gpu) -> list[str]:
+    return [key for key in KEYS if machine.get(find_parameter(key).path)]
+
+
+def _value(workload: Workload, machine: Gpu, key: str) -> float:
+    if key == "launch.warps_per_sm":
+        return float(resident(workload.launch, machine).warps_per_sm)
+    if key == "launch.blocks_per_sm":
+        return float(resident(workload.launch, machine).blocks_per_sm)
+    value = machine.get(find_parameter(key).path)
+    if value is None or isinstance(value, str | bool) or value == 0:
+        raise InputError(f"{key}: machine {machine.name!r} gives no number above 0 to change")
+    return float(value)
+
+
+def _scaled(key: str, value: float, factor: float) -> float:
+    whole = not key.startswith("launch.") and find_parameter(key).kind is int
+    return max(1.0, float(round(value * factor))) if whole else value * factor
+
+
+def _neighbours(machine: Gpu, key: str, value: float) -> tuple[float, float]:
+    """The nearest values below and above that a slope can be taken from."""
+    if key in ("l1.size", "llc.size"):  # whole ways of the cache: a set more or less
+        cache = machine.l1 if key == "l1.size" else machine.llc
+        step = float((cache.ways or 1) * (cache.line_bytes or 1))
+        return max(value - step, step), value + step
+    if not key.startswith("launch.") and find_parameter(key).kind is int:
+        return max(value - 1.0, 1.0), value + 1.0
+    return value / SMALL_STEP, value * SMALL_STEP
+
+
+# -- what limits it next ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A step of improvement: the parameter whose doubling (halving, of a latency) helps most, and by how much."""
+
+    key: str
+    value: float
+    #: Speed after the step, relative to before it and to the machine as it is.
+    gain: float
+    speed: float
+    #: The largest part of the CPI before the step, where the model has a stack.
+    category: str
+
+
+def limits(
+    workload: Input,
+    gpu: Gpu | str | None = None,
+    model: str = "mdm",
+    *,
+    keys: Sequence[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    steps: int = 6,
+) -> list[Limit]:
+    """What limits the kernel, and what does next once that is improved, until nothing is worth while."""
+    changed = {canonical_key(key): value for key, value in (overrides or {}).items()}
+    placed, machine = place(workload, gpu, changed)
+    chosen = [canonical_key(key) for key in keys] if keys is not None else _given(machine)
+    values = {key: _value(placed, machine, key) for key in chosen}
+    first = now = predict(workload, gpu, model, overrides=changed)
+    found: list[Limit] = []
+    while len(found) < steps:
+        best: tuple[str, float, Prediction] | None = None
+        for key, value in values.items():
+            better = _scaled(key, value, 0.5 if key.endswith(".latency") else 2.0)
+            try:
+                made = predict(workload, gpu, model, overrides={**changed, key: better})
+            except InputError:
+                continue
+            if best is None or speed_of(made) > speed_of(best[2]):
+                best = key, better, made
+        if best is None or speed_of(best[2]) / speed_of(now) < 1.0 + WORTH_WHILE:
+            break
+        key, value, made = best
+        category = max(now.stack.items(), key=lambda item: item[1])[0] if now.stack else ""
+        gain, speed = speed_of(made) / speed_of(now), speed_of(made) / speed_of(first)
+        found.append(Limit(key, value, gain, speed, category))
+        changed[key] = values[key] = value
+        now = made
+    return found
+
+
+# -- warps and clocks ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Saturation:
+    """Speed over resident warps of an SM, and the fewest that reach nearly all of it (GPUMech §VII)."""
+
+    warps: NDArray[np.float64]
+    ipc: NDArray[np.float64]
+    point: float
+
+
+def saturation_point(
+    workload: Input,
+    gpu: Gpu | str | None = None,
+    model: str = "gpumech",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+) -> Saturation:
+    """The fewest resident warps from which on the kernel keeps 95 % of its best IPC."""
+    placed, machine = place(workload, gpu, overrides)
+    per_block = float(resident(placed.launch, machine).warps_per_block)
+    step = per_block if placed.launch.threads_per_block is not None else 1.0
+    warps = np.arange(step, float(machine.max_warps) + 1e-9, step)
+    if not len(warps):
+        raise InputError(f"{placed.name}: a block has more warps than fit on an SM of {machine.name!r}")
+    made = predict(workload, gpu, model, overrides={**(overrides or {}), "launch.warps_per_sm": warps})
+    ipc = np.asarray(made.ipc, dtype=np.float64)
+    enough = ipc >= SATURATED * ipc.max()
+    last_short = np.flatnonzero(~enough)
+    before_peak = last_short[last_short < int(np.argmax(ipc))]
+    return Saturation(warps, ipc, float(warps[before_peak[-1] + 1] if len(before_peak) else warps[0]))
+
+
+def dvfs(
+    workload: Input,
+    gpu: Gpu | str | None = None,
+    clocks: str | Iterable[float] = "0.5,0.75,1,1.25,1.5",
+    models: Sequence[str] | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """(clocks in Hz, seconds by model): the models that the input allows, at every clock.
+
+    Clocks are values with units, or factors of the machine's own clock where they are below 100.
+    """
+    placed, machine = place(workload, gpu, overrides)
+    values = make_axis("clock", clocks).values
+    hertz = np.where(values < 100.0, values * float(machine.clock_hz), values)
+    found = {}
+    for name in models if models is not None else MODELS:
+        if models is None and get_model(name).missing(placed, machine):
+            continue
+        made = predict(workload, gpu, name, overrides={**(overrides or {}), "clock": hertz})
+        found[name] = np.asarray(made.seconds, dtype=np.float64)
+    return hertz, found

@@ -1,0 +1,123 @@
+"""Cache simulations and representative warps kept on disk, under a hash of all that they depend on.
+
+Entries appear whole or not at all, so any number of processes may write at
+once; the least recently used ones go when the folder grows past its limit.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..frontends.cuda.cache import cache_folder, content_hash
+from ..trace import LaunchTrace, WarpGroup
+
+#: Bytes that the folder may take.
+MOST_BYTES = 2**30
+#: Entries written by a process between two looks at the size of the folder.
+_LOOK_EVERY = 256
+_SUFFIX = ".npz"
+#: Packages whose code decides what is kept.
+_CODE = ("machine", "trace", "memory", "intervals", "workload")
+
+
+@dataclass
+class Kept:
+    """A folder of arrays by key. Whatever goes wrong with it costs time, never a result."""
+
+    folder: Path
+    most_bytes: int = MOST_BYTES
+    _written: int = 0
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The arrays of an entry, or None where there is none that can be read."""
+        path = self.folder / key[:2] / f"{key}{_SUFFIX}"
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                found = {name: stored[name] for name in stored.files}
+            os.utime(path)  # used just now
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
+        return found
+
+    def put(self, key: str, arrays: Mapping[str, Any]) -> None:
+        place = self.folder / key[:2]
+        temporary = None
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".", dir=place)
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)
+            Path(temporary).replace(place / f"{key}{_SUFFIX}")
+        except OSError:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+            return
+        if self._written % _LOOK_EVERY == 0:
+            self.evict()
+        self._written += 1
+
+    def evict(self) -> None:
+        """Remove the least recently used entries until a tenth of the room is free, where there is too much."""
+        entries = []
+        for path in self.folder.glob(f"*/*{_SUFFIX}"):
+            with suppress(OSError):  # another process may have removed it
+                status = path.stat()
+                entries.append((status.st_mtime_ns, status.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        if total <= self.most_bytes:
+            return
+        for _, size, path in sorted(entries):
+            with suppress(OSError):
+                path.unlink()
+            total -= size
+            if total <= 0.9 * self.most_bytes:
+                return
+
+
+def open_kept() -> Kept:
+    """The store in the user's cache folder."""
+    return Kept(cache_folder() / "simulations")
+
+
+@cache
+def code_digest() -> str:
+    """A hash of the code that results come from: what an older one kept is not found."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for package in _CODE for path in (root / package).glob("*.py"))
+    return content_hash([part for path in files for part in (path.name, path.read_bytes())])
+
+
+def trace_digest(trace: LaunchTrace) -> str:
+    """A hash of all that a trace holds."""
+
+    def parts() -> Any:
+        header = trace.header
+        extra = sorted(header.extra.items())
+        yield repr([getattr(header, item.name) for item in fields(header) if item.name != "extra"] + [extra])
+        yield from _columns(trace.static)
+        for group in trace.groups():
+            yield from _columns(group)
+
+    return content_hash(parts())
+
+
+def _columns(table: Any) -> Any:
+    for item in fields(WarpGroup if isinstance(table, WarpGroup) else type(table)):
+        value = getattr(table, item.name)
+        yield np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else repr(tuple(value))
+
+
+def entry_key(kind: str, digest: str, key: tuple[Any, ...]) -> str:
+    """Where an entry is kept; a count that came as a float is the same count."""
+    plain = [float(value) if isinstance(value, int | float | np.number) else value for value in key]
+    return content_hash([kind, digest, code_digest(), repr(plain)])

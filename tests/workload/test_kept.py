@@ -1,0 +1,157 @@
+"""What is kept on disk: found again, never wrong, bounded, and safe for many writers."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from warplens.api import load_workloads, place
+from warplens.memory import cache as caches
+from warplens.validate import accelsim
+from warplens.workload import traced
+from warplens.workload.kept import Kept, entry_key, trace_digest
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return Kept(tmp_path / "kept")
+
+
+@pytest.fixture
+def workload(kept):
+    (found,) = load_workloads(accelsim.trace_path("strided8"))
+    return dataclasses.replace(found, kept=kept)
+
+
+def fresh(workload, **changes):
+    return dataclasses.replace(workload, _memo={}, **changes)
+
+
+def test_simulations_and_representatives_come_back_the_same(workload, monkeypatch):
+    _, gpu = place(workload, accelsim.GPU)
+    misses, warp = workload.misses(gpu), workload.representative(gpu)
+    monkeypatch.setattr(traced, "simulate_caches", lambda *_, **__: pytest.fail("simulated again"))
+    monkeypatch.setattr(traced, "representative_warp", lambda *_, **__: pytest.fail("chosen again"))
+    again = fresh(workload)
+    found, same_warp = again.misses(gpu), again.representative(gpu)
+    for item in dataclasses.fields(caches.MissProfile):
+        one, other = getattr(misses, item.name), getattr(found, item.name)
+        assert type(one) is type(other)
+        assert np.array_equal(one, other)
+    for item in dataclasses.fields(warp):
+        assert type(getattr(warp, item.name)) is type(getattr(same_warp, item.name))
+        assert np.array_equal(getattr(warp, item.name), getattr(same_warp, item.name))
+    assert again.summary(gpu) == workload.summary(gpu)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sms": 14},
+        {"l1.size": 24576},
+        {"llc.size": 1572864},
+        {"l1.mshrs": 32},
+        {"scheduler": "lrr"},
+        {"max_warps": 16},
+    ],
+)
+def test_what_changes_a_simulation_is_an_entry_of_its_own(workload, changes):
+    _, gpu = place(workload, accelsim.GPU)
+    _, other = place(workload, accelsim.GPU, changes)
+    workload.misses(gpu)
+    without = fresh(workload, kept=None).misses(other)
+    assert np.array_equal(fresh(workload).misses(other).counters, without.counters)
+    assert len(list(workload.kept.folder.glob("*/*.npz"))) == 2
+
+
+@pytest.mark.parametrize("changes", [{"dram.bandwidth": "1GB/s"}, {"clock": "2GHz"}, {"dram.latency": 9}])
+def test_what_does_not_shares_it(workload, changes):
+    workload.misses(place(workload, accelsim.GPU)[1])
+    fresh(workload).misses(place(workload, accelsim.GPU, changes)[1])
+    assert len(list(workload.kept.folder.glob("*/*.npz"))) == 1
+
+
+def test_orders_and_traces_are_told_apart(workload):
+    _, gpu = place(workload, accelsim.GPU)
+    (other,) = load_workloads(accelsim.trace_path("strided32"))
+    assert trace_digest(other.trace) != trace_digest(workload.trace)
+    (same,) = load_workloads(accelsim.trace_path("strided8"))
+    assert trace_digest(same.trace) == trace_digest(workload.trace)
+    for each in (workload, fresh(workload, order="round-robin"), dataclasses.replace(other, kept=workload.kept)):
+        each.misses(gpu)
+    assert len(list(workload.kept.folder.glob("*/*.npz"))) == 3
+
+
+def test_keys_do_not_depend_on_how_a_count_is_written():
+    assert entry_key("misses", "d", (14, None, "gto", True)) == entry_key("misses", "d", (14.0, None, "gto", True))
+    assert entry_key("misses", "d", (14,)) != entry_key("misses", "e", (14,))
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 nonsense", b"\x00" * 100])
+def test_a_damaged_entry_is_no_entry(kept, damage):
+    kept.put("ab12", {"x": np.arange(3)})
+    (path,) = kept.folder.glob("*/*.npz")
+    path.write_bytes(damage)
+    assert kept.get("ab12") is None
+    kept.put("ab12", {"x": np.arange(4)})
+    assert kept.get("ab12")["x"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_folder_that_cannot_be_written_to_costs_nothing_but_time(tmp_path):
+    (tmp_path / "file").write_text("")
+    kept = Kept(tmp_path / "file")
+    kept.put("ab", {"x": np.arange(3)})
+    assert kept.get("ab") is None
+
+
+def test_the_least_recently_used_go_first(kept):
+    kept.most_bytes = 10 * 2**20
+    for number in range(8):
+        kept.put(f"{number:02d}key", {"x": np.zeros(2**17)})  # 1 MiB each
+        os.utime(kept.folder / f"{number:02d}" / f"{number:02d}key.npz", (number, number))
+    assert kept.get("00key") is not None  # used just now, so it stays
+    kept.most_bytes = 5 * 2**20
+    kept.evict()
+    left = sorted(path.stem for path in kept.folder.glob("*/*.npz"))
+    assert left == ["00key", "05key", "06key", "07key"]
+
+
+WRITER = """
+import sys
+import numpy as np
+from pathlib import Path
+from warplens.workload.kept import Kept
+kept = Kept(Path(sys.argv[1]), most_bytes=200_000)
+for turn in range(200):
+    for key in ("aa", "bb", "cc"):
+        kept.put(key, {"x": np.full(2000, int(sys.argv[2]))})
+        found = kept.get(key)
+        assert found is None or len(set(found["x"].tolist())) == 1
+"""
+
+
+def test_many_writers_never_mix(tmp_path):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(number)]) for number in (1, 2)]
+    assert [writer.wait(120) for writer in writers] == [0, 0]
+    assert not list(tmp_path.glob("*/.*"))  # no half-written files are left
+
+
+def test_threads_share_a_workload(workload):
+    found = []
+
+    def ask():
+        found.append(workload.misses(place(workload, accelsim.GPU)[1]).counters.sum())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+    assert len(found) == 4
