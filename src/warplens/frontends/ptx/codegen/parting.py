@@ -1,0 +1,218 @@
+"""Lanes of a warp that part and meet: branches, lanes that wait on a stack, and lanes that leave."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ..flat import BasicBlock, FlatInstruction
+from ..flow import END
+from ..program import TYPES
+from .lanes import I32, I64, Value
+from .layout import MOST_DEPTH, Fault, Frame, Status
+from .runtime import i32, i64
+from .values import WarpValues
+
+
+class PartingLanes(WarpValues):
+    """Control flow within a warp. The blocks it leads to are made by `KernelBuilder`."""
+
+    alive_at: Value
+    meeting_at: Value
+    depth_at: Value
+    target_at: Value
+    labels: list[ir.Block]
+    bodies: list[ir.Block]
+    next_lanes: ir.Block
+    dispatch: ir.Block
+    failed: ir.Block
+    #: Per meeting block, the sides whose lanes may wait for their turn.
+    pending: dict[int, set[int]]
+    meetings: set[int]
+    barriers: set[int]
+
+    def leave_if(self, condition: Value) -> None:
+        """Return with a fault, which is noted already."""
+        following = self.builder.append_basic_block("good")
+        self.builder.cbranch(condition, self.failed, following)
+        self.builder.position_at_end(following)
+
+    def fail_if(self, condition: Value, fault: Fault, item: FlatInstruction, lanes: Value) -> None:
+        with self.builder.if_then(condition, likely=False):
+            self.fault(int(fault), i32(item.index), lanes)
+            self.builder.branch(self.failed)
+
+    def branch(self, item: FlatInstruction) -> None:
+        builder = self.builder
+        active = self.active()
+        if item.opcode == "brx":
+            return self._branch_table(item, active)
+        target = item.targets[0]
+        if item.guard is None:
+            builder.branch(self.labels[target])
+            return None
+        following = self.current.successors[-1]
+        if target == following:
+            builder.branch(self.labels[target])
+            return None
+        taken = self.mask(item)
+        other = builder.and_(active, builder.not_(taken))
+        some = builder.append_basic_block("some")
+        parting = builder.append_basic_block("parting")
+        builder.cbranch(builder.icmp_unsigned("==", taken, i32(0)), self.labels[following], some)
+        builder.position_at_end(some)
+        builder.cbranch(builder.icmp_unsigned("==", other, i32(0)), self.labels[target], parting)
+        builder.position_at_end(parting)
+        meeting = self._prepare_meeting(item, active)
+        if following == meeting:
+            first, mask = target, taken
+        elif target == meeting:
+            first, mask = following, other
+        else:
+            self._push(item, target, i32(meeting), taken)
+            first, mask = following, other
+        builder.store(mask, self.active_at)
+        builder.branch(self.labels[first])
+        return None
+
+    def _prepare_meeting(self, item: FlatInstruction, active: Value) -> int:
+        """All active lanes will go on together where they meet, unless they wait for others there already."""
+        builder = self.builder
+        meeting = self.flow.post_dominator[self.current.number]
+        if meeting != END:
+            before = builder.load(self.meeting_at, typ=I32)
+            with builder.if_then(builder.icmp_signed("!=", before, i32(meeting))):
+                self._push(item, meeting, before, active)
+                builder.store(i32(meeting), self.meeting_at)
+        return meeting
+
+    def _branch_table(self, item: FlatInstruction, active: Value) -> None:
+        """brx.idx: each lane chooses; all but the first side wait."""
+        builder = self.builder
+        if item.guard is not None:
+            raise self.not_covered(item)
+        index = self.read(self.operand(item, 0), TYPES["u32"])
+        beyond = builder.icmp_unsigned(">=", index, self.integer(32, len(item.targets)))
+        wild = builder.and_(self.bits_of(beyond), active)
+        self.fail_if(builder.icmp_unsigned("!=", wild, i32(0)), Fault.BAD_BRANCH, item, wild)
+        sides: dict[int, list[int]] = {}
+        for position, target in enumerate(item.targets):
+            sides.setdefault(target, []).append(position)
+        if len(sides) == 1:
+            builder.branch(self.labels[item.targets[0]])
+            return
+        meeting = self._prepare_meeting(item, active)
+        for target, positions in sides.items():
+            if target == meeting:
+                continue
+            here: Value = i32(0)
+            for position in positions:
+                flags = builder.icmp_unsigned("==", index, self.integer(32, position))
+                here = builder.or_(here, self.bits_of(flags))
+            here = builder.and_(here, active)
+            with builder.if_then(builder.icmp_unsigned("!=", here, i32(0))):
+                self._push(item, target, i32(meeting), here)
+        builder.branch(self.next_lanes)
+
+    def exit(self, item: FlatInstruction) -> None:
+        builder = self.builder
+        leaving = self.mask(item)
+        alive = builder.load(self.alive_at, typ=I32)
+        builder.store(builder.and_(alive, builder.not_(leaving)), self.alive_at)
+        staying = builder.and_(self.active(), builder.not_(leaving))
+        builder.store(staying, self.active_at)
+        if item.guard is None:
+            builder.branch(self.next_lanes)
+        else:
+            following = self.labels[self.current.successors[-1]]
+            builder.cbranch(builder.icmp_unsigned("==", staying, i32(0)), self.next_lanes, following)
+
+    def meet(self, number: int) -> None:
+        """Where lanes may wait for others: the next of those that wait, or all of them together."""
+        builder = self.builder
+        waited_for = builder.append_basic_block("waited_for")
+        meeting = builder.load(self.meeting_at, typ=I32)
+        builder.cbranch(builder.icmp_signed("==", meeting, i32(number)), waited_for, self.bodies[number])
+        builder.position_at_end(waited_for)
+        target, mask = self._pop()
+        some = builder.append_basic_block("some")
+        builder.cbranch(builder.icmp_unsigned("==", mask, i32(0)), self.next_lanes, some)
+        builder.position_at_end(some)
+        chosen = builder.switch(target, self.next_lanes)
+        chosen.add_case(i32(number), self.bodies[number])
+        for side in sorted(self.pending[number]):
+            chosen.add_case(i32(side), self.labels[side])
+
+    def _pop(self) -> tuple[Value, Value]:
+        builder = self.builder
+        depth = builder.sub(builder.load(self.depth_at, typ=I32), i32(1))
+        builder.store(depth, self.depth_at)
+        target, meeting, mask = (builder.load(each, typ=I32) for each in self._stack(depth))
+        mask = builder.and_(mask, builder.load(self.alive_at, typ=I32))
+        builder.store(mask, self.active_at)
+        builder.store(meeting, self.meeting_at)
+        return target, mask
+
+    def _stack(self, depth: Value) -> list[Value]:
+        """Places of one entry: block, meeting block, mask."""
+        offset = self.builder.mul(self.builder.zext(depth, I64), i64(24))
+        base = self.builder.add(offset, i64(8 * Frame.STACK))
+        return [self.at(self.frame, self.builder.add(base, i64(8 * part))) for part in range(3)]
+
+    def _push(self, item: FlatInstruction, target: int, meeting: Value, mask: Value) -> None:
+        builder = self.builder
+        depth = builder.load(self.depth_at, typ=I32)
+        self.fail_if(builder.icmp_signed(">=", depth, i32(MOST_DEPTH)), Fault.TOO_DEEP, item, mask)
+        for place, value in zip(self._stack(depth), (i32(target), meeting, mask), strict=True):
+            builder.store(value, place)
+        builder.store(builder.add(depth, i32(1)), self.depth_at)
+
+    def build_next_lanes(self) -> None:
+        """Lanes that wait after those that ran have left the kernel."""
+        builder = self.builder
+        builder.position_at_end(self.next_lanes)
+        finished, more = builder.append_basic_block("finished"), builder.append_basic_block("more")
+        depth = builder.load(self.depth_at, typ=I32)
+        builder.cbranch(builder.icmp_signed("<=", depth, i32(0)), finished, more)
+        builder.position_at_end(finished)
+        builder.ret(i32(Status.DONE))
+        builder.position_at_end(more)
+        target, mask = self._pop()
+        builder.store(target, self.target_at)
+        builder.cbranch(builder.icmp_unsigned("==", mask, i32(0)), self.next_lanes, self.dispatch)
+        builder.position_at_end(self.dispatch)
+        chosen = builder.switch(builder.load(self.target_at, typ=I32), self.failed)
+        for number in sorted(self.meetings.union(*(self.pending.values()), self.parted, self.barriers)):
+            # Waiting lanes that are to go on where lanes meet are complete: they do not wait there again.
+            chosen.add_case(i32(number), self.labels[number])
+
+    def let_others_pass(self, block: BasicBlock) -> None:
+        """At a barrier: lanes of the warp that will not meet these run first, as they may be about to leave."""
+        builder = self.builder
+        item = block.instructions[0]
+        active = self.active()
+        elsewhere = builder.and_(builder.load(self.alive_at, typ=I32), builder.not_(active))
+        with builder.if_then(builder.icmp_unsigned("!=", elsewhere, i32(0)), likely=False):
+            depth, meeting = (builder.load(each, typ=I32) for each in (self.depth_at, self.meeting_at))
+            alone = builder.or_(
+                builder.icmp_signed("<=", depth, i32(0)), builder.icmp_signed("!=", meeting, i32(END))
+            )
+            self.fail_if(alone, Fault.DIVERGENT_BARRIER, item, elsewhere)
+            target, _ = self._pop()
+            for number in sorted(self.barriers):  # they wait at a barrier themselves
+                there = builder.icmp_signed("==", target, i32(number))
+                self.fail_if(there, Fault.DIVERGENT_BARRIER, item, elsewhere)
+            builder.store(target, self.target_at)
+            self._push(item, block.number, i32(END), active)
+            some = builder.icmp_unsigned("!=", self.active(), i32(0))
+            builder.cbranch(some, self.dispatch, self.next_lanes)
+            builder.position_at_end(builder.append_basic_block("never"))
+            builder.unreachable()
+
+    @property
+    def parted(self) -> set[int]:
+        """Sides of branches whose lanes never meet again."""
+        found = set[int]()
+        for number in self.flow.divergent_branches:
+            if self.flow.post_dominator[number] == END:
+                found |= set(self.kernel.blocks[number].successors)
+        return found
