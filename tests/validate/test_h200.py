@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from warplens.cli.main import cli
+from warplens.errors import UnknownNameError
 from warplens.machine import load_gpu
 from warplens.models import MODELS
 from warplens.suite.catalog import SUITE
@@ -259,4 +260,4 @@ def test_bank_conflicts_are_counted() -> None:
 
 def test_unknown_kernel() -> None:
     run = CliRunner().invoke(cli, ["validate", "h200", "--kernel", "nothing_like_it"])
-    assert run.exit_code != 0 and "no kernel of the suite" in run.output
+    assert isinstance(run.exception, UnknownNameError) and "no kernel of the suite" in str(run.exception)

@@ -253,11 +253,12 @@ def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
     for number, (model, axis) in enumerate(zip(models, axes.flat, strict=False)):
         axis.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0] / 4, ends[1] * 4))
         axis.minorticks_off()
+        axis.set_xticks((30_000, 100_000, 300_000), ("30k", "100k", "300k"))
         axis.plot(ends, ends, color="#333333", linewidth=0.9)
         axis.fill_between(
             ends, [0.7 * each for each in ends], [1.3 * each for each in ends], color="#dddddd", linewidth=0
         )
-        worst = sorted(found.long_kernels, key=lambda kernel: -abs(math.log1p(found.error(model, kernel) or 0.0)))[:5]
+        worst = sorted(found.long_kernels, key=lambda kernel: -abs(math.log1p(found.error(model, kernel) or 0.0)))[:3]
         for kernel in found.kernels:
             cycles = found.cycles(model, kernel)
             if cycles is None:
