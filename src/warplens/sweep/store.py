@@ -244,10 +244,10 @@ def _in_order(
         slices.append(table_of(piece).slice(offset, rows))
         units.append((unit, rows))
         if sum(count for _, count in units) >= GROUP_ROWS:
-            yield pa.concat_tables(slices).combine_chunks(), units
+            yield pa.concat_tables(slices), units
             slices, units = [], []
     if slices:
-        yield pa.concat_tables(slices).combine_chunks(), units
+        yield pa.concat_tables(slices), units
 
 
 def _difference(one: Any, other: Any) -> str:
