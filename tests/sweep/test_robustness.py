@@ -103,8 +103,9 @@ def test_two_sweeps_into_one_output(tmp_path, expected):
     started = time.monotonic()
     while not (path.exists() and read_sweep(path).num_rows) and time.monotonic() - started < 60:
         time.sleep(0.02)
+    first.send_signal(signal.SIGSTOP)  # so that it is at work for as long as the second tries
     second = subprocess.run(arguments(path), env=environment(tmp_path), capture_output=True, text=True, check=False)
-    assert first.poll() is None, "the first sweep ended before the second was tried"
+    first.send_signal(signal.SIGCONT)
     assert second.returncode == 2
     assert "another sweep is writing to it" in second.stderr
     assert first.wait(120) == 0

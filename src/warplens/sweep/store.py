@@ -30,6 +30,8 @@ _PIECES = b"warplens.units"
 GROUP_ROWS = 131_072
 #: Seconds after which parts are merged into the file, so that other readers see them.
 MERGE_SECONDS = 60.0
+#: Times that a reader starts again because the file was replaced under it.
+_MOST_READS = 20
 #: Rows with few distinct values, which most are, take next to no room.
 _OPTIONS = {"compression": "zstd", "compression_level": 1}
 
@@ -183,7 +185,23 @@ class Store:
 def read_sweep(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
     """All rows of a sweep, finished or not, in the order of its units."""
     path = Path(path)
-    specification_of(path)
+    for _ in range(_MOST_READS):
+        specification_of(path)
+        before = path.stat()
+        try:
+            table = _read_all(path, columns)
+        except FileNotFoundError:
+            continue  # a part was merged meanwhile
+        except (pa.ArrowException, OSError, IndexError):
+            if os.path.samestat(before, path.stat()):
+                raise
+            continue  # the file was replaced meanwhile, and has other row groups
+        if os.path.samestat(before, path.stat()):
+            return table
+    raise FileError(f"{path}: changes faster than it can be read; try again when the sweep is over")
+
+
+def _read_all(path: Path, columns: Sequence[str] | None) -> pa.Table:
     pieces = list(_pieces_of(path))
     known = {unit for piece in pieces for unit, _ in piece.units}
     for part in sorted(path.with_name(path.name + ".parts").glob("*.parquet")):
@@ -244,10 +262,10 @@ def _in_order(
         slices.append(table_of(piece).slice(offset, rows))
         units.append((unit, rows))
         if sum(count for _, count in units) >= GROUP_ROWS:
-            yield pa.concat_tables(slices).combine_chunks(), units
+            yield pa.concat_tables(slices), units
             slices, units = [], []
     if slices:
-        yield pa.concat_tables(slices).combine_chunks(), units
+        yield pa.concat_tables(slices), units
 
 
 def _difference(one: Any, other: Any) -> str:

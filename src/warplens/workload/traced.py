@@ -384,11 +384,13 @@ class TracedWorkload(Workload):
         named = gpu.original or gpu
         # Kept with the machine, so that no other one can come to have its identity.
         known: dict[int, Any] = self._once("named", dict)
-        if id(named) not in known:
+        entry = known.get(id(named))
+        if entry is None:
             if len(known) > 64:
                 known.clear()
-            known[id(named)] = named, tuple(named.get(path) for path in parameters())
-        return known[id(named)][1]
+            # Other threads may clear it: what is returned is not looked up again.
+            entry = known[id(named)] = named, tuple(named.get(path) for path in parameters())
+        return entry[1]
 
     # -- batches ---------------------------------------------------------------------------
 
