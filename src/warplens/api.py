@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ._version import __version__
-from .errors import InputError, OptionError, UnknownNameError, nearest
+from .errors import InputError, MachineError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Prediction, get_model
 from .models.prediction import combine
@@ -198,6 +200,12 @@ def place(
     given = dict(overrides or {})
     launch = {key: given.pop(key) for key in list(given) if key.startswith("launch.")}
     machine = with_overrides(machine, given)
+    sizes = machine.l1.size_bytes, machine.llc.size_bytes
+    if all(size is not None for size in sizes) and np.any(np.greater(*sizes)):
+        raise MachineError(
+            f"machine {machine.name!r}: l1.size_bytes: is more than the last-level cache that all SMs share "
+            "(llc.size_bytes)"
+        )
     return (workload.with_overrides(launch) if launch else workload), machine
 
 

@@ -119,5 +119,6 @@ def test_all_figures_are_drawn_and_committed(whole: Validation, tmp_path: Path) 
     names = {path.name for path in drawn}
     assert not left_out
     assert names == {*(f"mdm-fig{n}.png" for n in range(5, 10)), "miss-ratios.png"}
-    assert names == {path.name for path in (DOCS / "img" / "validation").iterdir()}
+    kept = {path.name for path in (DOCS / "img" / "validation").iterdir()}
+    assert names == {name for name in kept if not name.startswith("h200")}
     assert all(path.stat().st_size > 20_000 for path in drawn)

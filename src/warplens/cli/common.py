@@ -123,7 +123,7 @@ def waiting(what: str) -> Iterator[Any]:
                 bar.add_task(what.replace("[", r"\["))
                 bar.start()
             bar.update(bar.task_ids[0], completed=done, total=max(total, 1))
-        elif done < total and (shown == started or now - shown > LINE_EVERY_SECONDS):
+        elif shown == started or now - shown > LINE_EVERY_SECONDS:
             shown = now
             left = (now - started) * (total - done) / done if done else math.inf
             told = f", {show_seconds(left)} left" if 0 < left < math.inf else ""

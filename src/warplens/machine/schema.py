@@ -426,9 +426,6 @@ def check_consistency(gpu: Gpu, where: Callable[[str], str] | None = None) -> No
             way_bytes = np.multiply(cache_.ways, cache_.line_bytes)
             if np.any(np.remainder(cache_.size_bytes, way_bytes) != 0):
                 fail(f"{level}.size_bytes", "must be a multiple of ways × line_bytes")
-    sizes = gpu.l1.size_bytes, gpu.llc.size_bytes
-    if all(size is not None for size in sizes) and np.any(np.greater(*sizes)):
-        fail("l1.size_bytes", "is more than the last-level cache that all SMs share (llc.size_bytes)")
     if gpu.l1.sector_bytes is not None:
         if gpu.l1.line_bytes is None:
             fail("l1.sector_bytes", "needs l1.line_bytes")
