@@ -9,6 +9,7 @@ OUT    ?= out
 # Set up, run a bundled CUDA kernel on the CPU, predict it on two GPUs, and draw the picture.
 demo: $(VENV)/.runtime
 	@mkdir -p $(OUT)
+	$(BIN)/warplens predict examples/cuda/saxpy.toml --gpu h200 --gpu accelsim-mdm
 	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 \
 	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --plot $(OUT)/spmv.png
 
