@@ -170,17 +170,19 @@ def simulate_progress(
     keys = np.empty(warps + sms + 1, dtype=np.float64)
     heap = np.empty(warps + sms + 1, dtype=np.int64)
     size = 0
-    block_of, alive = warps_of_blocks(block_start)
+    block_of, alive, largest = warps_of_blocks(block_start)
     sm_of = np.zeros(blocks, dtype=np.int64)
     at_barrier = np.zeros(blocks, dtype=np.int64)
     blocked = np.zeros(warps, dtype=np.bool_)
-    queue = np.empty((sms, parameters[P_BLOCKS_PER_SM] * alive.max() if blocks else 0), dtype=np.int64)
+    queue = np.empty((sms, parameters[P_BLOCKS_PER_SM] * largest), dtype=np.int64)
     queued = np.zeros(sms, dtype=np.int64)
     depth = parameters[P_QUEUE]
     line_up = np.empty((sms, depth), dtype=np.int64)  # the memory queue, a ring
     head = np.zeros(sms, dtype=np.int64)
     lined_up = np.zeros(sms, dtype=np.int64)
-    last = np.full(sms, -1, dtype=np.int64)
+    last = np.empty(sms, dtype=np.int64)
+    for sm in range(sms):
+        last[sm] = -1
     free = np.zeros(sms, dtype=np.float64)
     link_free = np.zeros(sms, dtype=np.float64)
     flight = np.zeros((sms, max(int(timing[Q_OUTSTANDING]), 1)), dtype=np.float64)

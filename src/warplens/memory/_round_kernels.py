@@ -27,13 +27,16 @@ TURNS = 512
 
 @njit(cache=True, nogil=True)
 def warps_of_blocks(block_start):
-    """(block of each warp, number of warps of each block)."""
-    count = np.diff(block_start)
+    """(block of each warp, number of warps of each block, the largest such number)."""
+    count = np.empty(len(block_start) - 1, dtype=np.int64)  # not np.diff and max: they take seconds to compile
     block_of = np.empty(block_start[-1], dtype=np.int64)
+    largest = 0
     for b in range(len(count)):
+        count[b] = block_start[b + 1] - block_start[b]
+        largest = max(largest, count[b])
         for w in range(block_start[b], block_start[b + 1]):
             block_of[w] = b
-    return block_of, count
+    return block_of, count, largest
 
 
 @njit(cache=True, nogil=True)
@@ -61,8 +64,8 @@ def simulate_rounds(
     """
     blocks = len(block_start) - 1
     sms = parameters[P_SMS]
-    block_of, left = warps_of_blocks(block_start)
-    capacity = parameters[P_BLOCKS_PER_SM] * left.max() if blocks else 0
+    block_of, left, largest = warps_of_blocks(block_start)
+    capacity = parameters[P_BLOCKS_PER_SM] * largest
     resident = np.empty((sms, capacity), dtype=np.int64)  # warps, oldest first
     count = np.zeros(sms, dtype=np.int64)
     turn = np.zeros(sms, dtype=np.int64)

@@ -236,8 +236,10 @@ def simulate(
                 held[w] = 0
                 rank[w] = age - _NOT_YET if policy == ROUND_ROBIN else age
                 age += 1
-                known[w, : length[w]] = now
-                for i in range(length[w]):
+                for i in range(length[w]):  # slices of arrays would take seconds to compile
+                    known[w, i] = now
+                    if not in_order:
+                        missing[w, i] = waits[first[w] + i]
                     p = instructions[first[w] + i, PIPELINE]
                     left[p, w] += 1
                     left_in_all[p] += 1
@@ -253,7 +255,6 @@ def simulate(
                     for p in range(pipelines):
                         heap_base[p, w] = base
                         base += left[p, w]
-                    missing[w, : length[w]] = waits[first[w] : first[w] + length[w]]
                     part_end[w] = -1
                     head[w] = 0  # the first instruction of a part that is to be opened
             next_group += 1
