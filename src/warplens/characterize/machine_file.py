@@ -114,9 +114,8 @@ def _launches(raw: Raw) -> dict[str, Value]:
     launch, block = analysis.launch_cost(raw)
     queued = Statistic.of(raw["launches"]["queued_seconds"])
     counts = [row["blocks"] for row in raw["launches"]["by_blocks"]]
-    overhead = (
-        f"empty kernels, one block on every SM, queued one behind the other: {launch} s each; of one block: {queued} s"
-    )
+    alone = f"of one block: {queued} s"
+    overhead = f"empty kernels, one block on every SM, queued one behind the other: {launch} s; {alone}"
     blocks = f"what a block adds to an empty kernel, from {counts[-2]} to {counts[-1]} of them: {block:.4g} s"
     return {
         "launch_overhead_cycles": _measured(round(launch.value * clock_hz), overhead),

@@ -140,7 +140,8 @@ class Model(ABC):
     categories: ClassVar[tuple[str, ...] | None] = None
 
     launch_overhead: bool = option(
-        False, "adds the launch overhead of the machine, and lets blocks start no faster than it can; not in the papers"
+        False,
+        "adds the launch overhead of the machine; blocks start no faster than it can (no paper has this)",
     )
 
     def __post_init__(self) -> None:
