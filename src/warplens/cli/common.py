@@ -110,9 +110,10 @@ def waiting(what: str) -> Iterator[Any]:
             bar.update(bar.task_ids[0], completed=done, total=max(total, 1))
         elif shown == started or now - shown > LINE_EVERY_SECONDS:
             shown = now
-            left = (now - started) * (total - done) / done if done else math.inf
-            told = f", {show_seconds(left)} left" if 0 < left < math.inf else ""
-            click.echo(f"{what}: {100 * done // max(total, 1):.0f} %{told}", err=True)
+            share = done / max(total, 1)
+            # The first hundredth includes what is done once, such as compiling: nothing to go by.
+            told = f", {show_seconds((now - started) * (1 - share) / share)} left" if 0.01 <= share < 1 else ""
+            click.echo(f"{what}: {100 * share:.0f} %{told}", err=True)
 
     try:
         yield report
