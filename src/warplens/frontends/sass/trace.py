@@ -29,6 +29,11 @@ from .reconstruct import LOCAL_BASE, Reconstruction
 BUFFER_BYTES = 4 << 30
 RAW_LIMIT_BYTES = 64 << 30
 _SHORT_SECONDS = 10.0
+#: How the injected library says that a kernel ended in an error.
+_FAILED = "waiting for the kernel"
+#: Kinds of accesses that are left alone, in one attempt after the other: generic loads and stores, which may go
+#: anywhere, fail in kernels that are patched for all kinds.
+_LEFT_ALONE = ((), ("remote",), ("remote", "shared"), ("remote", "shared", "local"))
 #: What traces do not say about instructions that do their work later or elsewhere.
 _NOT_MODELLED = (
     (("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
@@ -98,6 +103,8 @@ class _Run:
     launched: list[str] = field(default_factory=list)
     in_graphs: int = 0
     errors: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Modules and launches that could not be recorded, and why."""
     starts: list[str] = field(default_factory=list)
     """Why the tracer could not start in some process, which may have been one that uses no GPU."""
     notes: list[str] = field(default_factory=list)
@@ -135,10 +142,10 @@ def trace_program(
     tools = find_tools()
     say("building the tracer (first use only)")
     injection = build_injection(tools)
-    untraced = None
+    untraced = code = None
     if baseline:
         say("running the program untraced")
-        untraced = _timed(program, dict(os.environ), quiet=True)[0]
+        untraced, code = _timed(program, dict(os.environ), quiet=True)
         if untraced < _SHORT_SECONDS:  # the first run also fills caches
             untraced = min(untraced, _timed(program, dict(os.environ), quiet=True)[0])
     with _raw_folder(output, keep_raw) as folder:
@@ -157,10 +164,9 @@ def trace_program(
         ):
             if value is not None:
                 settings[f"WARPLENS_TRACE_{name}"] = str(value)
-        say("running the program traced")
-        run = _traced_run(program, {**os.environ, **settings}, folder, accept_failure)
+        run, warnings = _traced(program, {**os.environ, **settings}, folder, accept_failure, code, say)
         _check_run(run, kernel_regex, launches)
-        warnings = list(dict.fromkeys(run.notes))
+        warnings += dict.fromkeys([*run.notes, *(f"not traced: {text}" for text in run.left_out)])
         counted: dict[tuple[str, int], Counts] = {}
         seconds = None
         if counts and tools.ncu is None:
@@ -247,13 +253,45 @@ def _timed(program: list[str], environment: Mapping[str, str], *, quiet: bool) -
     return time.perf_counter() - began, ran.returncode
 
 
-def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path, accept_failure: bool) -> _Run:
+def _traced(
+    program: list[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    accept_failure: bool,
+    untraced_code: int | None,
+    say: Callable[[str], None],
+) -> tuple[_Run, list[str]]:
+    """(what the traced run left, warnings); what tracing disturbs is traced again with fewer kinds of accesses."""
+    for attempt, left_alone in enumerate(_LEFT_ALONE):
+        but = f", but for {' and '.join(left_alone)} accesses" if left_alone else ""
+        say(f"running the program traced{but}")
+        settings = {**environment, "WARPLENS_TRACE_SKIP": ",".join(left_alone)}
+        try:
+            run = _traced_run(program, settings, folder, accept_failure, untraced_code)
+        except _DisturbedError:
+            if attempt == len(_LEFT_ALONE) - 1:
+                raise
+            for process in folder.glob("process-*"):
+                shutil.rmtree(process)
+            continue
+        break
+    words = f"{' and '.join(left_alone)} accesses are not in the trace: the program fails with them patched"
+    return run, [words] if left_alone else []
+
+
+class _DisturbedError(WarplensError):
+    """The program failed while being traced, and not, as far as is known, untraced."""
+
+
+def _traced_run(
+    program: list[str], environment: Mapping[str, str], folder: Path, accept_failure: bool, untraced_code: int | None
+) -> _Run:
     seconds, code = _timed(program, environment, quiet=False)
     run = _Run(seconds)
     for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
         run.processes += 1
         run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
-        for name in ("errors", "starts", "notes", "launched"):
+        for name in ("errors", "left_out", "starts", "notes", "launched"):
             path = process / name
             if path.is_file():
                 getattr(run, name).extend(path.read_text(errors="replace").splitlines())
@@ -261,13 +299,23 @@ def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path
         for line in ends.read_text().splitlines() if ends.is_file() else ():
             if line.startswith("in_graphs="):
                 run.in_graphs += int(line.partition("=")[2])
-    if code and not accept_failure:
+    usual = code > 0 and code == untraced_code and not run.errors  # not every program returns 0
+    if usual:
+        run.notes.append(f"{program[0]} exits with code {code}, traced or not")
+    elif code and not accept_failure:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        words = f" ({run.errors[0]})" if run.errors else ""
-        raise WarplensError(
-            f"{program[0]} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
-            "nothing is written. If it does so untraced too, mend it or accept its failure"
+        problems = [*run.errors, *run.left_out]
+        words = f" ({problems[0]})" if problems else ""
+        untraced = {None: "If it does so untraced too, mend it", 0: "Untraced it exits with code 0"}.get(
+            untraced_code, "It fails untraced too: mend it"
         )
+        kind = _DisturbedError if untraced_code in (None, 0) else WarplensError
+        raise kind(
+            f"{program[0]} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
+            f"nothing is written. {untraced}"
+        )
+    if failed := [text for text in run.errors if text.startswith(_FAILED)]:  # not every program looks for errors
+        raise _DisturbedError(f"a kernel failed while being traced ({failed[0]}); nothing is written")
     return run
 
 
@@ -283,6 +331,8 @@ def _check_run(run: _Run, regex: str | None, launches: Iterable[int] | None) -> 
             )
         if not run.launched:
             raise TraceError("the program launched no kernels")
+        if run.left_out:
+            raise WarplensError(f"no launch could be recorded: {'; '.join(dict.fromkeys(run.left_out))}")
         names = sorted(set(run.launched))
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         what = f"matches {regex!r}" if regex else "was selected"
