@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
+from ..intervals.blocks import BlockSample, sample_blocks
 from ..intervals.warps import (
     Representative,
     average_latency,
@@ -216,6 +217,21 @@ class TracedWorkload(Workload):
 
         return self._once(
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
+        )
+
+    def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
+        """Thread blocks that stand for all, with the compute latencies of one machine."""
+        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
+        used = [CLASS_NAMES[index] for index in np.unique(self._trace.static.class_id)]
+        latency = {
+            name: 0.0
+            if INSTRUCTION_CLASSES[name].kind == "memory"
+            else float(gpu.timing(name, needed_by).latency_cycles)
+            for name in used
+        }
+        return self._once(
+            ("blocks", line_bytes, *latency.values()),
+            lambda: sample_blocks(self._trace, self._recorded[0], line_bytes, latency.__getitem__),
         )
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
