@@ -39,11 +39,14 @@ class Simulator:
 def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: bool) -> Any:
     from dataclasses import fields
 
+    from ..errors import OptionError
     from ..models import get_model
-    from ..simulators.pipeline import simulate_pipeline
+    from ..simulators.pipeline import Settings, simulate_pipeline
 
     model = get_model("pipeline", options)
-    chosen = {item.name: getattr(model, item.name) for item in fields(model)}
+    if model.launch_overhead:
+        raise OptionError("launch_overhead: what is simulated is an SM at work; `warplens predict` adds the launch")
+    chosen = {item.name: getattr(model, item.name) for item in fields(Settings)}
     return simulate_pipeline(workload, gpu, record=record, **chosen)
 
 

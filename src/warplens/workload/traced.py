@@ -323,6 +323,16 @@ class TracedWorkload(Workload):
         """
         if INSTRUCTION_CLASSES[instruction_class].kind != "memory":
             return gpu.timing(instruction_class, needed_by)
+        # Models ask for the few classes of one machine again and again.
+        now = (gpu, self.launch, self.order)
+        kept: tuple[Any, dict[str, InstructionTiming]] = self._memo.get("timings", ((), {}))
+        if len(kept[0]) != len(now) or any(one is not other for one, other in zip(kept[0], now, strict=True)):
+            kept = self._memo["timings"] = (now, {})
+        if instruction_class not in kept[1]:
+            kept[1][instruction_class] = self._memory_timing(gpu, instruction_class, needed_by)
+        return kept[1][instruction_class]
+
+    def _memory_timing(self, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
         size = self._size(gpu)
         latency, interval = np.empty(size), np.empty(size)
         levels = level_latencies(gpu, needed_by)
