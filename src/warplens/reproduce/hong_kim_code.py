@@ -224,7 +224,7 @@ FIGURE13 = {
 )
 def figure13() -> Findings:
     kernel = compiled_kernel(SUITE["matmul_tiled"])
-    body = kernel.ptx.functions["matmul_tiled"].body
+    body = kernel.ptx.functions["matmul_tiled"].body or ()
     labels = {item.name: index for index, item in enumerate(body) if isinstance(item, Label)}
     loops = [
         body[labels[target.name] : index + 1]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..api import place, predict
+from ..api import predict
+from ..machine import load_gpu
 from ..models.papers import MDM, MDM_CAL
 from ..report.style import LINE_COLOURS
 from ..suite.catalog import SUITE
@@ -48,10 +49,9 @@ def figure2() -> Findings:
     for stride, kernel in STRIDES.items():
         trace = run_on_cpu(SUITE[kernel], "small", record=True).trace
         loads = count_loads(trace)
-        placed, gpu = place(workload_of_trace(trace), "mdm2020")
-        misses = placed.misses(gpu)
-        lines = loads.lines / loads.requests
-        rows.append((stride, lines, 32 * BYTES / (lines * 128), misses.l1_miss_ratio))
+        misses = workload_of_trace(trace).misses(load_gpu("mdm2020"))
+        per_load = loads.lines / loads.requests
+        rows.append((stride, per_load, 32 * BYTES / (per_load * 128), misses.l1_miss_ratio))
     lines = {int(row[0] or 0): float(row[1] or 0) for row in rows}
 
     def draw(plt: Any) -> Any:
