@@ -158,3 +158,15 @@ def test_the_entry_point_is_installed():
 
     (found,) = entry_points(group="console_scripts", name="warplens")
     assert found.load() is main
+
+
+@pytest.mark.parametrize(("done", "estimates"), [(1, False), (500, True), (1000, False)])
+def test_time_left_is_told_only_when_there_is_something_to_go_by(capsys, monkeypatch, done, estimates):
+    from warplens.cli.common import waiting
+
+    monkeypatch.setattr("warplens.cli.common.PATIENCE_SECONDS", -1.0)
+    with waiting("working") as report:
+        report(done, 1000)
+    told = capsys.readouterr().err
+    assert told.startswith(f"working: {done / 10:.0f} %")
+    assert ("left" in told) == estimates

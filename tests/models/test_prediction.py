@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from making import Interval, complete_gpu, gpu, run, with_mix, with_profile
+from making import Interval, complete_gpu, gpu, run, with_graph, with_mix, with_profile
+from warplens.errors import MissingInputError
 from warplens.models import Condition, Prediction
 from warplens.models.prediction import combine
 
@@ -138,3 +139,30 @@ def test_launches_together_are_the_sum_of_instructions_over_the_sum_of_cycles():
 def test_launches_together_have_a_stack_only_if_all_have():
     one = run("naive-interval", WORKLOAD, gpu())
     assert combine([one, one]).stack is None
+
+
+# -- launch overhead ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["roofline", "mdm", "pipeline"])
+def test_launch_overhead_is_added_where_asked_for(model):
+    workload = with_graph("comp", ("load_global", (0,)), blocks=40, threads_per_block=64, warps_per_sm=4)
+    machine = complete_gpu(launch_overhead=1000, block_launch=0)
+    plain, more = run(model, workload, machine), run(model, workload, machine, launch_overhead=True)
+    assert more.cycles == plain.cycles + 1000
+    if plain.stack:
+        assert "IDLE" not in plain.stack
+        assert sum(more.stack.values()) == pytest.approx(more.cpi, rel=1e-15)
+        assert more.stack["IDLE"] * more.ipc * more.cycles / machine.sms == pytest.approx(1000)
+
+
+def test_blocks_start_no_faster_than_the_machine_can():
+    workload = with_mix({"comp": 1}, {"blocks": 4000, "threads_per_block": 32, "warps_per_sm": 8})
+    machine = complete_gpu(launch_overhead=1000, block_launch=np.array([0.0, 100.0]))
+    found = run("roofline", workload, machine, launch_overhead=True)
+    assert found.cycles[1] == 100 * 4000 + 1000 > found.cycles[0]
+
+
+def test_launch_overhead_needs_a_machine_that_has_one():
+    with pytest.raises(MissingInputError, match="launch_overhead_cycles"):
+        run("mdm", WORKLOAD, gpu(), launch_overhead=True)

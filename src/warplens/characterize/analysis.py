@@ -286,9 +286,10 @@ def atomic_times(raw: Raw) -> tuple[Statistic, Statistic]:
 
 
 def launch_cost(raw: Raw) -> tuple[Statistic, float]:
-    """Seconds of an empty kernel behind another, and seconds that each further block adds."""
+    """Seconds of an empty kernel with a block on every SM, behind another one, and seconds of each further block."""
     rows = raw["launches"]["by_blocks"]
     blocks = np.array([row["blocks"] for row in rows], float)
     seconds = np.array([np.median(row["seconds"]) for row in rows])
     slope = (seconds[-1] - seconds[-2]) / (blocks[-1] - blocks[-2])
-    return Statistic.of(raw["launches"]["queued_seconds"]), float(slope)
+    filling = next(row for row in rows if row["blocks"] == raw["device"]["sms"])
+    return Statistic.of(filling["seconds"]), float(slope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ def read_raw(path: Path) -> dict[str, Any]:
 
 def measured_values(raw: Raw) -> dict[str, Value]:
     """Everything that the raw data say, by path of the parameter."""
-    return {**_properties(raw), **_issue(raw), **_instructions(raw), **_memory(raw)}
+    return {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw), **_memory(raw)}
 
 
 def _measured(value: Any, text: str) -> Value:
@@ -105,6 +106,20 @@ def _issue(raw: Raw) -> dict[str, Value]:
     return {
         "schedulers": _measured(schedulers, text),
         "issue_width": _measured(round(every.value) / schedulers, text),
+    }
+
+
+def _launches(raw: Raw) -> dict[str, Value]:
+    clock_hz = statistics.median(raw["provenance"]["sm_clock_hz"])
+    launch, block = analysis.launch_cost(raw)
+    queued = Statistic.of(raw["launches"]["queued_seconds"])
+    counts = [row["blocks"] for row in raw["launches"]["by_blocks"]]
+    alone = f"of one block: {queued} s"
+    overhead = f"empty kernels, one block on every SM, queued one behind the other: {launch} s; {alone}"
+    blocks = f"what a block adds to an empty kernel, from {counts[-2]} to {counts[-1]} of them: {block:.4g} s"
+    return {
+        "launch_overhead_cycles": _measured(round(launch.value * clock_hz), overhead),
+        "block_launch_cycles": _measured(_digits(block * clock_hz), blocks),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, show_seconds, table, waiting, warn
+from .common import console, json_option, print_json, show_number, table, waiting, warn
 
 
 @click.command()
@@ -43,7 +43,6 @@ def characterize(
     the description says how it was measured. Nothing of the GPU's settings is
     changed. `--from h200` gives the description that ships, from its raw data.
     """
-    from ..characterize.analysis import launch_cost
     from ..characterize.machine_file import bundled, machine_toml, read_raw, summary
     from ..errors import FileError
     from ..machine import load_gpu
@@ -74,7 +73,6 @@ def characterize(
         from ..characterize.plots import draw_all
 
         pictures = draw_all(raw, plots)
-    launch, block = launch_cost(raw)
     document = {
         "schema": 1,
         "output": str(output),
@@ -83,8 +81,6 @@ def characterize(
         "provenance": raw["provenance"],
         "base": machine.name,
         "measured": summary(raw, machine),
-        "launch_seconds": launch.value,
-        "launch_block_seconds": block,
     }
     if as_json:
         print_json(document)
@@ -118,8 +114,6 @@ def _show(document: dict[str, Any]) -> None:
     for row in document["measured"]:
         view.add_row(row["path"], _cell(row["value"]), _cell(row["base"]))
     out.print(view)
-    launch, block = show_seconds(document["launch_seconds"]), show_seconds(document["launch_block_seconds"])
-    out.print(f"An empty kernel behind another takes {launch}, each further block {block}.", markup=False)
     out.print(f"How each was measured: warplens gpus {document['output']}", markup=False)
     for path in (document["output"], document["raw"], *document["plots"]):
         if path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 import time
@@ -12,6 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from ..shown import show_number as show_number
+from ..shown import show_seconds as show_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,24 +51,6 @@ def table(title: str, columns: Iterable[str], *, right: Iterable[str] = ()) -> T
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", no_wrap=column in numbers)
     return made
-
-
-def show_number(value: float) -> str:
-    """Four significant digits, thousands apart."""
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:.4g}"
-    if 1e4 <= abs(value) < 1e12:
-        return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
-    return f"{value:.3e}"
-
-
-def show_seconds(value: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.4g} {unit}"
-    return f"{value / 1e-9:.4g} ns"
 
 
 def parse_ranges(text: str, option: str) -> set[int]:
@@ -125,9 +109,10 @@ def waiting(what: str) -> Iterator[Any]:
             bar.update(bar.task_ids[0], completed=done, total=max(total, 1))
         elif shown == started or now - shown > LINE_EVERY_SECONDS:
             shown = now
-            left = (now - started) * (total - done) / done if done else math.inf
-            told = f", {show_seconds(left)} left" if 0 < left < math.inf else ""
-            click.echo(f"{what}: {100 * done // max(total, 1):.0f} %{told}", err=True)
+            share = done / max(total, 1)
+            # The first hundredth includes what is done once, such as compiling: nothing to go by.
+            told = f", {show_seconds((now - started) * (1 - share) / share)} left" if 0.01 <= share < 1 else ""
+            click.echo(f"{what}: {100 * share:.0f} %{told}", err=True)
 
     try:
         yield report

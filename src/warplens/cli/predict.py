@@ -65,6 +65,10 @@ def predict(
     the machine that a workload file names is used; without --model all models
     run that the input allows, and the others are listed with the reason.
     """
+    from .first_run import compile_models_aside
+
+    if not models or "all" in models:
+        compile_models_aside()
     from ..api import Comparison, compare, join, load_workloads
     from ..machine import split_override
 
@@ -103,7 +107,7 @@ def predict(
     )
     measured = {} if profiles is None else _matched(result, profiles)
     if plot is not None:
-        from ..report.comparison import draw_comparison
+        from ..report.stacks import draw_comparison
 
         draw_comparison(result.predictions, plot)
     if as_json:

@@ -39,11 +39,14 @@ class Simulator:
 def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: bool) -> Any:
     from dataclasses import fields
 
+    from ..errors import OptionError
     from ..models import get_model
-    from ..simulators.pipeline import simulate_pipeline
+    from ..simulators.pipeline import Settings, simulate_pipeline
 
     model = get_model("pipeline", options)
-    chosen = {item.name: getattr(model, item.name) for item in fields(model)}
+    if model.launch_overhead:
+        raise OptionError("launch_overhead: what is simulated is an SM at work; `warplens predict` adds the launch")
+    chosen = {item.name: getattr(model, item.name) for item in fields(Settings)}
     return simulate_pipeline(workload, gpu, record=record, **chosen)
 
 
@@ -53,8 +56,8 @@ def _draw_pipeline(result: Any, path: Path) -> None:
     draw_simulation(result, path)
 
 
-def _perfetto_pipeline(result: Any, gpu: Any, path: Path) -> None:
-    from ..report.timeline import write_perfetto
+def _perfetto(result: Any, gpu: Any, path: Path) -> None:
+    from ..report.perfetto import write_perfetto
 
     write_perfetto(result.profile, path, float(gpu.clock_hz))
 
@@ -105,7 +108,7 @@ def _run_detailed(workload: Any, gpu: Any, options: Mapping[str, str], record: b
 
     if options:
         raise click.UsageError("the detailed simulator has no options; change the machine with --set")
-    return simulate_detailed(workload, gpu)
+    return simulate_detailed(workload, gpu, record=record)
 
 
 def _draw_detailed(result: Any, path: Path) -> None:
@@ -144,8 +147,8 @@ def _show_detailed(result: Any) -> None:
 
 #: Simulators by name.
 SIMULATORS: dict[str, Simulator] = {
-    "detailed": Simulator(_run_detailed, _show_detailed, _draw_detailed),
-    "pipeline": Simulator(_run_pipeline, _show_pipeline, _draw_pipeline, _perfetto_pipeline),
+    "detailed": Simulator(_run_detailed, _show_detailed, _draw_detailed, _perfetto),
+    "pipeline": Simulator(_run_pipeline, _show_pipeline, _draw_pipeline, _perfetto),
 }
 
 

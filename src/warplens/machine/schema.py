@@ -213,6 +213,10 @@ class Gpu:
     registers: Quantity = _count("32-bit registers of one SM")
     shared_memory_bytes: Quantity = _count("shared memory of one SM", minimum=0)
     operand_collectors: Quantity = _count("operand collectors of one SM, for instructions of all kinds")
+    launch_overhead_cycles: Quantity = _number(
+        "time of a launch in which no warp runs: its start and end", minimum=0.0
+    )
+    block_launch_cycles: Quantity = _number("least distance between the starts of two thread blocks", minimum=0.0)
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()
     noc: Noc = Noc()

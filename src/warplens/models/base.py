@@ -139,6 +139,11 @@ class Model(ABC):
     aspects: ClassVar[frozenset[Aspect]] = frozenset()
     categories: ClassVar[tuple[str, ...] | None] = None
 
+    launch_overhead: bool = option(
+        False,
+        "adds the launch overhead of the machine; blocks start no faster than it can (no paper has this)",
+    )
+
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
             _check_option(self.name, item, getattr(self, item.name))
@@ -158,7 +163,7 @@ class Model(ABC):
     def check(self, workload: Workload, gpu: Gpu) -> None:
         """Raise `MissingInputError` unless workload and machine give all that the model needs."""
         workload.require(self.needs, f"model {self.name!r}")
-        for path in self.machine_needs:
+        for path in (*self.machine_needs, *_LAUNCH_NEEDS * self.launch_overhead):
             gpu.require(path, f"model {self.name!r}")
 
     def predict(self, workload: Workload, gpu: Gpu) -> Prediction:
@@ -167,6 +172,10 @@ class Model(ABC):
         case = Case(workload, gpu, f"model {self.name!r}")
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return assemble(self, case, self.evaluate(case))
+
+
+#: What the option `launch_overhead` asks of the machine.
+_LAUNCH_NEEDS = ("launch_overhead_cycles", "block_launch_cycles")
 
 
 def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
@@ -185,12 +194,20 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
             f"model {model.name!r} gives no finite time above 0 for workload {case.workload.name!r} "
             f"on machine {gpu.name!r}; check latencies and intervals of its instruction classes"
         )
+    running = cycles
+    if model.launch_overhead:  # blocks start while others run; the launch itself does not
+        starts = case.array(residency.total_warps) / case.array(residency.warps_per_block)
+        cycles = np.maximum(running, starts * case.require("block_launch_cycles"))
+        cycles = cycles + case.require("launch_overhead_cycles")
     ipc = instructions / cycles
     cpi = case.array(gpu.sms) / ipc
     stack = None
     if outcome.stack is not None:
         idle_share = case.array(gpu.sms) / case.active_sms
-        stack = _close({name: case.array(part) * idle_share for name, part in outcome.stack.items()}, cpi)
+        parts = {name: case.array(part) * idle_share for name, part in outcome.stack.items()}
+        if model.launch_overhead:
+            parts["IDLE"] = cpi * (1.0 - running / cycles)
+        stack = _close(parts, cpi)
     notes = tuple(Condition(note) for note in (*residency.notes, *case.workload.notes(gpu)))
     prediction = Prediction(
         kernel=case.workload.name,

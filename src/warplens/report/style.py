@@ -24,6 +24,27 @@ PLAIN_COLOUR = "#8c8c8c"
 #: Colours of lines, one per model or machine.
 LINE_COLOURS = ("#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93", "#00798c", "#8d5524", "#5c5c5c")
 FORMATS = (".png", ".svg", ".pdf")
+#: Families of models: one colour each; members differ in their dashes.
+_FAMILIES = (
+    ("pipeline",),
+    ("mdm", "mdm-cal2019", "mdm-mshr", "mdm-queue"),
+    ("volkov", "roofline"),
+    ("mwp-cwp-corrected", "mwp-cwp"),
+    ("gpumech", "gpumech-plus", "gpumech-rr-corrected", "gpumech-mt-mshr", "gpumech-mt"),
+    ("transit",),
+    ("wfg-corrected", "wfg"),
+    ("naive-interval", "markov-chain"),
+)
+#: (plotly's name, matplotlib's name) of dashes.
+_DASHES = (("solid", "-"), ("dash", "--"), ("dot", ":"), ("dashdot", "-."), ("longdash", (0, (8, 3))))
+
+
+def model_style(name: str) -> tuple[str, str, Any]:
+    """(colour, plotly's dash, matplotlib's dash) of a model, the same in every picture."""
+    for colour, family in zip(LINE_COLOURS, _FAMILIES, strict=True):
+        if name in family:
+            return colour, *_DASHES[family.index(name)]
+    return "#c2185b", *_DASHES[0]
 
 
 def pyplot() -> Any:
@@ -54,14 +75,19 @@ def pyplot() -> Any:
     return plt
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path, *, dpi: float | None = None) -> None:
     """Write the figure and close it."""
-    if path.suffix not in FORMATS:
-        raise InputError(f"{path}: pictures end in {', '.join(FORMATS)}")
+    check_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
-        figure.savefig(path, metadata=metadata)
+        figure.savefig(path, metadata=metadata, **({} if dpi is None else {"dpi": dpi}))
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error})") from None
     pyplot().close(figure)
+
+
+def check_format(path: Path) -> None:
+    """Refuse a file name that no picture can have, before any work is done."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: pictures end in {', '.join(FORMATS)}")

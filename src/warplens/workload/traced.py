@@ -115,6 +115,14 @@ class TracedWorkload(Workload):
         """DPKI: loads that touch more than one line, per thousand warp instructions (MDM §IV)."""
         return 1000.0 * self.misses(gpu).divergent_loads / self._recorded[1]
 
+    def bytes_per_instruction(self, gpu: Gpu) -> dict[str, float]:
+        """Lines asked of the L1, and what moves to and from the LLC and DRAM."""
+        misses = self.misses(gpu)
+        lines = float(misses.executed @ misses.per_execution("LINES")) * float(gpu.l1.line_bytes)
+        llc = float(misses.llc_accesses * misses.transfer_bytes)
+        dram = float(misses.dram_read_bytes + misses.dram_write_bytes)
+        return {name: found / self._recorded[1] for name, found in (("L1", lines), ("LLC", llc), ("DRAM", dram))}
+
     def summary(self, gpu: Gpu) -> dict[str, Any]:
         """The cache simulation and the representative warp with its quality, on the machine as named for a batch."""
         machine = (gpu.original or gpu) if _is_batch(gpu, self.launch) else gpu
@@ -315,6 +323,16 @@ class TracedWorkload(Workload):
         """
         if INSTRUCTION_CLASSES[instruction_class].kind != "memory":
             return gpu.timing(instruction_class, needed_by)
+        # Models ask for the few classes of one machine again and again.
+        now = (gpu, self.launch, self.order)
+        kept: tuple[Any, dict[str, InstructionTiming]] = self._memo.get("timings", ((), {}))
+        if len(kept[0]) != len(now) or any(one is not other for one, other in zip(kept[0], now, strict=True)):
+            kept = self._memo["timings"] = (now, {})
+        if instruction_class not in kept[1]:
+            kept[1][instruction_class] = self._memory_timing(gpu, instruction_class, needed_by)
+        return kept[1][instruction_class]
+
+    def _memory_timing(self, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
         size = self._size(gpu)
         latency, interval = np.empty(size), np.empty(size)
         levels = level_latencies(gpu, needed_by)

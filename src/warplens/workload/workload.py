@@ -88,6 +88,19 @@ class Workload:
         """Whether instructions stand in the order in which a warp executed them, rather than in any that fits."""
         return False
 
+    def bytes_per_instruction(self, gpu: Gpu) -> dict[str, float]:
+        """Bytes that a warp instruction moves on average, by the part of the memory system that gives them.
+
+        Empty where nothing says so: of an instruction mix or a graph written by hand.
+        """
+        if self.profile is None or gpu.l1.line_bytes is None:
+            return {}
+        reads, ratio, writes = (
+            self.profile.column(name) for name in ("read_misses", "llc_miss_ratio", "write_requests")
+        )
+        scale = float(gpu.transfer_bytes) / self.profile.total_instructions
+        return {"LLC": scale * float((reads + writes).sum()), "DRAM": scale * float((reads + writes) @ ratio)}
+
     def summary(self, gpu: Gpu) -> dict[str, Any]:
         """What was found out about the kernel on the way to a prediction (nothing where all was given)."""
         return {}
