@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -284,11 +286,32 @@ def reproduced(paper: str) -> str:
 
 
 def measured(name: str) -> str:
-    """The section of an item that measures time, with its picture drawn from the same run."""
+    """The section of an item that measures time, with its picture drawn from the same run; or a benchmark's table."""
     from warplens.reproduce import draw
+
+    if name.startswith("bench_"):
+        return _benchmark(name)
 
     draw(_reproduction(name), DOCS / "img" / "reproduce")
     return _section(_reproduction(name))
+
+
+def _benchmark(name: str) -> str:
+    """What `python benchmarks/run.py NAME` measures."""
+    from warplens.cli.common import show_number
+
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--json", name]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    rows = [
+        (
+            row["what"].strip(),
+            f"{show_number(row['value'])} {row['unit']}".strip(),
+            "–" if row["ratio"] is None else f"{show_number(row['ratio'])} × {row['peer']}",
+            "–" if row["target"] is None else f"{row['target']:g}: {'met' if row['met'] else 'missed'}",
+        )
+        for row in found
+    ]
+    return _table(("", "measured", "against", "target"), rows)
 
 
 def _section(made: Reproduction) -> str:
