@@ -43,8 +43,8 @@ class Stream(NamedTuple):
     shared_degree: Any
 
 
-def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program, int]:
-    """(the program, number of pipelines) of a kernel on a machine."""
+def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program, tuple[str, ...]]:
+    """(the program, names of the pipelines) of a kernel on a machine."""
     kinds = instruction_kinds(static).astype(np.int64)
     kinds[shared_accesses(static)] = SHARED
     units: dict[str, int] = {}
@@ -67,7 +67,7 @@ def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program
         static.sources,
         static.source_offsets,
     )
-    return program, len(units)
+    return program, tuple(units)
 
 
 def stream_groups(trace: LaunchTrace, line_bytes: int) -> Iterator[Stream]:
