@@ -39,6 +39,9 @@ EMPTY = np.iinfo(np.int64).min
 # Lines that an instruction of 32 lanes touches at most: each lane up to 64 KiB in lines of 32 bytes.
 MOST_LINES = 32 * (1 << 11)
 
+# An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
+HASH = 0x1E3779B97F4A7C15
+
 # Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
 W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
 
@@ -59,8 +62,9 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
     P_WINDOW,
     P_GREEDY,
     P_QUEUE,
-) = range(15)
-PARAMETERS = 15
+    P_HASHED,
+) = range(16)
+PARAMETERS = 16
 
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
 # found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.
@@ -330,6 +334,7 @@ def access_lines(
     write_back = parameters[P_LLC_WRITE_BACK] == 1
     llc_allocate = parameters[P_LLC_ALLOCATE] == 1
     banks = parameters[P_LLC_BANKS]
+    hashed = parameters[P_HASHED] == 1
     leaving = 0
     llc_misses = 0
     written_back = 0
@@ -395,6 +400,9 @@ def access_lines(
             if going == 0:
                 continue
             bank = line % banks
+            if hashed:
+                bank = ((line * HASH) & 0x7FFFFFFFFFFFFFFF) >> 31
+                bank %= banks
             bank_load[0, bank] += going
             leaving += going
             outcome[j - first] = 1

@@ -223,6 +223,7 @@ def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> ND
     found[_kernels.P_LLC_ALLOCATE] = gpu.llc.allocates_stores
     found[_kernels.P_WINDOW] = window
     found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
+    found[_kernels.P_HASHED] = bool(gpu.llc.hashed)
     found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
     return found
 
