@@ -14,6 +14,7 @@ from .convert import convert
 from .gpus import gpus
 from .models import models
 from .predict import predict
+from .report import report
 from .reproduce import reproduce
 from .simulate import simulate
 from .suite import suite
@@ -31,7 +32,20 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, sweep, suite, characterize):
+for command in (
+    models,
+    gpus,
+    predict,
+    reproduce,
+    validate,
+    trace,
+    convert,
+    simulate,
+    sweep,
+    report,
+    suite,
+    characterize,
+):
     cli.add_command(command)
 
 
