@@ -15,6 +15,7 @@ from .gpus import gpus
 from .models import models
 from .predict import predict
 from .reproduce import reproduce
+from .serve import serve
 from .simulate import simulate
 from .suite import suite
 from .sweep import sweep
@@ -31,7 +32,20 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, sweep, suite, characterize):
+for command in (
+    models,
+    gpus,
+    predict,
+    reproduce,
+    validate,
+    trace,
+    convert,
+    simulate,
+    sweep,
+    serve,
+    suite,
+    characterize,
+):
     cli.add_command(command)
 
 
