@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -262,17 +264,17 @@ def papers() -> str:
 
 
 def reproductions() -> str:
-    """What there is, with how many statements of the papers' text hold."""
-    from warplens.reproduce import find_recipes
+    """Every figure and table: what is compared, with which data, how many statements of the text hold, or why not."""
+    from warplens.reproduce import listing
 
     rows = []
-    for recipe in find_recipes(()):
-        share = "measured"
-        if not recipe.timed:
-            claims = _reproduction(recipe.name).claims
-            share = f"{sum(claim.holds for claim in claims)} of {len(claims)}" if claims else "–"
-        rows.append((f"[`{recipe.name}`](#{recipe.name})", recipe.title, recipe.compares, share))
-    return _table(("name", "figure or table", "what is compared", "statements that hold"), rows)
+    for row in listing():
+        if row["reason"]:
+            rows.append((_code(row["name"]), row["title"], f"*not done:* {row['reason']}", "", ""))
+            continue
+        names = ", ".join(f"[`{name}`](#{row['name']})" for name in row["covers"].split())
+        rows.append((names, row["title"], row["compares"], row["data"], row["statements"]))
+    return _table(("name", "figure or table", "what is compared", "data", "hold"), rows)
 
 
 def reproduced(paper: str) -> str:
@@ -284,16 +286,38 @@ def reproduced(paper: str) -> str:
 
 
 def measured(name: str) -> str:
-    """The section of an item that measures time, with its picture drawn from the same run."""
+    """The section of an item that measures time, with its picture drawn from the same run; or a benchmark's table."""
     from warplens.reproduce import draw
+
+    if name.startswith("bench_"):
+        return _benchmark(name)
 
     draw(_reproduction(name), DOCS / "img" / "reproduce")
     return _section(_reproduction(name))
 
 
+def _benchmark(name: str) -> str:
+    """What `python benchmarks/run.py NAME` measures."""
+    from warplens.cli.common import show_number
+
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--json", name]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    rows = [
+        (
+            row["what"].strip(),
+            f"{show_number(row['value'])} {row['unit']}".strip(),
+            "–" if row["ratio"] is None else f"{show_number(row['ratio'])} × {row['peer']}",
+            "–" if row["target"] is None else f"{row['target']:g}: {'met' if row['met'] else 'missed'}",
+        )
+        for row in found
+    ]
+    return _table(("", "measured", "against", "target"), rows)
+
+
 def _section(made: Reproduction) -> str:
     """Picture, numbers, statements, assumptions."""
     from warplens.cli.common import show_number
+    from warplens.reproduce import RECIPES
 
     def cell(value: object) -> str:
         if value is None:
@@ -302,7 +326,7 @@ def _section(made: Reproduction) -> str:
 
     parts = [
         f"### {made.name} {{#{made.name}}}\n",
-        f"{made.title}. Compared: {made.compares}.\n",
+        f"{made.title}. Compared: {made.compares}. Data: {RECIPES[made.name].data}.\n",
         f"![{made.title}](img/reproduce/{made.name}.png)\n",
     ]
     if len(made.summary.rows) <= MOST_ROWS:
@@ -372,7 +396,20 @@ def refreshed(text: str, *, commands: bool = True, measure: bool = False) -> str
     return text
 
 
+def keep_outcomes() -> None:
+    """What `warplens reproduce --list` says of results, and the pictures of all that measure no time."""
+    from warplens.reproduce import RECIPES, draw
+    from warplens.reproduce.inventory import outcomes, statements, write_outcomes
+
+    made = {name: _reproduction(name) for name, recipe in RECIPES.items() if not recipe.timed}
+    for each in made.values():
+        draw(each, DOCS / "img" / "reproduce")
+    write_outcomes({name: statements(each) for name, each in made.items()})
+    outcomes.cache_clear()
+
+
 def main() -> None:
+    keep_outcomes()
     for page in pages():
         text = page.read_text(encoding="utf-8")
         new = refreshed(text, measure="--measure" in sys.argv)

@@ -65,6 +65,10 @@ def predict(
     the machine that a workload file names is used; without --model all models
     run that the input allows, and the others are listed with the reason.
     """
+    from .first_run import compile_models_aside
+
+    if not models or "all" in models:
+        compile_models_aside()
     from ..api import Comparison, compare, join, load_workloads
     from ..machine import split_override
 

@@ -213,17 +213,17 @@ def roofline(
     if not levels:
         raise InputError(f"{workload.name}: moves no bytes that {gpu.name!r} has a bandwidth for; it has no roofline")
     ceilings = [Ceiling("issue limit", float(gpu.issue_rate) * scale), *_pipelines(workload, gpu, scale, needed_by)]
-    instructions = made[0].cycles * made[0].ipc if made else None
-    speeds = [
-        RooflinePoint(p.model, p.cycles * p.ipc / p.seconds / 1e9 if bytes_moved else p.ipc / float(gpu.sms))
-        for p in made
-    ]
+
+    def speed(cpi: float) -> float:
+        ipc = float(gpu.sms) / cpi
+        return ipc * clock / 1e9 if bytes_moved else ipc / float(gpu.sms)
+
+    points = [RooflinePoint(p.model, speed(p.cpi)) for p in made]
     for each in measured or ():
-        if instructions is not None and each.kernel == workload.name and each.gpu in (None, gpu.name):
-            ipc = instructions / each.cycles
-            speeds.append(RooflinePoint(each.label, ipc * clock / 1e9 if bytes_moved else ipc / float(gpu.sms), True))
+        if made and each.kernel == workload.name and each.gpu in (None, gpu.name):
+            points.append(RooflinePoint(each.label, speed(each.cpi_beside(made[0])), True))
     return Roofline(
-        workload.name, gpu.name, tuple(levels), tuple(ceilings), tuple(speeds), intensity, unit
+        workload.name, gpu.name, tuple(levels), tuple(ceilings), tuple(points), intensity, unit
     )  # fmt: skip
 
 

@@ -20,13 +20,23 @@ REFERENCE_COLOUR = "#000000"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a launch really takes: measured on a GPU, or simulated cycle by cycle. `gpu` None: on any."""
+    """What a launch really takes: measured on a GPU, or simulated cycle by cycle. `gpu` None: on any.
+
+    `cpi` is given where `cycles` are not those of all instructions that
+    predictions count (a simulation of the recorded thread blocks); otherwise it
+    follows from them.
+    """
 
     kernel: str
     gpu: str | None
     label: str
     cycles: float
     stack: Mapping[str, float] | None = None
+    cpi: float | None = None
+
+    def cpi_beside(self, prediction: Prediction) -> float:
+        """CPI in the unit of a prediction: its SMs and instructions, these cycles."""
+        return prediction.cpi * self.cycles / prediction.cycles if self.cpi is None else self.cpi
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ class CpiStacks(View):
                 shares = [None if bar.stack is None else 100.0 * bar.stack.get(each, 0.0) / bar.cpi for each in names]
                 rows.append((*place, bar.model, bar.cycles, bar.cpi, *shares))
             for label, cpi in group.lines.items():
-                rows.append((*place, label, bar.cycles * cpi / bar.cpi, cpi, *[None] * len(names)))
+                rows.append((*place, label, None, cpi, *[None] * len(names)))
         shares_of = tuple(f"{name}, %" for name in names)
         return Table(("kernel", "launch", "GPU", "model", "cycles", "CPI", *shares_of), tuple(rows))
 
@@ -188,11 +198,10 @@ def cpi_stacks(predictions: Sequence[Prediction], measured: Iterable[Reference] 
     for (kernel, launch, gpu), group in groups.items():
         known = [each for each in references if each.kernel == kernel and each.gpu in (None, gpu)]
         bars = [Bar(p.model, p.cpi, p.stack, p.cycles, p.seconds, tuple(p.warnings)) for p in group]
-        scale = group[0].cpi / group[0].cycles  # SMs / instructions, the same for all models
+        lines = {each.label: each.cpi_beside(group[0]) for each in known}
         for each in known:
             if each.stack is not None:
-                bars.append(Bar(each.label, each.cycles * scale, each.stack, each.cycles, None))
-        lines = {each.label: each.cycles * scale for each in known}
+                bars.append(Bar(each.label, lines[each.label], each.stack, each.cycles, None))
         several = places.count((kernel, gpu)) > 1
         found.append(StackGroup(kernel, launch if several else None, gpu, tuple(bars), lines))
     return CpiStacks(tuple(found))

@@ -43,8 +43,8 @@ class Stream(NamedTuple):
     shared_degree: Any
 
 
-def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program, int]:
-    """(the program, number of pipelines) of a kernel on a machine."""
+def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program, tuple[str, ...]]:
+    """(the program, names of the pipelines) of a kernel on a machine."""
     kinds = instruction_kinds(static).astype(np.int64)
     shared = _shared(static)
     kinds[shared] = SHARED
@@ -68,7 +68,7 @@ def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program
         static.sources,
         static.source_offsets,
     )
-    return program, len(units)
+    return program, tuple(units)
 
 
 def _shared(static: StaticTable) -> Any:
