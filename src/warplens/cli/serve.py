@@ -24,19 +24,19 @@ def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, 
     the list, above the kernels that come with warplens. The page is reachable
     from this machine alone unless --host says otherwise. Stop it with Ctrl-C.
     """
+    from importlib.util import find_spec
+
     from ..errors import MissingPackageError
 
-    try:
-        from ..web.server import PageServer, is_loopback
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "plotly"):
-            raise
-        raise MissingPackageError(
-            f"the page needs {error.name}; install it with: python -m pip install 'warplens[web]'"
-        ) from None
+    for package in ("starlette", "uvicorn", "plotly"):
+        if find_spec(package) is None:
+            raise MissingPackageError(
+                f"the page needs {package}; install it with: python -m pip install 'warplens[web]'"
+            )
     from .._version import __version__
     from ..api import JSON_SCHEMA, load_workloads
     from ..machine import load_gpu
+    from ..web.server import PageServer, is_loopback
 
     machines = [load_gpu(name) for name in gpus]
     workloads = []

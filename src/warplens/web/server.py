@@ -68,6 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
             raise InputError(f"--host {host}: names all addresses; give the one that the page is opened under")
     except ValueError:
         pass
+    bound = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, address = found[0]
@@ -75,6 +76,8 @@ def listen(host: str, port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except (OSError, OverflowError, UnicodeError) as error:
+        if bound is not None:
+            bound.close()
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from None
     return bound
