@@ -14,6 +14,7 @@ from .convert import convert
 from .gpus import gpus
 from .models import models
 from .predict import predict
+from .report import report
 from .reproduce import reproduce
 from .serve import serve
 from .simulate import simulate
@@ -42,6 +43,7 @@ for command in (
     convert,
     simulate,
     sweep,
+    report,
     serve,
     suite,
     characterize,
