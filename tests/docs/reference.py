@@ -16,11 +16,14 @@ import warplens
 import warplens.sweep
 from warplens.api import record
 from warplens.errors import InputError
+from warplens.report.build import make_report
 from warplens.reproduce import kernels
 from warplens.sweep.run import run_sweep
 from warplens.validate import accelsim, h200
 
 Rows = list[tuple[str, ...]]
+#: What packages that can be called call.
+CALLED = {"warplens.report": make_report, "warplens.sweep": run_sweep, "warplens.trace": record}
 
 
 def table(header: tuple[str, ...], rows: Rows) -> str:
@@ -94,7 +97,7 @@ def api() -> str:
 def _member(path: str, item: Any) -> str:
     head = f"### {path} {{#{path}}}\n"
     if inspect.ismodule(item):  # a package that can be called
-        item = {"warplens.sweep": run_sweep, "warplens.trace": record}[item.__name__]
+        item = CALLED[item.__name__]
     if dataclasses.is_dataclass(item):
         fields = [(f"`{each.name}`", f"`{each.type}`") for each in dataclasses.fields(item)]
         return "\n".join([head, _doc(item), table(("field", "type"), fields), *_members(item)])
