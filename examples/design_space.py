@@ -18,7 +18,7 @@ import numpy as np
 
 import warplens
 from warplens.report.style import LINE_COLOURS, pyplot, save
-from warplens.sweep import limits, pareto_front, ranking_agreement
+from warplens.sweep import limits, pareto_front, parse_cost, ranking_agreement
 from warplens.workload.traced import workload_of_trace
 
 HERE = Path(__file__).parent
@@ -46,8 +46,8 @@ def main() -> None:
         print(f"{model:9s}{front.num_rows:3d} that none beats; cheapest {named(cheapest)}; fastest {named(fastest)}")
     for each in ranking_agreement(result.table):
         if (each.one, each.other) == ("gpumech", "mdm"):
-            lost = 100 * (each.regret - 1)
-            print(f"build what GPUMech likes best where MDM is right: {lost:.0f} % lost (Kendall τ {each.kendall:.2f})")
+            lost = f"{100 * (each.regret - 1):.0f} % lost (Kendall τ {each.kendall:.2f})"
+            print(f"build what GPUMech likes best where MDM is right: {lost}")
     print("what limits it on MDM's machine, and what next:")
     for step in limits(workload, GPU, "mdm", keys=list(SPACE), steps=3):
         print(f"  {step.key} doubled gives {step.gain:.2f}×; the largest part was {step.category}")
@@ -65,9 +65,8 @@ def draw(table: Any, fronts: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(1, len(fronts), figsize=(9.6, 3.3), sharex=True, sharey=True)
     for axis, (model, front), colour in zip(axes, fronts.items(), LINE_COLOURS, strict=False):
         rows = table.filter([name == model for name in table.column("model").to_pylist()])
-        columns = {name: np.array(rows.column(name)) for name in ("sms", "dram.bandwidth", "noc.bandwidth", "seconds")}
-        cost = columns["sms"] + columns["dram.bandwidth"] / 40e9 + columns["noc.bandwidth"] / 100e9
-        axis.plot(cost, 1e-3 / columns["seconds"], ".", color="#bbbbbb", markersize=3)
+        seconds, cost = np.array(rows.column("seconds")), parse_cost(COST).of(rows)
+        axis.plot(cost, 1e-3 / seconds, ".", color="#bbbbbb", markersize=3)
         best = [np.array(front.column(name)) for name in (f"cost: {COST}", "seconds")]
         axis.plot(best[0], 1e-3 / best[1], "o-", color=colour, markersize=4)
         axis.set_title(f"{model}: {front.num_rows} on the front", loc="left", fontsize=9)

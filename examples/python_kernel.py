@@ -30,14 +30,17 @@ def main() -> None:
     folder = parser.parse_args().output
     trace = warplens.trace(HERE / "python" / "mandelbrot.toml")
     busy = busy_lanes(trace)
-    print(f"{busy.size} warps; on average {100 * busy.mean():.0f} % of the lanes work, in the worst {100 * busy.min():.0f} %")
+    mean, least = 100 * busy.mean(), 100 * busy.min()
+    print(f"{busy.size} warps; on average {mean:.0f} % of the lanes work, in the worst {least:.0f} %")
     made = warplens.compare(trace, GPUS, MODELS)
     print(f"{'time, µs':10s}" + "".join(f"{name:>10s}" for name in MODELS))
     for gpu in GPUS:
         found = {each.model: each for each in made.predictions if each.gpu == gpu}
         print(f"{gpu:10s}" + "".join(f"{1e6 * found[name].seconds:10.2f}" for name in MODELS))
-        stack, cpi = found["mdm"].stack, found["mdm"].cpi
-        print(f"  of which {', '.join(f'{part} {100 * cycles / cpi:.0f} %' for part, cycles in stack.items() if cycles > 0.03 * cpi)}")
+        shares = {part: cycles / found["mdm"].cpi for part, cycles in found["mdm"].stack.items()}
+        print(
+            "  of which " + ", ".join(f"{part} {100 * share:.0f} %" for part, share in shares.items() if share > 0.03)
+        )
     draw(busy, made.predictions, folder / "python-kernel.png")
 
 
@@ -64,8 +67,9 @@ def draw(busy: np.ndarray, predictions: tuple[warplens.Prediction, ...], path: P
         made = next(each for each in predictions if (each.gpu, each.model) == (gpu, "mdm"))
         start = 0.0
         for part, cycles in made.stack.items():
-            right.barh(place, 100 * cycles / made.cpi, left=start, color=CATEGORY_COLOURS[part], label=part if not place else None)
-            start += 100 * cycles / made.cpi
+            share, label = 100 * cycles / made.cpi, None if place else part
+            right.barh(place, share, left=start, color=CATEGORY_COLOURS[part], label=label)
+            start += share
     right.set_yticks(range(len(GPUS)), GPUS)
     right.set_xlabel("share of the CPI, % (MDM)")
     right.grid(axis="y", visible=False)

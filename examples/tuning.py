@@ -65,7 +65,8 @@ def main() -> None:
         largest = max(stacks[step], key=stacks[step].__getitem__)
         print(f"step {step}")
         print("  time:   " + ", ".join(f"{name} {1e6 * by_model[name].seconds:.0f} µs" for name in MODELS))
-        print("  stack:  " + ", ".join(f"{name} {100 * part:.0f} %" for name, part in stacks[step].items() if part > 0.03))
+        parts = [f"{name} {100 * part:.0f} %" for name, part in stacks[step].items() if part > 0.03]
+        print(f"  stack:  {', '.join(parts)}")
         print(f"  loads:  {made.inputs[0]['dpki']:.0f} of 1000 instructions are divergent loads")
         gains = sensitivity(workload, GPU, "mdm", keys=PARTS)
         print("  twice:  " + ", ".join(f"{each.key} gives {each.at_double:.2f}×" for each in gains))
