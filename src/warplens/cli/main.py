@@ -16,6 +16,7 @@ from .models import models
 from .predict import predict
 from .report import report
 from .reproduce import reproduce
+from .serve import serve
 from .simulate import simulate
 from .suite import suite
 from .sweep import sweep
@@ -43,6 +44,7 @@ for command in (
     simulate,
     sweep,
     report,
+    serve,
     suite,
     characterize,
 ):
