@@ -102,7 +102,7 @@ def test_both_simulators_have_timelines(placed, tmp_path):
         view = timeline(result)
         check_view(view, tmp_path)
         assert len(view.profile) == 600
-        assert view.title.endswith(f"first 600 of {view.total_instructions} instructions")
+        assert f"first 600 of {view.total_instructions} instructions" in view.summary
         events = perfetto_events(result.profile)["traceEvents"]
         assert sum(event["ph"] == "X" for event in events) == len(result.profile)
         with pytest.raises(InputError, match="record=True"):

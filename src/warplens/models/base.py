@@ -17,7 +17,7 @@ from ..errors import InputError, OptionError, UnknownNameError, nearest
 from ..machine import Gpu, InstructionTiming
 from ..workload import Residency, Workload, resident
 from .papers import Paper
-from .prediction import Condition, Prediction
+from .prediction import Condition, Prediction, Stack
 
 Array = NDArray[np.float64]
 
@@ -222,7 +222,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
         seconds=cycles / case.array(gpu.clock_hz),
         ipc=ipc,
         cpi=cpi,
-        stack=stack,
+        stack=None if stack is None else Stack(stack),
         terms={"W": case.W, **{name: case.array(term) for name, term in outcome.terms.items()}},
         conditions=(*outcome.conditions, *notes),
     )

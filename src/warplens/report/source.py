@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,7 @@ def source_use(workload: Workload, gpu: Gpu, source: str | None = None) -> Sourc
     return SourceUse(
         workload.name,
         gpu.name,
-        str(extra.get("source", "")),
+        PurePath(str(extra.get("source", ""))).name,  # where it lay is nobody's business
         tuple(text.splitlines()) if isinstance(text, str) else (),
         tuple(rows),
         tuple(instructions),

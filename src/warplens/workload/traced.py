@@ -73,6 +73,8 @@ class TracedWorkload(Workload):
     selection: str = "clustering"
     #: Where cache simulations and representative warps are kept between processes; None: nowhere.
     kept: Kept | None = field(default=None, repr=False)
+    #: Called before each cache simulation that is not known yet; what it raises ends the work.
+    before_simulation: Callable[[], None] | None = field(default=None, repr=False)
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -221,6 +223,8 @@ class TracedWorkload(Workload):
             if gpu.original is not None:
                 keep = {path: gpu.get(path) for path in paths if gpu.get(path) is not None}
                 machine = with_values(gpu.original, keep)
+            if self.before_simulation is not None:
+                self.before_simulation()
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
 
