@@ -17,13 +17,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; `ratio` is against `peer`, `target` the value that must be reached (None: no target)."""
+    """One measurement; `ratio` is against `peer`, `target` the value to be reached; None where there is none."""
 
     what: str
     value: float
     unit: str
-    peer: str
-    ratio: float
+    peer: str = ""
+    ratio: float | None = None
     target: float | None = None
     lower_is_better: bool = False
 
@@ -45,7 +45,8 @@ def main() -> int:
     else:
         for row in rows:
             target = "" if row.target is None else f"  target {row.target:g}: {'met' if row.met else 'MISSED'}"
-            print(f"{row.what:58s} {row.value:10.4g} {row.unit:14s} {row.ratio:8.4g}x {row.peer}{target}")
+            ratio = "" if row.ratio is None else f"{row.ratio:8.4g}x {row.peer}"
+            print(f"{row.what:58s} {row.value:10.4g} {row.unit:14s} {ratio}{target}")
     return 0 if all(row.met for row in rows) else 1
 
 

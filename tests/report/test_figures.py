@@ -11,25 +11,12 @@ from warplens.errors import InputError
 from warplens.report.figures import Reference, cpi_stacks, occupancy, roofline
 from warplens.report.style import CATEGORY_COLOURS
 
+from .checks import check_view
+
 
 @pytest.fixture(scope="module")
 def predictions():
     return compare("mdm-baseline").predictions
-
-
-def check_view(view, tmp_path):
-    """What holds of every view: JSON without NaN, a table of the right shape, a figure and a picture."""
-    document = json.loads(json.dumps(view.to_dict(), allow_nan=False))
-    assert document["view"] == view.name and document["summary"]
-    figure = json.loads(json.dumps(view.figure(), allow_nan=False))
-    assert figure["data"] and figure["layout"]["height"] > 100
-    table = view.table()
-    assert table.rows and all(len(row) == len(table.columns) for row in table.rows)
-    view.save(tmp_path / "view.svg")
-    assert (tmp_path / "view.svg").read_text().startswith("<?xml")
-    bundle = view._repr_mimebundle_()
-    assert bundle["text/html"].startswith("<img alt=")
-    return figure
 
 
 def test_stacks_have_every_model_and_sum_to_its_cpi(predictions, tmp_path):
@@ -61,6 +48,11 @@ def test_a_simulated_stack_is_a_bar_too(predictions):
     stack = {"BASE": 0.25, "MSHR": 0.75}
     bars = cpi_stacks(predictions, [Reference("mdm-baseline", "mdm2020", "simulated", 100.0, stack)]).groups[0].bars
     assert bars[-1].model == "simulated" and bars[-1].stack == stack
+
+
+def test_a_reference_of_other_instructions_brings_its_own_cpi(predictions):
+    part = Reference("mdm-baseline", None, "simulated", 10.0, cpi=7.0)
+    assert cpi_stacks(predictions, [part]).groups[0].lines == {"simulated": 7.0}
 
 
 def test_parts_are_stacked_only_where_the_axis_is_linear(predictions):

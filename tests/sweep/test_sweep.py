@@ -14,7 +14,7 @@ import warplens
 from warplens.api import load_workloads, predict, simulate
 from warplens.errors import InputError, OptionError, OverrideError, UnknownNameError, WarplensError
 from warplens.models import MODELS
-from warplens.sweep import evaluate, read_sweep, run_sweep
+from warplens.sweep import read_sweep, run_sweep
 from warplens.sweep.evaluate import CATEGORIES
 
 from .making import GPU, rows, trace
@@ -182,7 +182,7 @@ def test_a_model_that_lacks_its_input_is_left_out_or_has_errors():
     ],
 )
 def test_mistakes_are_refused_before_any_work(arguments, error, message, monkeypatch):
-    monkeypatch.setattr(evaluate, "evaluate", lambda *_: pytest.fail("work was done"))
+    monkeypatch.setattr("warplens.sweep.work.evaluate", lambda *_: pytest.fail("work was done"))
     inputs = arguments.pop("inputs", "mdm-baseline")
     with pytest.raises(error, match=message):
         run_sweep(inputs, **arguments)
@@ -228,7 +228,7 @@ def test_the_file_holds_the_table_and_is_not_made_twice(tmp_path, monkeypatch):
     assert first.resumed_rows == 0
     assert [item.name for item in tmp_path.iterdir() if item.name != "cache"] == ["out.parquet"]
     assert run_sweep("mdm-baseline", None, VARY, models=["mdm"]).table.equals(first.table)
-    monkeypatch.setattr("warplens.sweep.run.evaluate", lambda *_: pytest.fail("work was redone"))
+    monkeypatch.setattr("warplens.sweep.work.evaluate", lambda *_: pytest.fail("work was redone"))
     again = run_sweep("mdm-baseline", None, VARY, models=["mdm"], output=path)
     assert again.resumed_rows == len(again) == 12
     assert again.table.equals(first.table)

@@ -65,14 +65,14 @@ class Answers:
         return found
 
     def _front(self, rows: Any, model: str) -> list[dict[str, Any]]:
-        from ..sweep.questions import pareto_front, performance
+        from ..sweep.questions import pareto_front
 
-        front = pareto_front(rows, self.costs, model)
         if self.plots is not None:
-            from ..report.sweep import draw_front
+            from ..report.sweep import front
 
-            draw_front(*performance(rows, model), front, self.costs, model, self.plots / f"pareto-{model}.png")
-        return [{key: value for key, value in row.items() if value is not None} for row in front.to_pylist()]
+            front(rows, self.costs, model).save(self.plots / f"pareto-{model}.png")
+        found = pareto_front(rows, self.costs, model)
+        return [{key: value for key, value in row.items() if value is not None} for row in found.to_pylist()]
 
     def _sensitivity(self, workload: Any, gpu: Any, overrides: Mapping[str, Any], model: str) -> dict[str, Any]:
         from ..sweep.local import limits, sensitivity
@@ -83,9 +83,10 @@ class Answers:
         except InputError as error:  # a model that cannot run on one kernel still answers for the others
             return {"kernel": workload.name, "model": model, "error": str(error)}
         if self.plots is not None:
-            from ..report.sweep import draw_tornado
+            from ..report.sweep import Tornado
 
-            draw_tornado(found, f"{workload.name}: {model}", self.plots / f"tornado-{workload.name}-{model}.png")
+            view = Tornado(f"{workload.name}: {model}", tuple(found))
+            view.save(self.plots / f"tornado-{workload.name}-{model}.png")
         return {
             "kernel": workload.name,
             "model": model,
@@ -94,14 +95,12 @@ class Answers:
         }
 
     def _heat_maps(self, rows: Any, models: Sequence[str]) -> None:
-        from ..report.sweep import draw_heat_maps
-        from ..sweep.questions import heat_map
+        from ..report.sweep import heat_maps
 
         assert self.heat is not None and self.plots is not None
         x, y = (key.strip() for key in self.heat)
         for kernel in dict.fromkeys(rows.column("kernel").to_pylist()):
-            maps = [heat_map(rows, x, y, kernel, model) for model in models]
-            draw_heat_maps(maps, self.plots / f"heat-map-{kernel}.png")
+            heat_maps(rows, x, y, kernel, models).save(self.plots / f"heat-map-{kernel}.png")
 
 
 def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:

@@ -65,6 +65,10 @@ def predict(
     the machine that a workload file names is used; without --model all models
     run that the input allows, and the others are listed with the reason.
     """
+    from .first_run import compile_models_aside
+
+    if not models or "all" in models:
+        compile_models_aside()
     from ..api import Comparison, compare, join, load_workloads
     from ..machine import split_override
 
@@ -121,9 +125,9 @@ def predict(
 
 def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
     """Profiled launches by the name of the kernel that was predicted; the first one of each name."""
-    found: dict[str, Any] = {}
-    for each in profiles:
-        found.setdefault(each.kernel.partition("(")[0].removeprefix("void ").strip(), each)
+    from ..frontends.ncu import profiles_by_kernel
+
+    found = profiles_by_kernel(profiles)
     names = dict.fromkeys(prediction.kernel for prediction in result.predictions)
     missing = [name for name in names if name not in found]
     for name in missing:

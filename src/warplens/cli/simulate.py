@@ -56,8 +56,8 @@ def _draw_pipeline(result: Any, path: Path) -> None:
     draw_simulation(result, path)
 
 
-def _perfetto_pipeline(result: Any, gpu: Any, path: Path) -> None:
-    from ..report.timeline import write_perfetto
+def _perfetto(result: Any, gpu: Any, path: Path) -> None:
+    from ..report.perfetto import write_perfetto
 
     write_perfetto(result.profile, path, float(gpu.clock_hz))
 
@@ -108,7 +108,7 @@ def _run_detailed(workload: Any, gpu: Any, options: Mapping[str, str], record: b
 
     if options:
         raise click.UsageError("the detailed simulator has no options; change the machine with --set")
-    return simulate_detailed(workload, gpu)
+    return simulate_detailed(workload, gpu, record=record)
 
 
 def _draw_detailed(result: Any, path: Path) -> None:
@@ -147,8 +147,8 @@ def _show_detailed(result: Any) -> None:
 
 #: Simulators by name.
 SIMULATORS: dict[str, Simulator] = {
-    "detailed": Simulator(_run_detailed, _show_detailed, _draw_detailed),
-    "pipeline": Simulator(_run_pipeline, _show_pipeline, _draw_pipeline, _perfetto_pipeline),
+    "detailed": Simulator(_run_detailed, _show_detailed, _draw_detailed, _perfetto),
+    "pipeline": Simulator(_run_pipeline, _show_pipeline, _draw_pipeline, _perfetto),
 }
 
 

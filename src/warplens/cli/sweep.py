@@ -56,6 +56,7 @@ MOST_LINES = 30
 @click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two of the parameters (with --plots).")
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Folder for pictures of the answers.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads; default: one per core.")
+@click.option("--scheduler", metavar="ADDRESS|FILE", help="Dask scheduler whose workers do the work.")
 @json_option
 def sweep(
     inputs: tuple[str, ...],
@@ -79,6 +80,7 @@ def sweep(
     heat: str | None,
     plots: Path | None,
     workers: int | None,
+    scheduler: str | None,
     as_json: bool,
 ) -> None:
     """Predict kernels on every configuration of a design space.
@@ -94,6 +96,8 @@ def sweep(
 
     if zipped and sample is not None:
         raise click.UsageError("--zip and --sample exclude each other")
+    if workers is not None and scheduler is not None:
+        raise click.UsageError("--workers are threads of this machine; with --scheduler its own workers do the work")
     if (heat is None) != (plots is None) and not (costs or sensitive):
         raise click.UsageError("--heat-map and --plots go together; --plots draws --pareto and --sensitivity too")
     answers = Answers(costs, sensitive, agreement, None if heat is None else tuple(heat.split(",", 1)), plots)
@@ -120,6 +124,7 @@ def sweep(
             seed=seed,
             output=output,
             workers=workers,
+            scheduler=scheduler,
             progress=report,
         )
     given = dict(split_override(text) for text in overrides)

@@ -173,3 +173,30 @@ def profiles(
             used += 1
     start[len(steps)] = used
     return used
+
+
+@njit(cache=True, nogil=True)
+def longest_chain(classes, offsets, depends, latency, chain):
+    """Mark the dependence chain with the largest sum of latencies: rows are instructions, columns machines.
+
+    Of equal sums the instruction that comes first in `depends`, or in the program, is taken.
+    """
+    n = len(classes)
+    finish = np.zeros(n)
+    previous = np.empty(n, dtype=np.int64)
+    for machine in range(latency.shape[1]):
+        last = np.int64(-1)
+        for i in range(n):
+            before = np.int64(-1)
+            for d in range(offsets[i], offsets[i + 1]):
+                if before < 0 or finish[depends[d]] > finish[before]:
+                    before = depends[d]
+            previous[i] = before
+            finish[i] = latency[classes[i], machine]
+            if before >= 0:
+                finish[i] += finish[before]
+            if last < 0 or finish[i] > finish[last]:
+                last = i
+        while last >= 0:
+            chain[last, machine] = True
+            last = previous[last]

@@ -34,36 +34,36 @@ class DependenceGraph:
 
         One row per instruction; one column per machine where latencies are arrays.
         """
-        classes = {item.instruction_class for item in self.instructions}
-        size = np.broadcast(*(np.atleast_1d(latency(name)) for name in classes), 0).size
-        machines = np.arange(size)
-        finish = np.zeros((len(self.instructions) + 1, size))  # the extra row is "waits for nothing"
-        previous = np.full((len(self.instructions), size), -1)
-        for position, item in enumerate(self.instructions):
-            if item.depends:
-                depends = np.array(item.depends)
-                previous[position] = depends[np.argmax(finish[depends], axis=0)]
-            finish[position] = finish[previous[position], machines] + latency(item.instruction_class)
-        chain = np.zeros((len(self.instructions) + 1, size), dtype=bool)
-        position_now = np.argmax(finish[:-1], axis=0)
-        while np.any(position_now >= 0):
-            chain[position_now, machines] = True
-            position_now = np.where(position_now >= 0, previous[position_now, machines], -1)
-        return chain[:-1]
+        from ._kernels import longest_chain
+
+        names, classes, offsets, depends = self._arrays
+        columns = [np.atleast_1d(np.asarray(latency(name), dtype=np.float64)) for name in names]
+        table = np.array(np.broadcast_arrays(*columns))
+        chain = np.zeros((len(classes), table.shape[1]), dtype=np.bool_)
+        longest_chain(classes, offsets, depends, table, chain)
+        return chain
+
+    @cached_property
+    def _arrays(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Names of classes; class of every instruction; where its dependences begin among all; those of all."""
+        names = list(dict.fromkeys(item.instruction_class for item in self.instructions))
+        number = {name: index for index, name in enumerate(names)}
+        classes = np.array([number[item.instruction_class] for item in self.instructions], dtype=np.int64)
+        lengths = [len(item.depends) for item in self.instructions]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        depends = np.array([position for item in self.instructions for position in item.depends], dtype=np.int64)
+        return names, classes, offsets, depends
 
     def instruction_mix(self, latency: Callable[[str], Any]) -> InstructionMix:
         """Counts per class. The longest chain is the dependent set I of Eq. (L-2); the rest, J, overlaps it."""
+        names, classes, _, _ = self._arrays
         free = ~self.on_longest_chain(latency)
-        counts: dict[str, int] = {}
-        independent: dict[str, Any] = {}
-        for item, row in zip(self.instructions, free, strict=True):
-            name = item.instruction_class
-            counts[name] = counts.get(name, 0) + 1
-            independent[name] = independent.get(name, 0) + row
-        return InstructionMix(
-            entries={name: MixEntry(count, _plain(independent[name])) for name, count in counts.items()},
-            synchronizations=counts.get("barrier", 0),
-        )
+        entries = {}
+        for index, name in enumerate(names):
+            rows = classes == index
+            entries[name] = MixEntry(int(rows.sum()), _plain(free[rows].sum(axis=0)))
+        barriers = entries.get("barrier")
+        return InstructionMix(entries, synchronizations=0 if barriers is None else barriers.count)
 
     @cached_property
     def work_flow_graph(self) -> WorkFlowGraph:

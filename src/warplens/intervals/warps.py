@@ -278,6 +278,35 @@ def profile_of_warp(
     return IntervalProfile(matrix, causes, dram_instruction_fraction=_dram_share(misses, is_read))
 
 
+def instruction_stalls(
+    warp: Representative, static: StaticTable, latency: NDArray[np.float64], issue_rate: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(cycles that the warp waits before, cycles that it waits for) each static instruction when it runs alone."""
+    from . import _kernels
+
+    n = len(warp.instructions)
+    end, cause = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
+    stall = np.empty(n + 1)
+    count = _kernels.warp_intervals(
+        warp.instructions,
+        latency,
+        static.destinations,
+        static.destination_offsets,
+        static.sources,
+        static.source_offsets,
+        max(1.0, 1.0 / issue_rate),
+        0.0,  # every stall closes an interval: it has one cause, and one instruction that waits
+        end,
+        stall,
+        cause,
+    )
+    closed = slice(0, count - 1)
+    waits, waited_for = np.zeros(len(static)), np.zeros(len(static))
+    np.add.at(waits, warp.instructions[end[closed]], stall[closed])
+    np.add.at(waited_for, cause[closed], stall[closed])
+    return waits, waited_for
+
+
 def graph_of_warp(warp: Representative, static: StaticTable) -> DependenceGraph:
     """Def-use dependences between the instructions of the representative warp."""
     writer: dict[int, int] = {}

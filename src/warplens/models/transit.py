@@ -32,29 +32,52 @@ class Transit(Model):
     aspects = frozenset({Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY, Aspect.SUBSYSTEMS})
 
     def evaluate(self, case: Case) -> Outcome:
-        needs = demand(case)
-        mix = needs.mix
-        sides = [name for name in needs.busy if name != "memory"]
-        compute_roof = np.min([1.0 / needs.busy[name] for name in sides], axis=0) if sides else np.inf
-        memory_roof = 1.0 / needs.interval_sum["memory"]
+        sides = sides_of(case)
         waiting, throughput = steady_state(
             case.W,
-            compute_latency=needs.latency_sum["compute"],
-            memory_latency=needs.latency_sum["memory"],
-            compute_roof=case.array(compute_roof),
-            memory_roof=memory_roof,
+            compute_latency=sides.compute_latency,
+            memory_latency=sides.memory_latency,
+            compute_roof=sides.compute_roof,
+            memory_roof=sides.memory_roof,
         )
-        several = len(sides) > 1
         return Outcome(
-            instructions_per_warp=mix.total,
-            ipc_sm=throughput * mix.total,
+            instructions_per_warp=sides.instructions,
+            ipc_sm=throughput * sides.instructions,
             terms={"k": waiting, "x": case.W - waiting, "WPC": throughput},
             conditions=(
                 (Condition("Transit has one compute side; the slowest of several pipelines bounds it"),)
-                if several
+                if sides.several
                 else ()
             ),
         )
+
+
+@dataclass(frozen=True)
+class Sides:
+    """α·Λ of the compute and the memory side for one warp, and their roofs in warps per cycle."""
+
+    instructions: float
+    compute_latency: Array
+    memory_latency: Array
+    compute_roof: Array
+    memory_roof: Array
+    several: bool
+    """More than one pipeline computes."""
+
+
+def sides_of(case: Case) -> Sides:
+    """Both occupancy rooflines of a case."""
+    needs = demand(case)
+    names = [name for name in needs.busy if name != "memory"]
+    compute_roof = np.min([1.0 / needs.busy[name] for name in names], axis=0) if names else np.inf
+    return Sides(
+        needs.mix.total,
+        needs.latency_sum["compute"],
+        needs.latency_sum["memory"],
+        case.array(compute_roof),
+        1.0 / needs.interval_sum["memory"],
+        len(names) > 1,
+    )
 
 
 def steady_state(

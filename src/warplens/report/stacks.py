@@ -20,13 +20,23 @@ REFERENCE_COLOUR = "#000000"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a launch really takes: measured on a GPU, or simulated cycle by cycle. `gpu` None: on any."""
+    """What a launch really takes: measured on a GPU, or simulated cycle by cycle. `gpu` None: on any.
+
+    `cpi` is given where `cycles` are not those of all instructions that
+    predictions count (a simulation of the recorded thread blocks); otherwise it
+    follows from them.
+    """
 
     kernel: str
     gpu: str | None
     label: str
     cycles: float
     stack: Mapping[str, float] | None = None
+    cpi: float | None = None
+
+    def cpi_beside(self, prediction: Prediction) -> float:
+        """CPI in the unit of a prediction: its SMs and instructions, these cycles."""
+        return prediction.cpi * self.cycles / prediction.cycles if self.cpi is None else self.cpi
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ class CpiStacks(View):
                 shares = [None if bar.stack is None else 100.0 * bar.stack.get(each, 0.0) / bar.cpi for each in names]
                 rows.append((*place, bar.model, bar.cycles, bar.cpi, *shares))
             for label, cpi in group.lines.items():
-                rows.append((*place, label, bar.cycles * cpi / bar.cpi, cpi, *[None] * len(names)))
+                rows.append((*place, label, None, cpi, *[None] * len(names)))
         shares_of = tuple(f"{name}, %" for name in names)
         return Table(("kernel", "launch", "GPU", "model", "cycles", "CPI", *shares_of), tuple(rows))
 
@@ -145,12 +155,19 @@ class CpiStacks(View):
                      "xanchor": "left", "showarrow": False}
                 )  # fmt: skip
             top = bottom
-        return {
-            "data": traces,
-            "layout": layout(
-                height=int(90 + 24 * sum(rows)), barmode="stack", shapes=shapes, annotations=notes, bargap=0.3, **axes
-            ),
-        }
+        height = int(90 + 24 * sum(rows))
+        look = layout(height=height, barmode="stack", shapes=shapes, annotations=notes, bargap=0.3, **axes)
+        if len(self.groups) == 1:  # on a narrow window the panels lie below each other
+            look["meta"] = {
+                "narrow": {
+                    "height": 2 * height,
+                    "xaxis": {"domain": [0, 1]},
+                    "yaxis": {"domain": [0.58, 1]},
+                    "xaxis2": {"domain": [0, 1]},
+                    "yaxis2": {"domain": [0.08, 0.5], "showticklabels": True},
+                }
+            }
+        return {"data": traces, "layout": look}
 
     def draw(self, plt: Any) -> Any:
         heights = [0.9 + 0.22 * len(group.bars) for group in self.groups]
@@ -188,14 +205,19 @@ def cpi_stacks(predictions: Sequence[Prediction], measured: Iterable[Reference] 
     for (kernel, launch, gpu), group in groups.items():
         known = [each for each in references if each.kernel == kernel and each.gpu in (None, gpu)]
         bars = [Bar(p.model, p.cpi, p.stack, p.cycles, p.seconds, tuple(p.warnings)) for p in group]
-        scale = group[0].cpi / group[0].cycles  # SMs / instructions, the same for all models
+        lines = {each.label: each.cpi_beside(group[0]) for each in known}
         for each in known:
             if each.stack is not None:
-                bars.append(Bar(each.label, each.cycles * scale, each.stack, each.cycles, None))
-        lines = {each.label: each.cycles * scale for each in known}
+                bars.append(Bar(each.label, lines[each.label], each.stack, each.cycles, None))
         several = places.count((kernel, gpu)) > 1
         found.append(StackGroup(kernel, launch if several else None, gpu, tuple(bars), lines))
     return CpiStacks(tuple(found))
+
+
+def stack_alone(stack: Mapping[str, float]) -> CpiStacks:
+    """One stack whose model and kernel are not known."""
+    cpi = sum(stack.values())
+    return CpiStacks((StackGroup("CPI stack", None, "one machine", (Bar("", cpi, stack, cpi, None),), {}),))
 
 
 def draw_comparison(predictions: Sequence[Prediction], path: Path) -> None:
@@ -219,7 +241,7 @@ def _bars(
     traces: list[dict[str, Any]] = []
     base = {"type": "bar", "orientation": "h", "y": names}
     cpi = [bar.cpi for bar in group.bars]
-    labels = [f"{value:.3g}" for value in cpi]
+    labels = [f" {value:.3g}" for value in cpi]
     plain = [None if group.linear and bar.stack else bar.cpi for bar in group.bars]
     own = {"xaxis": f"x{left}", "yaxis": f"y{left}"}
     hover = "%{y}<br>CPI %{x:.4g}<extra></extra>"

@@ -1,17 +1,18 @@
-"""Execution profiles of the Pipeline model: timelines per pipeline, use of the pipelines, and Perfetto traces."""
+"""Execution profiles of both simulators: timelines per pipeline, and how the pipelines spend their time."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..simulators.pipeline import IDLE_CAUSES, PipelineResult, PipelineUse, Profile
+from ..simulators.pipeline import IDLE_CAUSES, PipelineResult, Profile
 from .style import CATEGORY_COLOURS, LINE_COLOURS, pyplot, save
+from .view import Figure, Table, View, axis, escaped, layout
 
 #: Issues beyond which a timeline shows the first ones only.
 MOST_BOXES = 600
@@ -20,25 +21,119 @@ _CAUSE_COLOURS = dict(zip(IDLE_CAUSES, ("#a6d96a", "#fdae61", "#969696", "#ecece
 _PALE = 0.28
 
 
+@dataclass(frozen=True)
+class Timeline(View):
+    """The first instructions of one SM, and how each pipeline spends its time where the simulator tells.
+
+    Of every instruction: its warp, its place in its warp's program (of the
+    reference simulator: its static instruction), pipeline, start, end of λ and
+    end of Λ.
+    """
+
+    name = "timeline"
+    heading = "Timeline"
+
+    kernel: str
+    gpu: str
+    simulator: str
+    profile: Profile
+    total_instructions: int
+    use: dict[str, dict[str, float]]
+    """Pipeline -> cycles by what it does: busy, or idle by cause."""
+    recorded: Profile = field(repr=False)
+    """All that was recorded, for Perfetto."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"recorded": len(self.recorded)}
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading}: {self.simulator}"
+
+    @property
+    def _shown(self) -> str:
+        shown, total = len(self.profile), self.total_instructions
+        part = "" if shown == total else f", first {shown} of {total} instructions"
+        return f"{self.kernel} on {self.gpu}: {self.simulator}{part}"
+
+    @property
+    def summary(self) -> str:
+        busy = [
+            f"{name} busy {100 * parts['busy'] / max(sum(parts.values()), 1e-300):.0f} % of the time"
+            for name, parts in self.use.items()
+        ]
+        return "; ".join([f"{self._shown}, {len(np.unique(self.profile.warp))} warps", *busy])
+
+    def table(self) -> Table:
+        profile = self.profile
+        rows = zip(
+            profile.warp.tolist(),
+            profile.instruction.tolist(),
+            profile.instruction_class,
+            (profile.pipelines[p] for p in profile.pipeline.tolist()),
+            profile.start.tolist(),
+            profile.busy_until.tolist(),
+            profile.done.tolist(),
+            strict=True,
+        )
+        return Table(("warp", "instruction", "class", "pipeline", "start", "end of λ", "end of Λ"), tuple(rows))
+
+    def figure(self) -> Figure:
+        """Bars from start to the end of Λ, pale, and over them to the end of λ; a colour for each warp."""
+        profile = self.profile
+        places, middles = _places(profile)
+        colours = [LINE_COLOURS[warp % len(LINE_COLOURS)] for warp in profile.warp.tolist()]
+        texts = [
+            f"warp {warp}: {escaped(kind)} ({number}), cycles {start:g} to {done:g}"
+            for warp, number, kind, start, done in zip(
+                profile.warp.tolist(), profile.instruction.tolist(), profile.instruction_class,
+                profile.start.tolist(), profile.done.tolist(), strict=True)
+        ]  # fmt: skip
+        traces = [
+            {"type": "bar", "orientation": "h", "y": places.tolist(), "base": profile.start.tolist(),
+             "x": (ends - profile.start).tolist(), "name": name, "opacity": opacity, "width": 0.82,
+             "marker": {"color": colours}, "hovertext": texts, "hoverinfo": "text"}
+            for name, ends, opacity in (
+                ("latency Λ", profile.done, _PALE), ("pipeline held λ", profile.busy_until, 1.0))
+        ]  # fmt: skip
+        height = int(min(130 + 13 * (places.max() + 1), 900))
+        x = axis("cycle", range=[0, _end(profile) * 1.005])
+        names = [escaped(name) for name in profile.pipelines]
+        y = axis(tickvals=middles, ticktext=names, autorange="reversed")
+        look = layout(height=height, barmode="overlay", xaxis=x, yaxis=y, showlegend=False)
+        return {"data": traces, "layout": look}
+
+    def draw(self, plt: Any) -> Any:
+        heights = [timeline_height(self.profile)] + ([0.5 + 0.28 * len(self.use)] if self.use else [])
+        figure, axes = plt.subplots(
+            len(heights), 1, figsize=(9.6, sum(heights) + 0.6), squeeze=False, gridspec_kw={"height_ratios": heights}
+        )
+        draw_timeline(axes[0, 0], self.profile)
+        axes[0, 0].set_title(self._shown, loc="left", fontsize=9, fontweight="bold", parse_math=False)
+        if self.use:
+            draw_use(axes[1, 0], self.use)
+        return figure
+
+
+def timeline(result: Any) -> Timeline:
+    """The timeline of a `PipelineResult` or `DetailedResult` that was recorded."""
+    profile = result.profile
+    if profile is None or not len(profile):
+        raise InputError(f"{result.kernel}: the simulation was not recorded; run it with record=True")
+    shown = first_rows(profile)
+    if not isinstance(result, PipelineResult):
+        return Timeline(result.kernel, result.gpu, "reference simulator, SM 0", shown, len(profile), {}, profile)
+    name = f"Pipeline model, {result.warps_per_sm} warps, {result.policy}"
+    use = {
+        pipeline: {"busy": each.busy_cycles} | {f"idle: {cause}": each.idle_cycles[cause] for cause in IDLE_CAUSES}
+        for pipeline, each in result.pipelines.items()
+    }
+    return Timeline(result.kernel, result.gpu, name, shown, result.instructions, use, profile)
+
+
 def draw_simulation(result: PipelineResult, path: Path) -> None:
     """The execution profile, and below it how each pipeline spends its time."""
-    assert result.profile is not None
-    plt = pyplot()
-    shown = first_rows(result.profile)
-    heights = [timeline_height(shown), 0.5 + 0.28 * len(result.pipelines)]
-    figure, (upper, lower) = plt.subplots(
-        2, 1, figsize=(9.6, sum(heights) + 0.6), gridspec_kw={"height_ratios": heights}
-    )
-    draw_timeline(upper, shown)
-    part = "" if len(shown) == result.instructions else f", first {len(shown)} of {result.instructions} instructions"
-    upper.set_title(
-        f"{result.kernel} on {result.gpu}: {result.warps_per_sm} warps, {result.policy}{part}",
-        loc="left",
-        fontsize=9,
-        fontweight="bold",
-    )
-    draw_use(lower, result.pipelines)
-    save(figure, path)
+    save(timeline(result).draw(pyplot()), path)
 
 
 def first_rows(profile: Profile, most: int = MOST_BOXES) -> Profile:
@@ -77,6 +172,13 @@ def _lanes(profile: Profile) -> tuple[np.ndarray, list[int]]:
     return lane, counts
 
 
+def _places(profile: Profile) -> tuple[np.ndarray, list[float]]:
+    """(height of every instruction, middle of every pipeline): pipelines lie below each other, a lane apart."""
+    lane, counts = _lanes(profile)
+    base = np.concatenate(([0], np.cumsum(np.array(counts) + 1)))[:-1]
+    return base[profile.pipeline] + lane, (base + (np.array(counts) - 1) / 2).tolist()
+
+
 def _end(profile: Profile) -> float:
     """The last cycle to show: when all results are there, or where the profile breaks off."""
     last = float(profile.busy_until.max())
@@ -94,9 +196,7 @@ def draw_timeline(axis: Any, profile: Profile, *, arrows: bool | None = None) ->
     Colours tell warps apart. Arrows lead from a result to the instruction that
     waited for it (by default where they are few).
     """
-    lane, counts = _lanes(profile)
-    base = np.concatenate(([0], np.cumsum(np.array(counts) + 1)))[:-1]
-    height = base[profile.pipeline] + lane
+    height, middles = _places(profile)
     end = _end(profile)
     for warp in np.unique(profile.warp):
         rows = np.flatnonzero(profile.warp == warp)
@@ -115,14 +215,13 @@ def draw_timeline(axis: Any, profile: Profile, *, arrows: bool | None = None) ->
                 axis.annotate(text, place, va="center", fontsize=5.5, color="black")
     if arrows if arrows is not None else len(profile) <= 40:
         _draw_arrows(axis, profile, height)
-    for p, name in enumerate(profile.pipelines):
-        middle = base[p] + (counts[p] - 1) / 2
-        axis.annotate(
-            name, (-0.012, middle), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8.5
-        )
-        if p:
-            axis.axhline(base[p] - 1, color="#bbbbbb", linewidth=0.8)
-    axis.set_ylim(base[-1] + counts[-1] - 0.4, -0.6)
+    lanes = _lanes(profile)[1]
+    for name, middle, count in zip(profile.pipelines, middles, lanes, strict=True):
+        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "center"}
+        axis.annotate(name, (-0.012, middle), fontsize=8.5, **beside)
+        if middle != middles[0]:
+            axis.axhline(middle - (count - 1) / 2 - 1, color="#bbbbbb", linewidth=0.8)
+    axis.set_ylim(middles[-1] + (lanes[-1] - 1) / 2 + 0.6, -0.6)
     axis.set_xlim(0, end * 1.005)
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
@@ -140,16 +239,16 @@ def _draw_arrows(axis: Any, profile: Profile, height: Any) -> None:
             )
 
 
-def draw_use(axis: Any, pipelines: Mapping[str, PipelineUse]) -> None:
+def draw_use(axis: Any, use: Mapping[str, Mapping[str, float]]) -> None:
     """One bar per pipeline: busy, and idle by cause, in percent of the time."""
-    names = list(pipelines)
-    totals = [use.busy_cycles + sum(use.idle_cycles.values()) for use in pipelines.values()]
+    names = list(use)
+    totals = np.array([sum(parts.values()) for parts in use.values()])
     left = np.zeros(len(names))
-    parts = {"busy": [use.busy_cycles for use in pipelines.values()]}
-    parts |= {f"idle: {cause}": [use.idle_cycles[cause] for use in pipelines.values()] for cause in IDLE_CAUSES}
+    labels = list(next(iter(use.values())))
     colours = [CATEGORY_COLOURS["BASE"], *_CAUSE_COLOURS.values()]
-    for (label, cycles), colour in zip(parts.items(), colours, strict=True):
-        share = 100.0 * np.divide(cycles, totals, out=np.zeros(len(names)), where=np.array(totals) > 0)
+    for label, colour in zip(labels, colours, strict=True):
+        cycles = [parts[label] for parts in use.values()]
+        share = 100.0 * np.divide(cycles, totals, out=np.zeros(len(names)), where=totals > 0)
         axis.barh(range(len(names)), share, 0.7, left=left, color=colour, label=label)
         left += share
     axis.set_yticks(range(len(names)), names)
@@ -157,60 +256,10 @@ def draw_use(axis: Any, pipelines: Mapping[str, PipelineUse]) -> None:
     axis.set_xlim(0, 100)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("share of the time, %")
-    axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(parts), fontsize=7, handlelength=1.0)
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(labels), fontsize=7, handlelength=1.0)
 
 
-# -- Perfetto --------------------------------------------------------------------------------
-
-
-def perfetto_events(profile: Profile, clock_hz: float | None = None) -> dict[str, Any]:
-    """Chrome trace events for ui.perfetto.dev: λ on one track per pipeline, Λ on one track per warp.
-
-    One cycle is shown as one microsecond, so that parts of a cycle stay exact.
-    """
-    pipelines, warps = 1, 2
-    events: list[dict[str, Any]] = [
-        _name("process_name", pipelines, 0, "pipelines (λ)"),
-        _name("process_name", warps, 0, "warps (Λ)"),
-        *(_name("thread_name", pipelines, p + 1, name) for p, name in enumerate(profile.pipelines)),
-        *(_name("thread_name", warps, warp + 1, f"warp {warp}") for warp in np.unique(profile.warp).tolist()),
-    ]
-    columns = zip(
-        profile.warp.tolist(),
-        profile.instruction.tolist(),
-        profile.instruction_class,
-        profile.pipeline.tolist(),
-        profile.start.tolist(),
-        profile.busy_until.tolist(),
-        profile.done.tolist(),
-        strict=True,
-    )
-    for row, (warp, instruction, kind, pipeline, start, busy_until, done) in enumerate(columns):
-        about = {"warp": warp, "group": warp // profile.group_size, "instruction": instruction}
-        title = f"{kind} {instruction}"
-        track = {"pid": pipelines, "tid": pipeline + 1}
-        events.append({"ph": "X", "name": title, **track, "ts": start, "dur": busy_until - start, "args": about})
-        # Latencies of a warp overlap, so they are asynchronous events with an id each.
-        latency = {"cat": "latency", "id": row, "name": title, "pid": warps, "tid": warp + 1}
-        events.append({"ph": "b", **latency, "ts": start, "args": {**about, "pipeline": profile.pipelines[pipeline]}})
-        events.append({"ph": "e", **latency, "ts": done})
-    about_all = {"time": "1 µs is 1 core cycle", "complete": profile.complete}
-    if clock_hz is not None:
-        about_all["clock_hz"] = clock_hz
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about_all}
-
-
-def _name(kind: str, process: int, thread: int, text: str) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": text}}
-
-
-def write_perfetto(profile: Profile, path: Path, clock_hz: float | None = None) -> None:
-    """The profile as a JSON file that ui.perfetto.dev and chrome://tracing open."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(perfetto_events(profile, clock_hz), allow_nan=False), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error})") from None
+# -- several --------------------------------------------------------------------------------
 
 
 def panels(profiles: Sequence[tuple[str, Profile]], plt: Any, *, width: float = 9.6) -> Any:
@@ -221,10 +270,10 @@ def panels(profiles: Sequence[tuple[str, Profile]], plt: Any, *, width: float = 
         gridspec_kw={"height_ratios": heights},
     )  # fmt: skip
     end = max(_end(profile) for _, profile in profiles)
-    for axis, (title, profile) in zip(axes[:, 0], profiles, strict=True):
-        draw_timeline(axis, profile)
-        axis.set_xlim(0, end * 1.005)
-        axis.set_title(title, loc="left", fontsize=8.5)
-    for axis in axes[:-1, 0]:
-        axis.set_xlabel("")
+    for panel, (title, profile) in zip(axes[:, 0], profiles, strict=True):
+        draw_timeline(panel, profile)
+        panel.set_xlim(0, end * 1.005)
+        panel.set_title(title, loc="left", fontsize=8.5)
+    for panel in axes[:-1, 0]:
+        panel.set_xlabel("")
     return figure

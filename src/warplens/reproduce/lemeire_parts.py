@@ -12,6 +12,7 @@ from ..intervals import DependenceGraph, Instruction, InstructionMix, MixEntry
 from ..models import instruction_mix_forms as forms
 from ..models.papers import LEMEIRE
 from ..report.style import LINE_COLOURS
+from ..report.transit import transit_diagram
 from ..workload import Launch, Workload, load_workload
 from .base import COMPARISON, Claim, Findings, Row, Table, compare, recipe
 from .lemeire import EXAMPLE, Array, example_without_ilp
@@ -28,27 +29,17 @@ from .lemeire import EXAMPLE, Array, example_without_ilp
 def figure3() -> Findings:
     warps = 5.0
     workload, gpu = place(EXAMPLE)
-    mix = workload.instruction_mix(gpu, "Transit")
-    made = predict(workload, gpu, "transit", overrides={"launch.warps_per_sm": warps})
+    placed = workload.with_overrides({"launch.warps_per_sm": warps})
+    diagram = transit_diagram(placed, gpu, points=51)
     volkov = predict(example_without_ilp(), gpu, "volkov", overrides={"launch.warps_per_sm": warps})
-    computing, memory = gpu.timing("comp"), gpu.timing("mem")
-
-    def supply(k: Array) -> Array:
-        slope = k / (memory.latency_cycles * mix.memory_count)  # Eq. (L-7)
-        return np.minimum(1 / (memory.interval_cycles * mix.memory_count), slope)  # Eq. (L-5)
-
-    def demanded(k: Array) -> Array:
-        slope = (warps - k) / (computing.latency_cycles * mix.compute_count)  # Eq. (L-6)
-        return np.minimum(1 / (computing.interval_cycles * mix.compute_count), slope)  # Eq. (L-4)
-
-    k, throughput = float(made.terms["k"]), float(made.terms["WPC"])
-    waiting = np.unique(np.append(np.linspace(0.0, warps, 51), k))
-    on_both = float(supply(np.array([k]))[0]), float(demanded(np.array([k]))[0])
+    k, throughput = diagram.k, diagram.warps_per_cycle
+    at_k = diagram.waiting.index(k)
+    on_both = diagram.supply[at_k], diagram.demand[at_k]
 
     def draw(plt: Any) -> Any:
         figure, axis = plt.subplots(figsize=(6.2, 3.6))
-        axis.plot(waiting, supply(waiting), color=LINE_COLOURS[0], label="memory side: supply f(k)")
-        axis.plot(waiting, demanded(waiting), color=LINE_COLOURS[1], label="compute side: demand g(ω − k)")
+        axis.plot(diagram.waiting, diagram.supply, color=LINE_COLOURS[0], label="memory side: supply f(k)")
+        axis.plot(diagram.waiting, diagram.demand, color=LINE_COLOURS[1], label="compute side: demand g(ω − k)")
         axis.plot([k], [throughput], "o", color="black", zorder=3)
         axis.annotate(
             f"k = {k:.3f}\nWPC = {throughput:.4f}",
@@ -64,7 +55,7 @@ def figure3() -> Findings:
         axis.legend(loc="upper center", ncols=2)
         return figure
 
-    rows = tuple(zip(waiting.tolist(), supply(waiting).tolist(), demanded(waiting).tolist(), strict=True))
+    rows = tuple(zip(diagram.waiting, diagram.supply, diagram.demand, strict=True))
     return Findings(
         columns=("k", "memory supply [WPC]", "compute demand [WPC]"),
         rows=rows,

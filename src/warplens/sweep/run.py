@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +14,7 @@ import pyarrow as pa
 
 from .._version import __version__
 from ..api import Input, load_workloads, place
+from ..display import Displayed
 from ..errors import InputError, UnknownNameError, nearest
 from ..frontends.cuda.cache import content_hash
 from ..machine import Gpu, load_gpu, with_overrides
@@ -26,10 +24,12 @@ from ..workload import Workload
 from ..workload.kept import open_kept, trace_digest
 from ..workload.launch import LAUNCH_KEYS
 from ..workload.traced import TracedWorkload, workload_of_trace
-from .evaluate import Question, Target, evaluate, schema_of
+from .cluster import Cluster
+from .evaluate import Question, Target, schema_of
 from .plan import Unit, plan
 from .space import Axis, make_axis, make_space
 from .store import Store, read_sweep
+from .work import Result, Threads, Work
 
 SIMULATORS = ("detailed", "pipeline")
 #: Seconds of work that a killed process may lose, besides what it is working on.
@@ -40,7 +40,7 @@ Progress = Callable[[float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Displayed):
     """The result: a table with a row per kernel, model and configuration, in memory or read when asked for."""
 
     path: Path | None
@@ -92,6 +92,7 @@ def run_sweep(
     seed: int = 0,
     output: str | Path | None = None,
     workers: int | None = None,
+    scheduler: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """Predict kernels on every configuration of a design space. Callable as `warplens.sweep(…)`.
@@ -102,9 +103,12 @@ def run_sweep(
     Without `models` all models run that the inputs allow. `output` names a
     Parquet file that the sweep resumes from when it exists already. A row
     equals `predict` with the same overrides; a configuration that makes no
-    sense has its error in the row.
+    sense has its error in the row. The work is done by `workers` threads of this
+    process, or by the workers of the Dask `scheduler` at an address.
     """
     started = time.monotonic()
+    if scheduler is not None and workers is not None:
+        raise InputError("the work is done by workers of this process or of a scheduler; give one of them")
     machine = gpu if gpu is None or isinstance(gpu, Gpu) else load_gpu(gpu)
     space = make_space(vary or {}, mode=mode, sample=sample, seed=seed)
     fixed = _fixed_values(overrides or {}, space.columns)
@@ -121,23 +125,23 @@ def run_sweep(
     schema = schema_of(question, machines)
     units = plan(workloads, question)
 
-    def results(some: Sequence[Unit]) -> Iterator[tuple[int, pa.Table]]:
-        def ask(unit: Unit) -> pa.Table:
-            return evaluate(workloads[unit.workload], question, unit.rows, schema)
+    works = [Work(*pair, question, schema) for pair in zip(workloads, machines, strict=True)]
+    with Threads(workers) if scheduler is None else Cluster(scheduler) as runner:
 
-        jobs = _in_threads(some, ask, _prepared(workloads, machines), workers or os.cpu_count() or 1)
-        return _told(jobs, units, some, progress)
+        def results(some: Sequence[Unit]) -> Iterator[Result]:
+            told = _Told(units, some, progress)
+            return told.of(runner.results(some, works, told))
 
-    if output is None:
-        tables = dict(results(units))
-        table = pa.concat_tables([tables[unit.number] for unit in units])
-        return Sweep(None, space.size, table.num_rows, 0, skipped, time.monotonic() - started, table)
-    path = Path(output)
-    specification = _specification(workloads, machines, question, mode, sample, seed)
-    with Store(path, specification, schema) as store:
-        resumed, done = store.rows, store.done
-        _keep(results([unit for unit in units if unit.number not in done]), store)
-        rows = store.rows
+        if output is None:
+            tables = dict(results(units))
+            table = pa.concat_tables([tables[unit.number] for unit in units])
+            return Sweep(None, space.size, table.num_rows, 0, skipped, time.monotonic() - started, table)
+        path = Path(output)
+        specification = _specification(workloads, machines, question, mode, sample, seed)
+        with Store(path, specification, schema) as store:
+            resumed, done = store.rows, store.done
+            _keep(results([unit for unit in units if unit.number not in done]), store)
+            rows = store.rows
     return Sweep(path, space.size, rows, resumed, skipped, time.monotonic() - started)
 
 
@@ -271,70 +275,30 @@ def _text_of(value: Any) -> Iterator[str | bytes]:
 # -- the work ----------------------------------------------------------------------------------------
 
 
-def _prepared(workloads: Sequence[Workload], machines: Sequence[Gpu]) -> Callable[[int], None]:
-    """Works out what all units of a kernel share, once, before the first of them starts."""
-    locks = [threading.Lock() for _ in workloads]
-    ready: set[int] = set()
+class _Told:
+    """Progress: the part of all units that is done, in seconds of work."""
 
-    def prepare(index: int) -> None:
-        with locks[index]:
-            workload = workloads[index]
-            if index in ready or not isinstance(workload, TracedWorkload):
-                return
-            ready.add(index)
-            try:
-                workload.representative(machines[index])
-            except InputError:
-                return  # every row will say so
+    def __init__(self, units: Sequence[Unit], left: Sequence[Unit], progress: Progress | None) -> None:
+        self._seconds = {unit.number: unit.seconds for unit in units}
+        self._total = sum(self._seconds.values())
+        self._done = self._total - sum(unit.seconds for unit in left)
+        self._progress = progress
 
-    return prepare
+    def __call__(self) -> None:
+        if self._progress is not None:
+            self._progress(min(self._done / self._total, 1.0), 1.0)
 
-
-def _in_threads(
-    units: Sequence[Unit], ask: Callable[[Unit], pa.Table], prepare: Callable[[int], None], workers: int
-) -> Iterator[tuple[int, pa.Table]]:
-    """(unit, its rows) as they get finished. The compiled loops release the interpreter lock."""
-
-    def work(unit: Unit) -> tuple[int, pa.Table]:
-        prepare(unit.workload)
-        return unit.number, ask(unit)
-
-    if workers < 1:
-        raise InputError(f"{workers} workers cannot do anything")
-    pool = ThreadPoolExecutor(workers)
-    waiting: set[Future[tuple[int, pa.Table]]] = set()
-    remaining = iter(units)
-    try:
-        while True:
-            for unit in remaining:
-                waiting.add(pool.submit(work, unit))
-                if len(waiting) > 2 * workers:  # enough to do for all, and few results in memory
-                    break
-            if not waiting:
-                return
-            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (each.result() for each in finished)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    def of(self, results: Iterable[Result]) -> Iterator[Result]:
+        """The results, with the progress told after each."""
+        for number, table in results:
+            yield number, table
+            self._done += self._seconds[number]
+            self()
 
 
-def _told(
-    jobs: Iterable[tuple[int, pa.Table]], units: Sequence[Unit], left: Sequence[Unit], progress: Progress | None
-) -> Iterator[tuple[int, pa.Table]]:
-    """The results of the units that are left, with the part of all units that is done told after each."""
-    seconds = {unit.number: unit.seconds for unit in units}
-    total = sum(seconds.values())
-    done = total - sum(unit.seconds for unit in left)
-    for number, table in jobs:
-        yield number, table
-        done += seconds[number]
-        if progress is not None:
-            progress(min(done / total, 1.0), 1.0)
-
-
-def _keep(jobs: Iterable[tuple[int, pa.Table]], store: Store) -> None:
+def _keep(jobs: Iterable[Result], store: Store) -> None:
     """Finished units go to disk about once a second, and whatever is finished when something goes wrong."""
-    finished: list[tuple[int, pa.Table]] = []
+    finished: list[Result] = []
     flushed = time.monotonic()
     try:
         for job in jobs:

@@ -221,7 +221,7 @@ def record_launch(
         registers_per_thread=compiled.registers_per_thread,
         shared_memory_bytes=compiled.shared_memory_bytes,
     )
-    return execute(
+    execution = execute(
         parse_ptx(compiled.ptx, name=compiled.name),
         compiled.entry,
         launch.grid,
@@ -236,6 +236,7 @@ def record_launch(
         progress=progress,
         **_limits(launch.record),
     )
+    return execution.with_source(None if launch.language == "ptx" else launch.text, compiled.ptx)
 
 
 def _limits(record: RecordLimit) -> dict[str, Any]:

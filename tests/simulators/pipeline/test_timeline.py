@@ -10,7 +10,8 @@ import pytest
 
 from making import gpu, with_graph
 from warplens.errors import InputError
-from warplens.report.timeline import draw_simulation, first_rows, perfetto_events, timeline_height, write_perfetto
+from warplens.report.perfetto import perfetto_events, write_perfetto
+from warplens.report.timeline import draw_simulation, first_rows, timeline_height
 from warplens.simulators.pipeline import simulate_pipeline
 
 

@@ -131,7 +131,9 @@ class CudaKernel:
             name=self.name,
             **limits,
         )
-        return CudaRun(execution)
+        if self.compiled is None:
+            return CudaRun(execution.with_source(None, self.module.text))
+        return CudaRun(execution.with_source(self.module.text, self.compiled.ptx))
 
 
 @dataclass(frozen=True)

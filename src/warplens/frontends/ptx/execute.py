@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from .flow import Flow
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
 from .program import PtxModule
-from .record import build_static_table, record_format, warp_group
+from .record import build_static_table, kernel_file, record_format, warp_group
 from .registers import Allocation, allocate_registers
 from .spaces import MOST_SHARED_BYTES, align
 
@@ -40,6 +40,8 @@ SLICE_INSTRUCTIONS = 200_000
 PAUSE_AFTER = 20
 #: Warp instructions that a worker records before it hands them over: what fits the memory that it reuses.
 CHUNK_INSTRUCTIONS = 200_000
+#: A longer source is not kept with a trace.
+MOST_SOURCE_CHARACTERS = 256 * 1024
 
 Dimensions = int | Sequence[int]
 
@@ -90,6 +92,13 @@ class Execution:
         if not self.recorded:
             raise KernelFault(f"{self.kernel}: the launch was not recorded; run it with record=True")
         return MemoryTrace(self.header, self.static, self.groups)
+
+    def with_source(self, source: str | None, ptx: str) -> Execution:
+        """The same with the text that line numbers mean in its header: the source, or PTX without debug lines."""
+        text = ptx if self.header.extra.get("lines_of") == "ptx" else source
+        if text is None or len(text) > MOST_SOURCE_CHARACTERS:
+            return self
+        return replace(self, header=replace(self.header, extra={**self.header.extra, "source_text": text}))
 
 
 def compile_kernel(module: PtxModule, entry: str, *, recording: bool = True) -> CompiledKernel:
@@ -264,7 +273,8 @@ class _Launch:
 
     def _header(self, recorded: int) -> LaunchHeader:
         registers = self.registers_per_thread
-        extra: dict[str, Any] = {"source": self.compiled.kernel.module.name}
+        kernel = self.compiled.kernel
+        extra: dict[str, Any] = {"source": kernel.module.name, "lines_of": "source" if kernel_file(kernel) else "ptx"}
         if registers is None:
             registers = self.compiled.registers.registers_per_thread
             extra["registers_estimated"] = True

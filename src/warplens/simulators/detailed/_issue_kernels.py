@@ -147,6 +147,22 @@ def better(w, best, last, warps, policy):
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
+def note_issue(t, w, s, done, state):
+    """Record an issue of the first SM, as long as there is room."""
+    globs = state.glob
+    rows = state.rows
+    glob = globs[0]
+    if glob.rows < len(rows):
+        row = rows[glob.rows]
+        row.age = state.warps[0, w].age
+        row.static = s
+        row.start = t
+        row.done = done
+        state.row_of[w, s] = glob.rows
+        glob.rows += 1
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
 def issue(t, sm, w, state, integers, stream, program):
     """Issue the next instruction of a warp."""
     warps = state.warps
@@ -164,6 +180,8 @@ def issue(t, sm, w, state, integers, stream, program):
     what = program.kind[s]
     warp.position += 1
     warp.try_at = t + 1
+    if sm == 0:
+        note_issue(t, w, s, t + program.latency[s] if what == NOTHING else t + 1, state)
     if what == BARRIER:
         warp.next_event += 1
         warp.at_barrier = True
@@ -237,15 +255,19 @@ def schedule(t, sm, q, state, integers, stream, program):
     schedulers = state.schedulers
     units = state.units
     totals = state.totals
+    stalls = state.stalls
+    nothing = len(stalls) - 1
     scheduler = schedulers[sm, q]
     if scheduler.issue_at > t:
         scheduler.cause = T_SLOT_BASE
+        scheduler.held = nothing
         totals[T_SLOT_BASE] += integers[I_ISSUE_COUNT]
         return np.ceil(scheduler.issue_at)
     again = NEVER
     done = 0
     policy = integers[I_POLICY]
     worst = T_SLOT_IDLE
+    held = nothing
     for _ in range(integers[I_ISSUE_COUNT]):
         best = -1
         oldest_age = youngest_active(sm, q, state, integers) if policy == TWO_LEVEL else 0
@@ -283,6 +305,7 @@ def schedule(t, sm, q, state, integers, stream, program):
                     best = w
             elif precedence(cause) > precedence(worst):
                 worst = cause
+                held = nothing if warp.finished else np.int64(stream.static[warp.position])
         if best < 0:
             break
         issue(t, sm, best, state, integers, stream, program)
@@ -294,7 +317,9 @@ def schedule(t, sm, q, state, integers, stream, program):
         totals[T_ISSUED] += done
         totals[T_SLOT_BASE] += done
     scheduler.cause = worst
+    scheduler.held = held
     totals[worst] += integers[I_ISSUE_COUNT] - done
+    stalls[held, worst - T_SLOT_BASE] += integers[I_ISSUE_COUNT] - done
     return again
 
 

@@ -34,6 +34,7 @@ from .layout import (
     NEVER,
     STUCK,
     T_CYCLES,
+    T_SLOT_BASE,
     T_SLOT_IDLE,
 )
 
@@ -94,6 +95,7 @@ def run(integers, floats, stream, program, state, all_blocks):
     heap = state.heap
     globs = state.glob
     totals = state.totals
+    stalls = state.stalls
     glob = globs[0]
     sms = integers[I_SMS]
     while True:
@@ -110,7 +112,9 @@ def run(integers, floats, stream, program, state, all_blocks):
             core = cores[sm]
             if core.wake <= t:
                 for q in range(integers[I_SCHEDULERS]):  # nothing changed in the cycles that were skipped
-                    totals[schedulers[sm, q].cause] += (t - core.seen - 1) * integers[I_ISSUE_COUNT]
+                    skipped = (t - core.seen - 1) * integers[I_ISSUE_COUNT]
+                    totals[schedulers[sm, q].cause] += skipped
+                    stalls[schedulers[sm, q].held, schedulers[sm, q].cause - T_SLOT_BASE] += skipped
                 core.seen = t
                 again = l1_stage(t, sm, state, integers, floats, stream, program)
                 again = min(again, lsu_stage(t, sm, state, integers, floats, program))

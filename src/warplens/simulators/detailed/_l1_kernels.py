@@ -54,10 +54,20 @@ def give_result(when, warp, registers, s, program):
 
 
 @njit(cache=True, nogil=True, _nrt=False, inline="always")
+def note_done(when, w, s, state):
+    """The result of a recorded issue of the first SM is there."""
+    rows = state.rows
+    if len(rows) > 0 and state.row_of[w, s] >= 0:
+        rows[state.row_of[w, s]].done = when
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
 def load_done(ld, when, sm, state, program):
     """A load or atomic gives its result, and its record back."""
     w = state.loads[ld].warp
     give_result(when, state.warps[sm, w], state.registers[sm, w], state.loads[ld].static, program)
+    if sm == 0:
+        note_done(when, w, state.loads[ld].static, state)
     glob = state.glob[0]
     state.load_pool[glob.loads_free] = ld
     glob.loads_free += 1
@@ -392,6 +402,8 @@ def lsu_stage(t, sm, state, integers, floats, program):
         core.lsu_free = t + head.first  # banks in conflict hold the port
         back = t + head.first - 1 + floats[F_SHARED_LATENCY]
         give_result(back, warp, state.registers[sm, head.warp], head.static, program)
+        if sm == 0:
+            note_done(back, head.warp, head.static, state)
     elif head.first == head.last:  # no lane is active
         if what == STORE:
             warp.in_flight -= 1

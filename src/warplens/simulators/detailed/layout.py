@@ -97,6 +97,7 @@ FLOATS = 8
     T_RETURNED,
 ) = range(26)
 TOTALS = 26
+SLOTS = T_SLOT_IDLE - T_SLOT_BASE + 1
 
 #: Bins of the traffic over time; their width doubles when a run outgrows them.
 BINS = 512

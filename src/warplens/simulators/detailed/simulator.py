@@ -9,7 +9,8 @@ reply the data, an acknowledgement one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from ...errors import InputError, MachineError, SimulationError
 from ...machine import Gpu
+from ...trace import StaticTable
 from ...workload import resident
 from ...workload.traced import TracedWorkload
+from ..pipeline.result import Profile
 from . import layout as k
 from .state import State, new_state
 from .stream import Stream, make_program, slide, stream_groups
@@ -35,6 +38,8 @@ _POLICIES = {
 }
 #: Warps of a scheduler in the active set of the two-level policy.
 ACTIVE_WARPS = 8
+#: Issues that a recorded profile holds.
+MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,16 @@ class DetailedResult:
     bin_cycles: float
     dram_bytes_over_time: NDArray[np.float64] = field(repr=False)
     noc_bytes_over_time: NDArray[np.float64] = field(repr=False)
+    #: Parts of all issue slots that were empty, by the static instruction that a held warp would have issued next
+    #: (last row: none) and category of the stack; waiting for loads is one category, "memory".
+    stalled_slots: Mapping[str, NDArray[np.float64]] = field(repr=False, default_factory=dict)
+    #: The first issues of one SM, where they were asked for.
+    profile: Profile | None = field(repr=False, default=None)
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
+        large = ("stalled_slots", "profile")
+        plain = {name: v for name, v in vars(self).items() if name not in large and not isinstance(v, np.ndarray)}
         plain["warnings"] = list(self.warnings)
         return plain | {
             "simulator": "detailed",
@@ -71,16 +82,21 @@ class DetailedResult:
         }
 
 
-def simulate_detailed(workload: Any, gpu: Gpu) -> DetailedResult:
-    """Simulate a traced launch on one machine."""
+def simulate_detailed(workload: Any, gpu: Gpu, *, record: bool = False) -> DetailedResult:
+    """Simulate a traced launch on one machine; with `record` the first issues of one SM are kept."""
     if not isinstance(workload, TracedWorkload) or workload.trace is None:
         raise InputError(
             f"{workload.path or workload.name}: the detailed simulator needs a trace (.wlt or Accel-Sim)"
         )
-    return _result(workload, gpu, final_state(workload, gpu))
+    state = final_state(workload, gpu, MOST_ROWS if record else 0)
+    result = _result(workload, gpu, state)
+    if not record:
+        return result
+    assert workload.trace is not None
+    return replace(result, profile=_profile(workload.trace.static, gpu, state))
 
 
-def final_state(workload: TracedWorkload, gpu: Gpu) -> State:
+def final_state(workload: TracedWorkload, gpu: Gpu, most_rows: int = 0) -> State:
     """The machine after the launch, with all totals."""
     from ._kernels import run
 
@@ -93,7 +109,7 @@ def final_state(workload: TracedWorkload, gpu: Gpu) -> State:
     residency = resident(workload.launch, gpu)
     integers, floats = _parameters(gpu, residency, needed_by)
     program, units = make_program(workload.trace.static, gpu, needed_by)
-    state = new_state(integers, floats, units)
+    state = new_state(integers, floats, len(units), len(workload.trace.static), most_rows)
     groups = stream_groups(workload.trace, int(gpu.l1.line_bytes))
     window: Stream | None = None
     while True:
@@ -221,6 +237,18 @@ _SLOTS = {
 }
 
 
+#: Causes for which a warp is held, by name.
+_HELD = {
+    "dependence": k.T_SLOT_DEP,
+    "pipeline": k.T_SLOT_UNIT,
+    "memory": k.T_SLOT_MEMORY,
+    "L1": k.T_SLOT_L1,
+    "MSHR": k.T_SLOT_MSHR,
+    "NOC": k.T_SLOT_NOC,
+    "barrier": k.T_SLOT_SYNC,
+}
+
+
 def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
     totals = state.totals
     cycles = float(totals[k.T_CYCLES])
@@ -236,6 +264,7 @@ def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
         "DRAM": float(totals[k.T_MISS_DRAM] / misses),
     }
     transfer = float(gpu.transfer_bytes)
+    slots = max(float(sum(totals[k.T_SLOT_BASE : k.T_SLOT_IDLE + 1])), 1.0)
     return DetailedResult(
         kernel=workload.name,
         launch=workload.launch_index,
@@ -255,6 +284,32 @@ def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
         bin_cycles=float(state.glob["bin_cycles"][0]),
         dram_bytes_over_time=state.traffic[k.DRAM_TRAFFIC] * transfer,
         noc_bytes_over_time=state.traffic[k.NOC_TRAFFIC] * FLIT_BYTES,
+        stalled_slots={name: state.stalls[:, index - k.T_SLOT_BASE] / slots for name, index in _HELD.items()},
+    )
+
+
+def _profile(static: StaticTable, gpu: Gpu, state: State) -> Profile:
+    """Recorded issues, warps numbered in the order in which they came to the SM."""
+    program, units = make_program(static, gpu, "the detailed simulator")
+    pipelines = (*units, "memory", "shared memory", "barrier")
+    special = {k.BARRIER: 2, k.SHARED: 1}
+    lane = np.array([u if what == k.NOTHING else len(units) + special.get(int(what), 0)
+                     for u, what in zip(program.unit, program.kind, strict=True)], dtype=np.int64)  # fmt: skip
+    rows = state.rows[: int(state.glob["rows"][0])]
+    used, place = np.unique(lane[rows["static"]], return_inverse=True)
+    held = np.where(program.kind[rows["static"]] == k.NOTHING, program.interval[rows["static"]], 1.0)
+    return Profile(
+        tuple(pipelines[index] for index in used.tolist()),
+        np.unique(rows["age"], return_inverse=True)[1].astype(np.int64).ravel(),
+        rows["static"].copy(),
+        tuple(static.opcode[index] for index in rows["static"].tolist()),
+        place.ravel().astype(np.int64),
+        rows["start"].copy(),
+        rows["start"] + held,
+        np.maximum(rows["done"], rows["start"] + held),
+        np.full(len(rows), -1, dtype=np.int64),
+        1,
+        complete=len(rows) < len(state.rows),
     )
 
 

@@ -49,7 +49,7 @@ SM = _record(
     eject_free=F64,
     blocked=I64,  # why the L1 could not go on (a slot cause)
 )
-SCHEDULER = _record(last=I64, issue_at=F64, cause=I64)
+SCHEDULER = _record(last=I64, issue_at=F64, cause=I64, held=I64)  # why its slot is empty, and which instruction waits
 BLOCK = _record(used=FLAG, alive=I64, waiting=I64, number=I64)
 LSU = _record(warp=I64, static=I64, first=I64, last=I64, load=I64)
 PIPE = _record(line=I64, warp=I64, static=I64, load=I64, last=FLAG, at=F64)
@@ -86,7 +86,9 @@ GLOBAL = _record(
     finished_blocks=I64,
     first_sm=I64,
     bin_cycles=F64,
+    rows=I64,
 )
+ROW = _record(age=I64, static=I64, start=F64, done=F64)  # an issue of the first SM
 
 
 class State(NamedTuple):
@@ -115,10 +117,13 @@ class State(NamedTuple):
     glob: Any
     totals: Any
     traffic: Any
+    stalls: Any  # empty slots by the instruction that the held warp would issue (last row: none) and cause
+    rows: Any
+    row_of: Any  # of the last issue of each instruction by each warp slot of the first SM
 
 
-def new_state(integers: Any, floats: Any, units: int) -> State:
-    """An empty machine."""
+def new_state(integers: Any, floats: Any, units: int, instructions: int, most_rows: int = 0) -> State:
+    """An empty machine for a program of some static instructions; the first issues of SM 0 are recorded."""
     sms, blocks = int(integers[k.I_SMS]), int(integers[k.I_BLOCKS_PER_SM])
     slots = blocks * int(integers[k.I_WARPS_PER_BLOCK])
     mshrs, sectors = int(integers[k.I_L1_MSHRS]), int(integers[k.I_SECTORS])
@@ -156,10 +161,14 @@ def new_state(integers: Any, floats: Any, units: int) -> State:
         glob=np.zeros(1, GLOBAL),
         totals=np.zeros(k.TOTALS),
         traffic=np.zeros((2, k.BINS)),
+        stalls=np.zeros((instructions + 1, k.SLOTS)),
+        rows=np.zeros(most_rows, ROW),
+        row_of=np.full((slots, instructions) if most_rows else (1, 1), -1),
     )
     state.l1["tag"] = state.llc["tag"] = state.mshrs["line"] = -1
     state.schedulers["last"] = -1
     state.schedulers["cause"] = k.T_SLOT_IDLE
+    state.schedulers["held"] = instructions
     state.sms["seen"] = -1.0
     state.glob["loads_free"] = loads
     state.glob["requests_free"] = requests

@@ -1,0 +1,48 @@
+"""A first run compiles on two cores: the models in a process of their own, while this one runs and reads the input.
+
+Numba compiles on one core of a process, and keeps what it compiled on disk for
+all processes. Without this, the first prediction takes twice as long.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent
+#: Between them they call every kernel that a model has, with the types that traces have.
+EXAMPLES = ("mdm-baseline", "lemeire-example")
+#: Held, as a process that is forgotten while it runs is a warning.
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def compile_models_aside() -> subprocess.Popen[bytes] | None:
+    """Start that process, unless one was started before for the same kernels and cache, or there is one core only."""
+    if (os.cpu_count() or 1) < 2:
+        return None
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or PACKAGE / "__pycache__")
+    kernels = [(path.name, path.stat().st_mtime_ns) for path in sorted(PACKAGE.rglob("_*kernels.py"))]
+    told = sha256(repr((sys.version, kernels)).encode()).hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"warplens-compiled-{told}").touch(exist_ok=False)  # whoever makes it starts the process
+        quiet = subprocess.DEVNULL
+        _started.append(subprocess.Popen([sys.executable, "-m", __name__], stdin=quiet, stdout=quiet, stderr=quiet))
+        return _started[-1]
+    except OSError:  # started before, or nothing can be kept here
+        return None
+
+
+def main() -> None:
+    """Predict the examples with all models, for the compiled kernels that this leaves behind."""
+    from ..api import compare
+
+    for name in EXAMPLES:
+        compare(name)
+
+
+if __name__ == "__main__":
+    main()

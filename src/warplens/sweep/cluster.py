@@ -1,0 +1,161 @@
+"""The work of a sweep on a Dask cluster: the same units, done by its workers.
+
+A kernel is sent once and goes from worker to worker. What is lost with a worker
+is sent again: its unit, and the kernel where that worker had the only copy.
+Rows come back to this process, which alone writes the result.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InputError, MissingPackageError, WarplensError
+from ..frontends.cuda.cache import content_hash
+from .evaluate import Rows
+from .plan import Unit
+from .work import Result, Work
+
+#: Seconds to wait for a scheduler.
+CONNECT_SECONDS = 5.0
+#: Seconds between two looks for a first worker.
+LOOK_SECONDS = 1.0
+#: Times that a unit is tried before it is taken to be what ends the workers.
+MOST_TRIES = 5
+#: Units in flight for each thread of the cluster, and at least: enough to do, and few results in memory.
+PER_THREAD, LEAST = 3, 8
+
+_log = logging.getLogger(__name__)
+
+
+class ClusterError(WarplensError):
+    """The cluster cannot do the work."""
+
+
+@cache
+def package_digest() -> str:
+    """A hash of all of this package's code: workers with another one would give other rows."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for path in root.rglob("*.py"))
+    return content_hash(part for path in files for part in (str(path.relative_to(root)), path.read_bytes()))
+
+
+def _rows(work: Work, configurations: Rows, digest: str) -> pa.Table:
+    """Runs on a worker."""
+    if digest != package_digest():
+        raise ClusterError("a worker has another version of warplens than this process; install the same everywhere")
+    return work.rows(configurations)
+
+
+class Cluster:
+    """The workers of a Dask scheduler at an address, or of the one that wrote a scheduler file."""
+
+    def __init__(self, scheduler: str | Path) -> None:
+        self.scheduler = scheduler
+        self._client: Any = None
+
+    def __enter__(self) -> Cluster:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise MissingPackageError(
+                "sweeps on a cluster need Dask; install it with: python -m pip install 'warplens[cluster]'"
+            ) from None
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are told once, by us
+        given = {"scheduler_file" if Path(self.scheduler).is_file() else "address": str(self.scheduler)}
+        try:
+            self._client = Client(**given, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            raise InputError(
+                f"--scheduler {self.scheduler}: no Dask scheduler answers there ({error}); give what `dask "
+                "scheduler` prints, for example tcp://host:8786, or its --scheduler-file"
+            ) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def results(self, units: Sequence[Unit], works: Sequence[Work], waiting: Callable[[], None]) -> Iterator[Result]:
+        """(unit, its rows) as they get finished. `waiting` is called now and then while there is no worker."""
+        try:
+            yield from self._results(units, works, waiting)
+        except OSError as error:
+            raise self._lost() from error
+
+    def _results(self, units: Sequence[Unit], works: Sequence[Work], waiting: Callable[[], None]) -> Iterator[Result]:
+        from distributed import as_completed
+
+        sent: dict[int, Any] = {}
+        left = Counter(unit.workload for unit in units)
+        tries: Counter[int] = Counter()
+        remaining = deque(units)
+        flying: dict[Any, Unit] = {}
+        finished = as_completed(loop=self._client.loop)
+        while remaining or flying:
+            room = max(LEAST, PER_THREAD * sum(self._client.nthreads().values()))
+            while remaining and len(flying) < room:
+                unit = remaining.popleft()
+                future = self._submit(unit, works, sent, waiting)
+                flying[future] = unit
+                finished.add(future)
+            future = next(finished)
+            unit = flying.pop(future)
+            table, error = self._table(future)
+            if table is not None:
+                yield unit.number, table
+                left[unit.workload] -= 1
+                if not left[unit.workload]:
+                    del sent[unit.workload]  # no worker has to hold it any longer
+                continue
+            tries[unit.number] += 1
+            if tries[unit.number] == MOST_TRIES:
+                raise ClusterError(
+                    f"workers were lost {MOST_TRIES} times over the same work ({error}); do they run out of memory?"
+                )
+            remaining.appendleft(unit)
+
+    def _submit(self, unit: Unit, works: Sequence[Work], sent: dict[int, Any], waiting: Callable[[], None]) -> Any:
+        """Sends the kernel as well where no worker has it, or where it was lost with one."""
+        kernel = unit.workload
+        if kernel not in sent or sent[kernel].status != "finished":
+            self._wait_for_workers(waiting)
+            sent[kernel] = self._client.scatter(works[kernel], hash=False)
+        return self._client.submit(_rows, sent[kernel], unit.rows, package_digest(), pure=False)
+
+    def _table(self, future: Any) -> tuple[pa.Table | None, str]:
+        """The rows of a unit; or, where they were lost with a worker, none and how."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        try:
+            return future.result(), ""
+        except (KilledWorker, CancelledError, OSError) as error:
+            if self._client.status != "running":
+                raise self._lost() from None
+            return None, str(error)
+        finally:
+            future.release()
+
+    def _wait_for_workers(self, waiting: Callable[[], None]) -> None:
+        told = False
+        while not self._client.nthreads():
+            if not told:
+                _log.warning("%s has no workers; waiting for the first", self.scheduler)
+                told = True
+            waiting()
+            with suppress(TimeoutError):
+                self._client.wait_for_workers(1, timeout=LOOK_SECONDS)
+
+    def _lost(self) -> ClusterError:
+        return ClusterError(
+            f"the connection to the scheduler at {self.scheduler} is lost; what was finished is kept, "
+            "and the same command goes on from there"
+        )

@@ -1,0 +1,92 @@
+"""Every static instruction of a traced launch: how often it runs, how divergent it is, what waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..intervals.warps import instruction_stalls, latencies
+from ..machine import Gpu
+from ..trace import SPACES, StaticTable
+from .workload import Workload
+
+_ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class InstructionTable:
+    """Columns with one entry per static instruction; counts are those of the recorded thread blocks.
+
+    Stalls are cycles of the representative warp alone, as interval models see
+    them: `waits` before the instruction issues, `waited_for` by later ones for
+    its result. Hit ratios are NaN where nothing asked that cache.
+    """
+
+    static: StaticTable
+    executions: NDArray[np.int64]
+    active_lanes: NDArray[np.float64]
+    """Threads of a warp that take part, on average."""
+    waits_cycles: NDArray[np.float64]
+    waited_for_cycles: NDArray[np.float64]
+    lines: NDArray[np.float64]
+    """Cache lines that one execution touches."""
+    requests: NDArray[np.float64]
+    l1_hit_ratio: NDArray[np.float64]
+    llc_hit_ratio: NDArray[np.float64]
+    dram_bytes: NDArray[np.float64]
+
+    @property
+    def is_memory(self) -> NDArray[np.bool_]:
+        """Instructions that reach the L1."""
+        return np.asarray(self.requests > 0)
+
+    @property
+    def is_load(self) -> NDArray[np.bool_]:
+        """Those that bring something back to a register."""
+        return self.is_memory & (np.diff(self.static.destination_offsets) > 0)
+
+    def space(self, index: int) -> str:
+        return SPACES[int(self.static.space[index])]
+
+
+def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
+    """What a traced launch does on a machine, instruction by instruction."""
+    from .traced import TracedWorkload
+
+    if not isinstance(workload, TracedWorkload) or workload.trace is None:
+        raise InputError(f"{workload.path or workload.name}: a table of instructions needs a trace or a CUDA source")
+    trace, misses = workload.trace, workload.misses(gpu)
+    static = trace.static
+    executions, lanes = np.zeros(len(static), dtype=np.int64), np.zeros(len(static))
+    for group in trace.groups():
+        active = _ONES[np.ascontiguousarray(group.mask).view(np.uint8)].reshape(-1, 4).sum(axis=1)
+        executions += np.bincount(group.static, minlength=len(static))
+        lanes += np.bincount(group.static, weights=active, minlength=len(static))
+    needed_by = "the table of instructions"
+    waits, waited_for = instruction_stalls(
+        workload.representative(gpu), static, latencies(static, misses, gpu, needed_by), float(gpu.issue_rate)
+    )
+    counted = misses.executed.astype(np.float64)
+    requests, l1_hits, llc_hits, llc_misses, reads, writes = (
+        misses.per_execution(name) * counted
+        for name in ("REQUESTS", "L1_HITS", "LLC_HITS", "LLC_MISSES", "DRAM_READS", "DRAM_WRITES")
+    )
+    return InstructionTable(
+        static,
+        executions,
+        lanes / np.maximum(executions, 1),
+        waits,
+        waited_for,
+        misses.per_execution("LINES"),
+        requests,
+        _ratio(l1_hits, requests),
+        _ratio(llc_hits, llc_hits + llc_misses),
+        (reads + writes) * misses.transfer_bytes,
+    )
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
