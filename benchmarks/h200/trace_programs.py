@@ -110,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--measure", action="store_true", help="measure some of them with ncu afterwards")
     parser.add_argument("--jobs", type=int, default=len(PROGRAMS))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,7 @@ def main() -> None:
         for name, result in zip(names, pool.map(lambda each: traced(each, options.folder), names), strict=True):
             results[name] = result
             (options.folder / "programs.json").write_text(json.dumps(results, indent=1))
-    for name in names:
+    for name in names if options.measure else ():
         if name in ("features", "warpgroup", "torch", "triton"):
             results[name]["measured"] = measured(name, options.folder)
             (options.folder / "programs.json").write_text(json.dumps(results, indent=1))

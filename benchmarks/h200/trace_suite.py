@@ -21,16 +21,21 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 from warplens.suite.catalog import SUITE
 
-#: Records of one launch in GPU memory, and blocks that are recorded where even that is too little.
-BUFFER_BYTES = 14 << 30
+#: GPU memory for the records of a launch, more for some kernels, and what is recorded where it is too little.
+BUFFER_BYTES = 6 << 30
+LARGE_BUFFER_BYTES = {
+    **dict.fromkeys(("matmul_tiled", "convolution_resnet", "convolution_alexnet"), 14 << 30),
+    "matmul_naive": 24 << 30,
+}
 FEWER_WAVES = 2
+#: What takes longest begins first.
+LONGEST = ("matmul_naive", "convolution_resnet", "convolution_alexnet", "matmul_tiled", "instruction_mix_16")
 
 
 def _sass(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -47,7 +52,7 @@ def _sass(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
                 path,
                 kernel_regex=f"^{SUITE[kernel].entry}$",
                 waves=waves,
-                buffer_bytes=BUFFER_BYTES,
+                buffer_bytes=LARGE_BUFFER_BYTES.get(kernel, BUFFER_BYTES) if size == "large" else BUFFER_BYTES,
                 baseline=size == "medium",
             )
             break
@@ -74,10 +79,21 @@ def _job(source: str, kernel: str, size: str, folder: Path) -> dict[str, Any]:
     trace, summary = {"sass": _sass, "ptx": _ptx}[source](kernel, size, folder)
     traced = time.monotonic()
     profile = profile_launch(trace, kernel, size)
-    write_profiles(folder / f"{source}-{kernel}-{size}.xz", {kernel: profile}, {})
+    write_profiles(folder / f"{source}-{kernel}-{size}.xz", {kernel: profile}, _about(source, size), leave_out=())
     (folder / f"{kernel}-{size}.wlt").unlink(missing_ok=True)
     times = {"traced": traced - began, "profiled": time.monotonic() - traced}
     return {"source": source, "kernel": kernel, "size": size, "times": times, "summary": summary}
+
+
+def _tried(job: tuple[str, str, str, Path]) -> dict[str, Any]:
+    """What became of a job; the others go on, whatever it was."""
+    try:
+        return _job(*job)
+    except Exception as error:
+        return {
+            **dict(zip(("source", "kernel", "size"), job, strict=False)),
+            "error": f"{type(error).__name__}: {error}",
+        }
 
 
 def _about(source: str, size: str) -> dict[str, str]:
@@ -95,12 +111,13 @@ def _about(source: str, size: str) -> dict[str, str]:
 def _merged(source: str, size: str, folder: Path) -> None:
     from warplens.workload.profiled import read_profiles, write_profiles
 
-    found = {}
+    found, about = {}, {}
     for kernel in SUITE:
         path = folder / f"{source}-{kernel}-{size}.xz"
         if path.exists():
-            found |= read_profiles(path)[0]
-    write_profiles(folder / f"{source}_{size}.xz", found, _about(source, size))
+            profiles, about = read_profiles(path)
+            found |= profiles
+    write_profiles(folder / f"{source}_{size}.xz", found, about)
     print(f"{source} {size}: {len(found)} kernels", file=sys.stderr, flush=True)
 
 
@@ -117,29 +134,26 @@ def main() -> None:
     began = time.monotonic()
     kernels = options.kernels.split(",") if options.kernels else list(SUITE)
     jobs = [(options.source, kernel, size) for size in options.sizes.split(",") for kernel in kernels]
+    jobs.sort(key=lambda job: not (job[2] == "large" and job[1] in LONGEST and options.jobs > len(LONGEST)))
     jobs = [job for job in jobs if not (options.folder / "{}-{}-{}.xz".format(*job)).exists()]
     log = options.folder / f"{options.source}.json"
     rows = json.loads(log.read_text()) if log.exists() else []
-    pool = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=4)
-    waiting = {pool.submit(_job, *job, options.folder): job for job in jobs}
-    try:
-        for done in as_completed(waiting, timeout=options.most_seconds):
-            try:
-                row = done.result()
-                words = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in row["times"].items())
-            except Exception as error:  # the others go on
-                row = dict(zip(("source", "kernel", "size"), waiting[done], strict=True))
-                words = row["error"] = f"{type(error).__name__}: {error}"
-            print(f"{time.monotonic() - began:6.1f} {' '.join(waiting[done])}: {words}", file=sys.stderr, flush=True)
-            rows.append(row)
-            log.write_text(json.dumps(rows, indent=1))
-    except TimeoutError:
-        print("time is up: the rest is left out", file=sys.stderr, flush=True)
+    # A process for each, so that memory goes back.
+    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
+        results = pool.imap_unordered(_tried, [(*job, options.folder) for job in jobs])
+        try:
+            for _ in jobs:
+                row = results.next(timeout=max(options.most_seconds - (time.monotonic() - began), 0))
+                words = row.get("error") or ", ".join(f"{name} {value:.1f} s" for name, value in row["times"].items())
+                where = f"{time.monotonic() - began:6.1f} {row['source']} {row['kernel']} {row['size']}"
+                print(f"{where}: {words}", file=sys.stderr, flush=True)
+                rows.append(row)
+                log.write_text(json.dumps(rows, indent=1))
+        except multiprocessing.TimeoutError:
+            print("time is up: the rest is left out", file=sys.stderr, flush=True)
+        pool.terminate()
     for size in options.sizes.split(","):
         _merged(options.source, size, options.folder)
-    for process in multiprocessing.active_children():  # jobs that are not done
-        process.kill()
-    os._exit(0)
 
 
 if __name__ == "__main__":

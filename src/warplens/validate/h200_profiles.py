@@ -21,8 +21,8 @@ import numpy as np
 from .._version import __version__
 from ..errors import FileError, InputError
 from ..machine import Gpu, load_gpu, with_overrides
+from ..memory.banks import conflict_degrees
 from ..models import MODELS, get_model
-from ..simulators.detailed.stream import stream_groups
 from ..suite.catalog import SUITE
 from ..suite.execution import run_on_cpu
 from ..trace import LaunchTrace
@@ -81,15 +81,13 @@ class _BankPasses:
 
 
 def _bank_cycles(workload: ProfiledWorkload, machine: Gpu) -> float:
-    line_bytes = int(machine.require("l1.line_bytes", "bank conflicts"))
-
     def count() -> _BankPasses:
-        streams = stream_groups(workload._trace, line_bytes)
-        return _BankPasses(sum(int(part.shared_degree.sum()) for part in streams))
+        static = workload._trace.static
+        return _BankPasses(sum(int(conflict_degrees(group, static)[1].sum()) for group in workload._trace.groups()))
 
     found = workload._kept(("banks", *workload._named(machine)), count, _BankPasses)
-    recorded, blocks = workload._recorded[0], workload._trace.header.blocks
-    return found.total * blocks / max(recorded, 1) / float(machine.sms)
+    blocks = workload._trace.header.blocks
+    return found.total * blocks / max(workload.recorded_blocks, 1) / float(machine.sms)
 
 
 def predict_launch(workload: ProfiledWorkload, kernel: str, blocks: int) -> Predicted:
@@ -108,8 +106,7 @@ def predict_launch(workload: ProfiledWorkload, kernel: str, blocks: int) -> Pred
         except InputError:
             continue
     misses = placed.misses(machine)
-    recorded, all_blocks = placed._recorded[0], placed._trace.header.blocks
-    scale = all_blocks / max(recorded, 1)
+    scale = placed._trace.header.blocks / max(placed.recorded_blocks, 1)
     return Predicted(
         kernel,
         blocks,
@@ -181,9 +178,9 @@ def kept_predictions() -> list[Predicted]:
     found = []
     for row in lines(PREDICTIONS)[1]:
         cycles = {name: float(row[name]) for name in MODELS if row.get(name)}
-        simulated = [float(row[name]) for name in SIMULATED]
-        key = row["kernel"], int(row["resident_blocks"])
-        found.append(Predicted(*key, *simulated, cycles, row["source"], row["size"]))
+        words: dict[str, Any] = {name: row[name] for name in ("kernel", "source", "size")}
+        numbers: dict[str, Any] = {name: float(row[name]) for name in SIMULATED}
+        found.append(Predicted(resident_blocks=int(row["resident_blocks"]), cycles=cycles, **words, **numbers))
     return found
 
 

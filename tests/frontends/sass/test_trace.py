@@ -147,8 +147,8 @@ def test_a_program_that_tracing_disturbs_is_traced_with_fewer_kinds(fake, mode):
     assert len(summary.launches) == 8
     assert [step for step in steps if "traced" in step][
         -1
-    ] == "running the program traced, but for remote and shared accesses"
-    assert any("remote and shared accesses are not in the trace" in text for text in summary.warnings)
+    ] == "running the program traced, but for accesses to shared memory"
+    assert any("accesses to shared memory have no addresses" in text for text in summary.warnings)
 
 
 def test_what_cannot_be_patched_does_not_cost_the_rest(fake):

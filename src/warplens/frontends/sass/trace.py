@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, TraceError, WarplensError
+from ...errors import InputError, TraceError
 from ...trace import CLASS_NAMES, LaunchHeader, TraceWriter
 from ..cuda.cubin import KernelResources, read_cubin
 from ..sass_opcodes import coverage
@@ -23,17 +21,13 @@ from .build import Tools, build_injection, find_tools
 from .counts import Counts
 from .disassembly import SassKernel, disassemble, parse_kernel
 from .profile import count_executions
-from .raw import RawLaunch, read_launch
+from .raw import RawLaunch
 from .reconstruct import LOCAL_BASE, Reconstruction
+from .running import check_run, run_timed, run_traced
 
 BUFFER_BYTES = 4 << 30
 RAW_LIMIT_BYTES = 64 << 30
 _SHORT_SECONDS = 10.0
-#: How the injected library says that a kernel ended in an error.
-_FAILED = "waiting for the kernel"
-#: Kinds of accesses that are left alone, in one attempt after the other: generic loads and stores, which may go
-#: anywhere, fail in kernels that are patched for all kinds.
-_LEFT_ALONE = ((), ("remote",), ("remote", "shared"), ("remote", "shared", "local"))
 #: What traces do not say about instructions that do their work later or elsewhere.
 _NOT_MODELLED = (
     (("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
@@ -94,23 +88,6 @@ class TraceSummary:
         return {**asdict(self), "overhead": self.overhead}
 
 
-@dataclass
-class _Run:
-    """What a traced run left."""
-
-    seconds: float
-    launches: list[RawLaunch] = field(default_factory=list)
-    launched: list[str] = field(default_factory=list)
-    in_graphs: int = 0
-    errors: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    """Modules and launches that could not be recorded, and why."""
-    starts: list[str] = field(default_factory=list)
-    """Why the tracer could not start in some process, which may have been one that uses no GPU."""
-    notes: list[str] = field(default_factory=list)
-    processes: int = 0
-
-
 def trace_program(
     command: Sequence[str],
     output: str | Path,
@@ -125,6 +102,7 @@ def trace_program(
     buffer_bytes: int = BUFFER_BYTES,
     raw_limit_bytes: int = RAW_LIMIT_BYTES,
     keep_raw: str | Path | None = None,
+    program_output: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TraceSummary:
     """Run a program with its kernels recorded and write them as a trace.
@@ -134,7 +112,8 @@ def trace_program(
     record only the first thread blocks of each. The program runs once more
     untraced (`baseline`, for the overhead) and once under Nsight Compute
     (`counts`, which decide what records leave open). `keep_raw` keeps the raw
-    records in a folder. The output appears only when everything went well.
+    records in a folder; `program_output` is the file descriptor for what the
+    traced program prints, where it is not standard output. The output appears only when everything went well.
     """
     say = progress or (lambda text: None)
     output = Path(output)
@@ -145,9 +124,9 @@ def trace_program(
     untraced = code = None
     if baseline:
         say("running the program untraced")
-        untraced, code = _timed(program, dict(os.environ), quiet=True)
+        untraced, code = run_timed(program, dict(os.environ), quiet=True)
         if untraced < _SHORT_SECONDS:  # the first run also fills caches
-            untraced = min(untraced, _timed(program, dict(os.environ), quiet=True)[0])
+            untraced = min(untraced, run_timed(program, dict(os.environ), quiet=True)[0])
     with _raw_folder(output, keep_raw) as folder:
         settings = {
             "WARPLENS_TRACE_FOLDER": str(folder),
@@ -164,8 +143,10 @@ def trace_program(
         ):
             if value is not None:
                 settings[f"WARPLENS_TRACE_{name}"] = str(value)
-        run, warnings = _traced(program, {**os.environ, **settings}, folder, accept_failure, code, say)
-        _check_run(run, kernel_regex, launches)
+        run, warnings = run_traced(
+            program, {**os.environ, **settings}, folder, accept_failure, code, program_output, say
+        )
+        check_run(run, kernel_regex, launches)
         warnings += dict.fromkeys([*run.notes, *(f"not traced: {text}" for text in run.left_out)])
         counted: dict[tuple[str, int], Counts] = {}
         seconds = None
@@ -241,110 +222,6 @@ def _raw_folder(output: Path, keep: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix=".warplens-trace-", dir=output.absolute().parent) as folder:
         yield Path(folder)
-
-
-def _timed(program: list[str], environment: Mapping[str, str], *, quiet: bool) -> tuple[float, int]:
-    began = time.perf_counter()
-    stream = subprocess.DEVNULL if quiet else None
-    try:
-        ran = subprocess.run(program, env=dict(environment), stdin=stream, stdout=stream, stderr=stream, check=False)
-    except OSError as error:
-        raise InputError(f"{program[0]}: cannot be executed ({error.strerror or error})") from None
-    return time.perf_counter() - began, ran.returncode
-
-
-def _traced(
-    program: list[str],
-    environment: Mapping[str, str],
-    folder: Path,
-    accept_failure: bool,
-    untraced_code: int | None,
-    say: Callable[[str], None],
-) -> tuple[_Run, list[str]]:
-    """(what the traced run left, warnings); what tracing disturbs is traced again with fewer kinds of accesses."""
-    for attempt, left_alone in enumerate(_LEFT_ALONE):
-        but = f", but for {' and '.join(left_alone)} accesses" if left_alone else ""
-        say(f"running the program traced{but}")
-        settings = {**environment, "WARPLENS_TRACE_SKIP": ",".join(left_alone)}
-        try:
-            run = _traced_run(program, settings, folder, accept_failure, untraced_code)
-        except _DisturbedError:
-            if attempt == len(_LEFT_ALONE) - 1:
-                raise
-            for process in folder.glob("process-*"):
-                shutil.rmtree(process)
-            continue
-        break
-    words = f"{' and '.join(left_alone)} accesses are not in the trace: the program fails with them patched"
-    return run, [words] if left_alone else []
-
-
-class _DisturbedError(WarplensError):
-    """The program failed while being traced, and not, as far as is known, untraced."""
-
-
-def _traced_run(
-    program: list[str], environment: Mapping[str, str], folder: Path, accept_failure: bool, untraced_code: int | None
-) -> _Run:
-    seconds, code = _timed(program, environment, quiet=False)
-    run = _Run(seconds)
-    for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
-        run.processes += 1
-        run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
-        for name in ("errors", "left_out", "starts", "notes", "launched"):
-            path = process / name
-            if path.is_file():
-                getattr(run, name).extend(path.read_text(errors="replace").splitlines())
-        ends = process / "end"
-        for line in ends.read_text().splitlines() if ends.is_file() else ():
-            if line.startswith("in_graphs="):
-                run.in_graphs += int(line.partition("=")[2])
-    usual = code > 0 and code == untraced_code and not run.errors  # not every program returns 0
-    if usual:
-        run.notes.append(f"{program[0]} exits with code {code}, traced or not")
-    elif code and not accept_failure:
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        problems = [*run.errors, *run.left_out]
-        words = f" ({problems[0]})" if problems else ""
-        untraced = {None: "If it does so untraced too, mend it", 0: "Untraced it exits with code 0"}.get(
-            untraced_code, "It fails untraced too: mend it"
-        )
-        kind = _DisturbedError if untraced_code in (None, 0) else WarplensError
-        raise kind(
-            f"{program[0]} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
-            f"nothing is written. {untraced}"
-        )
-    if failed := [text for text in run.errors if text.startswith(_FAILED)]:  # not every program looks for errors
-        raise _DisturbedError(f"a kernel failed while being traced ({failed[0]}); nothing is written")
-    return run
-
-
-def _check_run(run: _Run, regex: str | None, launches: Iterable[int] | None) -> None:
-    if run.errors:
-        raise WarplensError(f"tracing failed: {'; '.join(dict.fromkeys(run.errors))}; nothing is written")
-    if not run.launches:
-        if run.starts:
-            raise WarplensError(f"tracing could not start: {'; '.join(dict.fromkeys(run.starts))}")
-        if not run.processes:
-            raise TraceError(
-                "the program used no GPU; a program that is linked statically or set-uid cannot be traced"
-            )
-        if not run.launched:
-            raise TraceError("the program launched no kernels")
-        if run.left_out:
-            raise WarplensError(f"no launch could be recorded: {'; '.join(dict.fromkeys(run.left_out))}")
-        names = sorted(set(run.launched))
-        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        what = f"matches {regex!r}" if regex else "was selected"
-        raise TraceError(f"of {len(run.launched)} launches none {what}; kernels launched: {shown}")
-    for launch in run.launches:
-        if launch.dropped or launch.raw_limited:
-            full = "the GPU memory kept for them" if launch.dropped else "the space allowed for all launches"
-            raise TraceError(
-                f"launch {launch.index} ({launch.readable}) made {launch.head_bytes / 2**20:.1f} MiB of records, "
-                f"more than {full} can hold ({launch.dropped} were dropped); nothing is written: trace fewer "
-                "blocks or launches, or allow more space"
-            )
 
 
 def write_launches(
