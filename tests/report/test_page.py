@@ -94,7 +94,7 @@ def test_a_section_has_all_views_of_a_traced_kernel(evil_report):
     assert (first.gpu, second.gpu) == ("mdm2020", "accelsim-mdm")
     for section in (first, second):
         names = {view.name for view in section.views}
-        assert names == set(VIEWS) - {"heat-map", "pareto"}
+        assert names == set(VIEWS) - {"heat-map", "curve", "pareto"}
         assert not section.absent
 
 

@@ -74,8 +74,12 @@ def report(
     The page (FILE.html) is one file that opens from disk and needs no network.
     FILE.png, .svg or .pdf is one view, named with --view: stacks, disagreement,
     sensitivity, roofline, occupancy, transit, memory, source, intervals,
-    timeline, simulation, heat-map, pareto.
+    timeline, simulation, heat-map, curve, pareto.
     """
+    from .first_run import compile_models_aside
+
+    if not models or "all" in models:
+        compile_models_aside()
     from ..machine import split_override
     from ..report.build import make_report
     from ..report.style import check_format

@@ -1,13 +1,14 @@
 """The memory system seen from a trace: coalescing, caches, and what missed where."""
 
 from .cache import DEFAULT_ORDER, MissProfile, order_window, simulate_caches
-from .events import Events, collect_events, compute_latencies, instruction_kinds
+from .events import Events, collect_events, collect_events_of, compute_latencies, instruction_kinds
 
 __all__ = [
     "DEFAULT_ORDER",
     "Events",
     "MissProfile",
     "collect_events",
+    "collect_events_of",
     "compute_latencies",
     "instruction_kinds",
     "order_window",

@@ -10,6 +10,7 @@ from numba import njit
 
 from ._kernels import (
     BARRIER,
+    MOST_LINES,
     P_BLOCKS_PER_SM,
     P_SMS,
     P_WINDOW,
@@ -55,6 +56,7 @@ def simulate_rounds(
     llc_states,
     parameters,
     counters,
+    bank_load,
 ):
     """Warps of an SM take turns, one memory instruction each; SMs take turns too.
 
@@ -77,6 +79,7 @@ def simulate_rounds(
             count[b % sms] += 1
     window = parameters[P_WINDOW]
     turns = np.empty((TURNS + sms, 5), dtype=np.int64)
+    outcome = np.zeros(MOST_LINES, dtype=np.int8)
     filled = 0
     busy = True
     while busy:
@@ -126,5 +129,7 @@ def simulate_rounds(
                 llc_states,
                 parameters,
                 counters,
+                outcome,
+                bank_load,
             )
             filled = 0

@@ -54,4 +54,7 @@ LEMEIRE = Paper(
     "Analysis of the analytical performance models for GPUs and extracting the underlying Pipeline model",
     "JPDC (preprint)",
 )
-PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE)}
+WARPLENS = Paper(
+    "warplens", "W", "warplens", "The warps of one SM as a closed network", "this package's documentation"
+)
+PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, WARPLENS)}

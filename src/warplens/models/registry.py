@@ -21,6 +21,7 @@ from .pipeline import Pipeline
 from .roofline import Roofline
 from .transit import Transit
 from .volkov import Volkov
+from .warplens_model import Warplens
 from .wfg import CorrectedWorkFlow, WorkFlow
 
 #: In the order in which tables show them.
@@ -46,6 +47,7 @@ MODELS: dict[str, type[Model]] = {
         MemoryDivergence2019,
         MemoryDivergence,
         Pipeline,
+        Warplens,
     )
 }
 

@@ -41,6 +41,7 @@ VIEWS: dict[str, str] = {
         figures.Timeline,
         figures.Simulated,
         figures.HeatMaps,
+        figures.Curves,
         figures.Front,
     )
 }

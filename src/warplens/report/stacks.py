@@ -214,6 +214,12 @@ def cpi_stacks(predictions: Sequence[Prediction], measured: Iterable[Reference] 
     return CpiStacks(tuple(found))
 
 
+def stack_alone(stack: Mapping[str, float]) -> CpiStacks:
+    """One stack whose model and kernel are not known."""
+    cpi = sum(stack.values())
+    return CpiStacks((StackGroup("CPI stack", None, "one machine", (Bar("", cpi, stack, cpi, None),), {}),))
+
+
 def draw_comparison(predictions: Sequence[Prediction], path: Path) -> None:
     """The stacks of predictions as a picture file."""
     save(cpi_stacks(predictions).draw(pyplot()), path)

@@ -16,6 +16,7 @@ from ..shown import show_number
 from ..sweep import questions
 from ..sweep.space import canonical_key
 from ..sweep.store import read_sweep
+from .curves import sweep_curves
 from .headline import PREFERRED
 from .sweep import front, heat_maps, shown
 from .view import Table, View
@@ -50,16 +51,12 @@ def sweep_section(path: Path, wanted: Collection[str]) -> SweepSection:
     good = table.filter(pc.is_null(table.column("error")))
     if not good.num_rows:
         raise InputError(f"{path}: no configuration of this sweep could be worked out")
-    keys = varied_keys(good)
+    keys, models = varied_keys(good), _models(good)
     kernels = list(dict.fromkeys(good.column("kernel").to_pylist()))
-    models = _models(good)
-    made: list[View] = []
+    made = [view for view in sweep_views(good) if view.name in wanted]
     absent: dict[str, str] = {}
-    if "heat-map" in wanted:
-        if len(keys) >= 2:
-            made += [heat_maps(good, keys[0], keys[1], kernel, models) for kernel in kernels[:MOST_KERNELS]]
-        else:
-            absent["heat-map"] = f"the sweep varies {len(keys)} parameter, and a map needs two"
+    if "heat-map" in wanted and len(keys) < 2:
+        absent["heat-map"] = f"the sweep varies {len(keys)} parameter, and a map needs two"
     costs = [key for key in keys if not key.endswith("latency")][:MOST_COSTS]
     if "pareto" in wanted:
         if costs:
@@ -74,6 +71,16 @@ def sweep_section(path: Path, wanted: Collection[str]) -> SweepSection:
         _fastest(good, keys),
         absent,
     )
+
+
+def sweep_views(table: pa.Table) -> list[View]:
+    """Maps over the first two parameters that vary, or curves over the only one; one for each kernel."""
+    good = table.filter(pc.is_null(table.column("error")))
+    keys, models = varied_keys(good), _models(good)
+    kernels = list(dict.fromkeys(good.column("kernel").to_pylist()))[:MOST_KERNELS]
+    if len(keys) >= 2:
+        return [heat_maps(good, keys[0], keys[1], kernel, models) for kernel in kernels]
+    return [sweep_curves(good, keys[0], kernel, models) for kernel in kernels] if keys else []
 
 
 def varied_keys(table: pa.Table) -> list[str]:

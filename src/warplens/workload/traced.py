@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
+from ..intervals.blocks import BlockSample, chosen_blocks, sample_of_blocks
 from ..intervals.warps import (
     Representative,
     average_latency,
@@ -25,9 +25,10 @@ from ..intervals.warps import (
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
 from ..machine.schema import parameters
 from ..memory import DEFAULT_ORDER, Events, MissProfile, collect_events, instruction_kinds, simulate_caches
-from ..trace import CLASS_NAMES, LaunchTrace
+from ..trace import CLASS_NAMES, LaunchTrace, WarpGroup
+from .batches import distinct, is_batch, with_values
 from .kept import Kept, entry_key, trace_digest
-from .launch import Launch, resident
+from .launch import launch_of, resident
 from .workload import Workload
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ _CACHE_KEYS = (
     "llc.size_bytes",
     "llc.ways",
     "llc.banks",
+    "llc.hashed",
     "llc.write_policy",
     "llc.write_allocate",
 )
@@ -100,6 +102,16 @@ class TracedWorkload(Workload):
         return instructions * self._trace.header.blocks / max(recorded, 1)
 
     @property
+    def is_ptx(self) -> bool:
+        """Whether the recorded instructions are those of PTX, not of the machine."""
+        return self._trace.header.origin == "ptx"
+
+    @property
+    def recorded_blocks(self) -> int:
+        """Thread blocks that the trace holds."""
+        return self._recorded[0]
+
+    @property
     def _recorded(self) -> tuple[int, float]:
         """Thread blocks and warp instructions that the trace holds."""
 
@@ -127,7 +139,7 @@ class TracedWorkload(Workload):
 
     def summary(self, gpu: Gpu) -> dict[str, Any]:
         """The cache simulation and the representative warp with its quality, on the machine as named for a batch."""
-        machine = (gpu.original or gpu) if _is_batch(gpu, self.launch) else gpu
+        machine = (gpu.original or gpu) if is_batch(gpu, self.launch) else gpu
         misses, warp = self.misses(machine), self.representative(machine)
         return {
             "order": self.order,
@@ -210,7 +222,7 @@ class TracedWorkload(Workload):
             machine = gpu
             if gpu.original is not None:
                 keep = {path: gpu.get(path) for path in paths if gpu.get(path) is not None}
-                machine = _with_values(gpu.original, keep)
+                machine = with_values(gpu.original, keep)
             if self.before_simulation is not None:
                 self.before_simulation()
             events = self._events(machine, needed_by)
@@ -229,6 +241,40 @@ class TracedWorkload(Workload):
         return self._once(
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
+
+    def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
+        """Thread blocks that stand for all, with the compute latencies of one machine."""
+        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
+        latency = {name: float(value) for name, value in self._compute_latencies(gpu, needed_by).items()}
+        blocks = self._kept(
+            ("blocks", *self._named(gpu)), lambda: chosen_blocks(self._trace, self.recorded_blocks), WarpGroup
+        )
+        return self._once(
+            ("sample", line_bytes, *latency.values()),
+            lambda: sample_of_blocks(blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0)),
+        )
+
+    def _compute_latencies(self, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
+        """Latencies of the classes that the kernel has, memory apart."""
+        used = [CLASS_NAMES[index] for index in np.unique(self._trace.static.class_id)]
+        computing = [name for name in used if INSTRUCTION_CLASSES[name].kind != "memory"]
+        return {name: gpu.timing(name, needed_by).latency_cycles for name in computing}
+
+    def sample_batches(
+        self, gpu: Gpu, size: int, needed_by: str
+    ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
+        """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
+
+        Machines of a group differ in nothing that caches or compute times depend on.
+        """
+        columns = [*self._compute_latencies(gpu, needed_by).values(), gpu.get("l1.lines_per_cycle")]
+        columns += [timing.interval_cycles for timing in gpu.instructions.values()]
+        for rows, misses in self._cache_groups(gpu, size, needed_by):
+            chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
+            first, inverse = distinct(chosen, len(rows))
+            for group, index in enumerate(first):
+                machine, workload = self._one_of(gpu, int(rows[index]))
+                yield rows[inverse == group], machine, workload.block_sample(machine, needed_by), misses
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
@@ -364,7 +410,7 @@ class TracedWorkload(Workload):
                 parts.append(share * at(gpu.service_cycles_now("noc", needed_by)) * at(active))
             latency[rows] = average_latency(served, [at(level) for level in levels])
             interval[rows] = functools.reduce(np.maximum, parts)
-        if not _is_batch(gpu, self.launch):
+        if not is_batch(gpu, self.launch):
             return InstructionTiming(float(latency[0]), float(interval[0]), "memory")
         return InstructionTiming(latency, interval, "memory")
 
@@ -439,37 +485,6 @@ class TracedWorkload(Workload):
             yield rows, workload.misses(machine, needed_by)
 
 
-def distinct(columns: Sequence[Any], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(first row of each distinct combination of the columns' values, which combination each row has).
-
-    Columns that are no arrays have one value for all rows.
-    """
-    codes = np.zeros(size, dtype=np.int64)
-    count = 1
-    for column in columns:
-        if not isinstance(column, np.ndarray) or column.ndim == 0 or np.all(column == column[0]):
-            continue
-        values, inverse = np.unique(column, return_inverse=True)
-        present, codes = np.unique(codes * len(values) + inverse.ravel(), return_inverse=True)
-        codes, count = codes.ravel(), len(present)
-    first = np.zeros(count, dtype=np.int64)
-    first[codes[::-1]] = np.arange(size)[::-1]
-    return first, codes
-
-
-def _is_batch(gpu: Gpu, launch: Launch) -> bool:
-    values = [*gpu.overrides.values(), launch.warps_per_sm, launch.blocks_per_sm]
-    return any(isinstance(value, np.ndarray) for value in values)
-
-
-def _with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:
-    """A machine with some values of another one, by TOML path."""
-    from ..machine import with_overrides
-
-    changed = {parameters()[path].key: value for path, value in values.items() if gpu.get(path) != value}
-    return with_overrides(gpu, changed)
-
-
 def workload_of_trace(
     trace: LaunchTrace, *, order: str | None = None, selection: str = "clustering"
 ) -> TracedWorkload:
@@ -481,15 +496,4 @@ def workload_of_trace(
         trace=trace,
         order=order or DEFAULT_ORDER,
         selection=selection,
-    )
-
-
-def launch_of(trace: LaunchTrace) -> Launch:
-    """The launch that was recorded; registers and shared memory that the trace does not give limit nothing."""
-    header = trace.header
-    return Launch(
-        blocks=float(header.blocks),
-        threads_per_block=header.threads_per_block,
-        registers_per_thread=header.registers_per_thread or None,
-        shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
     )
