@@ -14,7 +14,7 @@ from ..frontends.ncu import KernelProfile, profiles_by_kernel
 from ..machine import Gpu
 from ..models import Prediction
 from ..sweep.local import sensitivity
-from ..workload import Workload
+from ..workload import Workload, resident
 from . import figures
 from .headline import Headline, headline, preferred_model
 from .occupancy import MOST_POINTS
@@ -277,6 +277,7 @@ def _section(workload: Workload, gpu: Any, found: Comparison, first_gpu: bool, w
     made: dict[str, View] = {}
     absent: dict[str, str] = {}
     references = _measured(placed, settings) if first_gpu else []
+    result = simulate(placed, machine, "detailed", record=True) if settings.simulate and traced else None
 
     def try_view(name: str, make: Callable[[], View], key: str | None = None) -> None:
         if name in settings.wanted or name == "roofline":  # which the headline needs
@@ -286,13 +287,15 @@ def _section(workload: Workload, gpu: Any, found: Comparison, first_gpu: bool, w
                 absent[key or name] = str(error)
         work.step(0.1)
 
-    if settings.simulate and traced:
-        result = simulate(placed, machine, "detailed", record=True)
-        references.append(
-            figures.Reference(
-                placed.name, machine.name, _simulated_label(placed), result.cycles, result.stack, result.cpi
+    if result is not None:
+        partial = _less_than_a_wave(placed, machine)
+        if partial:
+            absent["simulation, CPI of"] = partial
+        else:
+            label = _simulated_label(placed)
+            references.append(
+                figures.Reference(placed.name, machine.name, label, result.cycles, result.stack, result.cpi)
             )
-        )
         try_view("simulation", lambda: figures.simulated(result))
         try_view("timeline", lambda: figures.timeline(result), "timeline, reference simulator")
     else:
@@ -308,7 +311,7 @@ def _section(workload: Workload, gpu: Any, found: Comparison, first_gpu: bool, w
     try_view("occupancy", lambda: figures.occupancy(placed, machine, names, options=settings.options, points=points))
     try_view("transit", lambda: figures.transit_diagram(placed, machine))
     try_view("memory", lambda: figures.memory_use(placed, machine, list(predictions)))
-    try_view("source", lambda: figures.source_use(placed, machine, settings.source))
+    try_view("source", lambda: figures.source_use(placed, machine, settings.source, result))
     try_view("intervals", lambda: figures.intervals(placed, machine))
     try_view("timeline", lambda: figures.timeline(simulate(placed, machine, "pipeline", record=True)))
     roof, tornado = made.get("roofline"), made.get("sensitivity")
@@ -345,8 +348,25 @@ def _measured(workload: Workload, settings: Settings) -> list[figures.Reference]
     return [figures.Reference(workload.name, None, "measured", profile.cycles)]
 
 
+def _recorded_blocks(workload: Any) -> int:
+    header = workload.trace.header
+    return int(header.extra.get("recorded_blocks", header.blocks))
+
+
+def _less_than_a_wave(workload: Any, gpu: Gpu) -> str:
+    """Why a simulation's CPI is not the launch's, or nothing: it has fewer thread blocks than would run at once."""
+    found = resident(workload.launch, gpu)
+    recorded, blocks = _recorded_blocks(workload), workload.trace.header.blocks
+    wave = min(float(found.blocks_per_sm) * float(found.active_sms), blocks)
+    if recorded >= wave:
+        return ""
+    return (
+        f"{recorded} of {blocks} thread blocks are recorded and simulated, fewer than the {wave:g} that run at once, "
+        "so that it says nothing of the whole launch"
+    )
+
+
 def _simulated_label(workload: Any) -> str:
     """Says so where the trace, and with it the simulation, has a part of the launch."""
-    header = workload.trace.header
-    recorded = header.extra.get("recorded_blocks", header.blocks)
-    return "simulated" if recorded == header.blocks else f"simulated ({recorded} of {header.blocks} blocks)"
+    recorded, blocks = _recorded_blocks(workload), workload.trace.header.blocks
+    return "simulated" if recorded == blocks else f"simulated ({recorded} of {blocks} blocks)"
