@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from warplens.api import load_workload
 from warplens.web.server import PageServer
 from web.serving import running_page
 
@@ -281,3 +283,16 @@ def test_work_can_be_stopped(opened: Page) -> None:
     expect(opened.locator("#progress")).to_be_hidden()
     after(opened, lambda: opened.select_option("#kernel", "papers:mdm-baseline"))
     assert "mdm" in numbers(opened)
+
+
+def test_a_script_in_the_name_of_a_kernel_stays_text(page: Page) -> None:
+    name = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    page.on("dialog", lambda dialog: pytest.fail("the name ran"))
+    evil = dataclasses.replace(load_workload("mdm-baseline"), name=name, description=name)
+    with running_page(workloads=[evil]) as server:
+        page.goto(server.url)
+        answered(page, 1)
+        expect(page.locator("#kernel option:checked")).to_have_text(name)
+        expect(page.locator(".stacks figcaption")).to_contain_text(name)
+        page.locator(".plot[data-view=occupancy] .nsewdrag").hover()
+        assert page.locator("img").count() == 1  # the logo
