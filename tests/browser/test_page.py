@@ -41,8 +41,8 @@ def opened(page: Page, server: PageServer) -> Page:
 
 def answered(page: Page, least: int) -> None:
     """Wait for an answer; scripts in texts are forbidden on the page, so an attribute tells."""
-    page.wait_for_selector("html[data-answered]", state="attached", timeout=60_000)
-    expect(page.locator("#results")).to_have_attribute("aria-busy", "false", timeout=60_000)
+    page.wait_for_selector("html[data-answered]", state="attached")
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "false")
     assert count(page) >= least
 
 
@@ -54,7 +54,7 @@ def after(page: Page, action) -> None:
     """Do something that asks a question, and wait for its answer."""
     before = count(page)
     action()
-    page.wait_for_selector(f"html:not([data-answered='{before}'])", state="attached", timeout=60_000)
+    page.wait_for_selector(f"html:not([data-answered='{before}'])", state="attached")
     answered(page, before + 1)
 
 
@@ -177,7 +177,7 @@ def test_a_pasted_kernel_is_predicted(opened: Page) -> None:
     expect(opened.locator(".argument")).to_have_count(2)
     opened.get_by_label("grid x").fill("64")
     opened.click("#run")
-    expect(opened.locator("#source-error")).to_have_text('kernel.cu:5: identifier "two" is undefined', timeout=60_000)
+    expect(opened.locator("#source-error")).to_have_text('kernel.cu:5: identifier "two" is undefined')
     opened.fill("#source", SOURCE)
     expect(opened.locator("#source-error")).to_be_hidden()
     after(opened, lambda: opened.click("#run"))
@@ -278,7 +278,7 @@ def test_light_and_dark(opened: Page) -> None:
 
 def test_work_can_be_stopped(opened: Page) -> None:
     opened.select_option("#kernel", "suite:kmeans_assign")
-    opened.locator("#stop").click(timeout=60_000)
+    opened.locator("#stop").click()
     expect(opened.locator("#status")).to_have_text("stopped")
     expect(opened.locator("#progress")).to_be_hidden()
     after(opened, lambda: opened.select_option("#kernel", "papers:mdm-baseline"))

@@ -106,10 +106,10 @@ def test_launches_are_checked_field_by_field(change: dict, field: str) -> None:
 )
 def test_no_text_takes_long_to_look_at(text: str) -> None:
     source = (text * 64_000)[:64_000]
-    began = time.process_time()
+    began = time.thread_time()
     for look in (check_source, signatures):
         look(source)
-    assert time.process_time() - began < 3.0
+    assert time.thread_time() - began < 3.0
 
 
 def test_keys_that_name_files_are_not_taken_over() -> None:
