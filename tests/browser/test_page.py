@@ -95,11 +95,12 @@ def test_caches_are_simulated_again_for_other_machines(opened: Page) -> None:
 
 def test_a_kernel_a_gpu_and_models_are_chosen(opened: Page) -> None:
     after(opened, lambda: opened.select_option("#kernel", "papers:mdm-baseline"))
-    assert set(numbers(opened)) == {"gpumech", "mdm"}
+    before = set(numbers(opened))
+    assert before >= {"gpumech", "mdm"} and "roofline" not in before
     expect(opened.locator(".notes").first).to_contain_text("roofline cannot run")
     opened.locator("#models-box summary").click()
     after(opened, lambda: opened.get_by_label("mdm-queue", exact=True).check())
-    assert set(numbers(opened)) == {"gpumech", "mdm", "mdm-queue"}
+    assert set(numbers(opened)) == before | {"mdm-queue"}
     after(opened, lambda: opened.select_option("#gpu-0", "accelsim-mdm"))
     expect(opened.locator(".column h2")).to_have_text("accelsim-mdm")
 

@@ -152,9 +152,11 @@ class Page:
 
     def warm_up(self) -> None:
         """Compile what the first answer needs, so that the first visitor need not wait for it."""
-        ticket = Visitor("").ask("warm-up")
+        nobody = Visitor("", self.visitors.closing)
         try:
-            self.parts(self.first_state, Visitor(""), ticket.check, lambda part: None)
+            self.parts(self.first_state, nobody, nobody.ask("warm-up").check, lambda part: None)
+        except Cancelled:
+            pass
         except InputError as error:  # the visitor will see it
             log.info("warm-up: %s", error)
 
@@ -164,6 +166,7 @@ class Page:
             self.sandbox.remove(folder)
 
     def close(self) -> None:
+        self.visitors.closing.set()
         self.pool.shutdown(wait=False, cancel_futures=True)
         self.sandbox.close()
 
