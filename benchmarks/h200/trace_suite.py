@@ -70,7 +70,7 @@ def _ptx(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     return run.trace, {"ok": run.ok, "seconds": run.execution.seconds}
 
 
-def _job(source: str, kernel: str, size: str, folder: Path) -> dict[str, Any]:
+def _job(source: str, kernel: str, size: str, folder: Path, swept: bool) -> dict[str, Any]:
     """Make the profile of one launch, alone in its file."""
     from warplens.validate.h200_profiles import profile_launch
     from warplens.workload.profiled import write_profiles
@@ -78,14 +78,14 @@ def _job(source: str, kernel: str, size: str, folder: Path) -> dict[str, Any]:
     began = time.monotonic()
     trace, summary = {"sass": _sass, "ptx": _ptx}[source](kernel, size, folder)
     traced = time.monotonic()
-    profile = profile_launch(trace, kernel, size)
+    profile = profile_launch(trace, kernel, size, swept=swept)
     write_profiles(folder / f"{source}-{kernel}-{size}.xz", {kernel: profile}, _about(source, size), leave_out=())
     (folder / f"{kernel}-{size}.wlt").unlink(missing_ok=True)
     times = {"traced": traced - began, "profiled": time.monotonic() - traced}
     return {"source": source, "kernel": kernel, "size": size, "times": times, "summary": summary}
 
 
-def _tried(job: tuple[str, str, str, Path]) -> dict[str, Any]:
+def _tried(job: tuple[str, str, str, Path, bool]) -> dict[str, Any]:
     """What became of a job; the others go on, whatever it was."""
     try:
         return _job(*job)
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="medium,large")
     parser.add_argument("--kernels", help="some of them, separated by commas")
     parser.add_argument("--jobs", type=int, default=min(12, os.cpu_count() or 1))
+    parser.add_argument("--no-sweeps", action="store_true", help="only with as many residents as fit")
     parser.add_argument("--most-seconds", type=float, default=3600.0, help="what is not done by then is left out")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +141,7 @@ def main() -> None:
     rows = json.loads(log.read_text()) if log.exists() else []
     # A process for each, so that memory goes back.
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
-        results = pool.imap_unordered(_tried, [(*job, options.folder) for job in jobs])
+        results = pool.imap_unordered(_tried, [(*job, options.folder, not options.no_sweeps) for job in jobs])
         try:
             for _ in jobs:
                 row = results.next(timeout=max(options.most_seconds - (time.monotonic() - began), 0))

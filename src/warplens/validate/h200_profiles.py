@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..errors import FileError, InputError
+from ..errors import FileError, InputError, MissingInputError
 from ..machine import Gpu, load_gpu, with_overrides
 from ..memory.banks import conflict_degrees
 from ..models import MODELS, get_model
@@ -46,10 +46,10 @@ def levels_of(kernel: str, size: str) -> list[int]:
     return sorted(blocks for name, blocks in measurements(size) if name == kernel) or [0]
 
 
-def profile_launch(trace: LaunchTrace, kernel: str, size: str) -> ProfiledWorkload:
-    """What every model asks of a trace, with each number of resident blocks that was measured."""
+def profile_launch(trace: LaunchTrace, kernel: str, size: str, *, swept: bool = True) -> ProfiledWorkload:
+    """What every model asks of a trace, with each number of resident blocks that was measured, or with all."""
     workload = profile_of_trace(trace)
-    for blocks in levels_of(kernel, size):
+    for blocks in levels_of(kernel, size) if swept else (0,):
         predict_launch(workload, kernel, blocks)
     return workload
 
@@ -139,8 +139,11 @@ def predict_all(
     ]
     found = []
     for done, (source, size, kernel, blocks) in enumerate(jobs):
-        row = predict_launch(shipped_profiles(source, size)[0][kernel], kernel, blocks)
-        found.append(replace(row, source=source, size=size))
+        try:
+            row = predict_launch(shipped_profiles(source, size)[0][kernel], kernel, blocks)
+            found.append(replace(row, source=source, size=size))
+        except MissingInputError:  # a profile that was made without sweeps
+            pass
         if progress is not None:
             progress(done + 1, len(jobs))
     return found

@@ -9,8 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..frontends.ncu import GROUPS, read_profiles
+from ..frontends.ncu.stalls import stack_shares
+from ..machine import load_gpu
+from ..models import MODELS, get_model
 from ..report.style import LINE_COLOURS, pyplot, save
-from .h200 import BOUND, SIZES, SOURCES, H200Validation, bound_parts, provenance
+from .h200 import BOUND, FOLDER, MACHINE, SIZES, SOURCES, H200Validation, bound_parts, provenance
+from .h200_profiles import shipped_profiles
+from .metrics import cycle_error
 from .report import Sections
 from .tables import Cell, Table, percent
 
@@ -18,7 +24,9 @@ DATASET = "h200"
 #: Mean error in % on real hardware that the models' papers state: a GTX 1080, and sweeps of occupancy.
 STATED = {"mdm": 40, "pipeline": 24}
 #: Models of the pictures: one of every family, and the bound from counters.
-DRAWN = ("roofline", "mwp-cwp-corrected", "wfg-corrected", "gpumech", "mdm", "pipeline", BOUND)
+DRAWN = ("roofline", "mwp-cwp-corrected", "wfg-corrected", "gpumech", "mdm", "pipeline", "warplens", BOUND)
+#: Models whose CPI stacks stand beside sampled stalls.
+STACKED = ("gpumech", "mdm", "warplens")
 _PER_TABLE = 10
 #: Comparisons by source and size; the first is what tables and pictures of one comparison show.
 Found = Mapping[tuple[str, str], H200Validation]
@@ -235,6 +243,44 @@ def sweep_kernel_tables(found: H200Validation) -> list[Table]:
     return [Table("MAPE in % / MAPE_shape in % / rank correlation / concordance", columns, tuple(rows), labels=3)]
 
 
+def option_table(found: Found) -> Table:
+    """What the option `launch_overhead` does to models that are without it in their papers' form."""
+    main = main_of(found)
+    workloads, _ = shipped_profiles(main.source, main.size)
+    rows = []
+    for model in DRAWN:
+        if model in main.models and model in MODELS and not get_model(model).launch_overhead:
+            more = get_model(model, {"launch_overhead": True})
+            errors = [
+                abs(cycle_error(more.predict(workloads[kernel], main.gpu).cycles, each.elapsed_cycles))
+                for (kernel, blocks), each in main.measured.items()
+                if not blocks and kernel in main.long_kernels
+            ]
+            plain = main.summary(model).mape
+            rows.append((Cell(model), *(percent(each, signed=False) for each in (plain, statistics.fmean(errors)))))
+    columns = ("model", "MAPE, %", "with the launch overhead, %")
+    return Table(f"{_named(main)}: the option launch_overhead", columns, tuple(rows))
+
+
+def stall_table() -> Table:
+    """Warp stalls that Nsight Compute sampled, beside CPI stacks of the same launches, in groups that both have."""
+    profiled = read_profiles(FOLDER / "stalls.csv")
+    workloads, _ = shipped_profiles(SOURCES[0], SIZES[0])
+    gpu = load_gpu(MACHINE)
+    rows = []
+    for profile in profiled:
+        shares = profile.stalls or {}
+        rows.append((Cell(profile.kernel), Cell("sampled stalls"), *(_share(each) for each in shares.values())))
+        for model in STACKED:
+            stack = get_model(model).predict(workloads[profile.kernel], gpu).stack or {}
+            rows.append((Cell(""), Cell(model), *(_share(each) for each in stack_shares(stack).values())))
+    return Table("where time goes, %", ("kernel", "", *GROUPS), tuple(rows), labels=2)
+
+
+def _share(value: float) -> Cell:
+    return Cell(f"{100 * value:.0f}")
+
+
 def provenance_table() -> Table:
     rows = tuple((Cell(key), Cell(text)) for key, text in provenance().items())
     return Table("where the measurements come from", ("what", ""), rows, labels=2)
@@ -255,6 +301,8 @@ def sections(found: Found) -> Sections:
         "memory": one(memory_table, main),
         "sweeps": partial(sweep_tables, found),
         "sweep-kernels": partial(sweep_kernel_tables, main),
+        "options": one(option_table, found),
+        "stalls": one(stall_table),
         "provenance": one(provenance_table),
     }
 
