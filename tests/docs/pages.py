@@ -264,17 +264,17 @@ def papers() -> str:
 
 
 def reproductions() -> str:
-    """What there is, with how many statements of the papers' text hold."""
-    from warplens.reproduce import find_recipes
+    """Every figure and table: what is compared, with which data, how many statements of the text hold, or why not."""
+    from warplens.reproduce import listing
 
     rows = []
-    for recipe in find_recipes(()):
-        share = "measured"
-        if not recipe.timed:
-            claims = _reproduction(recipe.name).claims
-            share = f"{sum(claim.holds for claim in claims)} of {len(claims)}" if claims else "–"
-        rows.append((f"[`{recipe.name}`](#{recipe.name})", recipe.title, recipe.compares, share))
-    return _table(("name", "figure or table", "what is compared", "statements that hold"), rows)
+    for row in listing():
+        if row["reason"]:
+            rows.append((_code(row["name"]), row["title"], f"*not done:* {row['reason']}", "", ""))
+            continue
+        names = ", ".join(f"[`{name}`](#{row['name']})" for name in row["covers"].split())
+        rows.append((names, row["title"], row["compares"], row["data"], row["statements"]))
+    return _table(("name", "figure or table", "what is compared", "data", "hold"), rows)
 
 
 def reproduced(paper: str) -> str:
@@ -317,6 +317,7 @@ def _benchmark(name: str) -> str:
 def _section(made: Reproduction) -> str:
     """Picture, numbers, statements, assumptions."""
     from warplens.cli.common import show_number
+    from warplens.reproduce import RECIPES
 
     def cell(value: object) -> str:
         if value is None:
@@ -325,7 +326,7 @@ def _section(made: Reproduction) -> str:
 
     parts = [
         f"### {made.name} {{#{made.name}}}\n",
-        f"{made.title}. Compared: {made.compares}.\n",
+        f"{made.title}. Compared: {made.compares}. Data: {RECIPES[made.name].data}.\n",
         f"![{made.title}](img/reproduce/{made.name}.png)\n",
     ]
     if len(made.summary.rows) <= MOST_ROWS:
@@ -395,7 +396,20 @@ def refreshed(text: str, *, commands: bool = True, measure: bool = False) -> str
     return text
 
 
+def keep_outcomes() -> None:
+    """What `warplens reproduce --list` says of results, and the pictures of all that measure no time."""
+    from warplens.reproduce import RECIPES, draw
+    from warplens.reproduce.inventory import outcomes, statements, write_outcomes
+
+    made = {name: _reproduction(name) for name, recipe in RECIPES.items() if not recipe.timed}
+    for each in made.values():
+        draw(each, DOCS / "img" / "reproduce")
+    write_outcomes({name: statements(each) for name, each in made.items()})
+    outcomes.cache_clear()
+
+
 def main() -> None:
+    keep_outcomes()
     for page in pages():
         text = page.read_text(encoding="utf-8")
         new = refreshed(text, measure="--measure" in sys.argv)

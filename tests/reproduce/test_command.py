@@ -17,19 +17,21 @@ def run(*arguments: str):
     return CliRunner().invoke(reproduce, [str(argument) for argument in arguments], catch_exceptions=True)
 
 
-def test_list_names_all_with_paper_title_and_comparison():
+def test_list_names_all_with_title_comparison_and_reason():
     result = run("--list")
     assert result.exit_code == 0
     for name in recipe_names():
         assert name in result.output
-    assert "mwp-cwp-isca2009" in result.output and "what is compared" in result.output
+    assert "what is compared" in result.output and "not done: a block diagram" in result.output
 
 
 def test_list_as_json_writes_nothing(tmp_path):
     result = run("--list", "--json", "-o", tmp_path / "none")
     document = json.loads(result.stdout)
     assert [row["name"] for row in document["reproductions"]] == recipe_names()
-    assert all(set(row) == {"name", "paper", "title", "compares"} for row in document["reproductions"])
+    keys = {"name", "paper", "title", "compares", "data", "statements", "covers"}
+    assert all(set(row) == keys for row in document["reproductions"])
+    assert all(row["reason"] for row in document["omitted"]) and document["omitted"]
     assert not (tmp_path / "none").exists()
 
 

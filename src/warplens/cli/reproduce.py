@@ -32,15 +32,15 @@ def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bo
     """
     from ..api import JSON_SCHEMA
     from ..errors import MissingPackageError
-    from ..reproduce import draw, find_recipes, write_csv
+    from ..reproduce import chosen, draw, write_csv
 
-    chosen = find_recipes(names)
     if only_list:
-        _list([recipe.to_dict() for recipe in chosen], as_json, JSON_SCHEMA)
+        _list(names, as_json, JSON_SCHEMA)
         return
+    recipes = chosen(names)
     documents: list[dict[str, Any]] = []
     missing: MissingPackageError | None = None
-    for recipe in chosen:
+    for recipe in recipes:
         made = recipe()
         data = write_csv(made, folder)
         picture: Path | None = None
@@ -61,14 +61,23 @@ def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bo
         raise missing
 
 
-def _list(rows: list[dict[str, str]], as_json: bool, schema: int) -> None:
+def _list(names: tuple[str, ...], as_json: bool, schema: int) -> None:
+    from ..reproduce import OMITTED, chosen, listing
+
+    wanted = {recipe.name for recipe in chosen(name for name in names if name not in OMITTED)} if names else set()
+    rows = [row for row in listing() if not names or row["name"] in wanted or row["name"] in names]
     if as_json:
-        print_json({"schema": schema, "reproductions": rows})
+        done = [{key: value for key, value in row.items() if key != "reason"} for row in rows if not row["reason"]]
+        kept = ("name", "paper", "title", "reason")
+        omitted = [{key: row[key] for key in kept} for row in rows if row["reason"]]
+        print_json({"schema": schema, "reproductions": done, "omitted": omitted})
         return
-    view = table("", ("name", "paper", "title", "what is compared"))
+    view = table("", ("name", "figure or table", "what is compared", "data", "hold"))
     for row in rows:
-        view.add_row(row["name"], row["paper"], row["title"], row["compares"])
+        compares = f"not done: {row['reason']}" if row["reason"] else row["compares"]
+        view.add_row(row["name"], row["title"], compares, row["data"], row["statements"])
     console().print(view)
+    click.echo("hold: statements of the paper's text that our numbers bear out, of those that were checked")
 
 
 def _show(made: Any) -> None:

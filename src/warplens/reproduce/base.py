@@ -20,6 +20,12 @@ Row = tuple[Cell, ...]
 #: Columns of the usual summary: the paper's number and ours.
 COMPARISON = ("quantity", "paper", "ours", "difference")
 
+#: What the numbers of a recipe come from.
+FROM_THE_PAPER = "inputs that the paper prints"
+FROM_KERNELS = "16 kernels on our simulator and Accel-Sim"
+FROM_H200 = "the suite, measured on an H200"
+FROM_SUITE = "the suite's CUDA kernels, run on the CPU"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -110,6 +116,8 @@ class Recipe:
     title: str
     compares: str
     compute: Callable[[], Findings]
+    data: str = FROM_THE_PAPER
+    """What the numbers come from."""
     timed: bool = False
     """Measures time: no two runs give the same numbers."""
 
@@ -130,7 +138,13 @@ class Recipe:
         )
 
     def to_dict(self) -> dict[str, str]:
-        return {"name": self.name, "paper": self.paper.key, "title": self.title, "compares": self.compares}
+        return {
+            "name": self.name,
+            "paper": self.paper.key,
+            "title": self.title,
+            "compares": self.compares,
+            "data": self.data,
+        }
 
 
 #: All recipes by name; `recipe_names` has them in the order in which lists show them.
@@ -138,12 +152,12 @@ RECIPES: dict[str, Recipe] = {}
 
 
 def recipe(
-    name: str, paper: Paper, title: str, compares: str, *, timed: bool = False
+    name: str, paper: Paper, title: str, compares: str, *, data: str = FROM_THE_PAPER, timed: bool = False
 ) -> Callable[[Callable[[], Findings]], Recipe]:
     """Registers the decorated function as the way to reproduce `name`."""
 
     def register(compute: Callable[[], Findings]) -> Recipe:
-        RECIPES[name] = Recipe(name, paper, title, compares, compute, timed)
+        RECIPES[name] = Recipe(name, paper, title, compares, compute, data, timed)
         return RECIPES[name]
 
     return register
@@ -151,9 +165,12 @@ def recipe(
 
 def recipe_names() -> list[str]:
     """Names of all recipes, paper by paper, with numbers in their natural order."""
-    return sorted(
-        RECIPES, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-    )
+    return sorted(RECIPES, key=natural_order)
+
+
+def natural_order(name: str) -> list[int | str]:
+    """A key that sorts `fig2` before `fig11`."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def find_recipes(names: Iterable[str]) -> list[Recipe]:

@@ -17,7 +17,7 @@ from ..validate import accelsim
 from ..validate.metrics import ipc_error
 from ..validate.recorded import DRAM_GB, GPUMECH_GPU, GPUMECH_PARTS, MSHRS, WARPS
 from ..workload.traced import workload_of_trace
-from .base import Claim, Findings, Row, Table, recipe
+from .base import FROM_KERNELS, Claim, Findings, Row, Table, recipe
 from .control_divergence import PLANS, trace_of
 from .drawing import grouped_bars
 from .kernels import OURS, RECORDED, STAND_IN, THEIRS, error, error_panels, mean_error, percentages
@@ -54,6 +54,7 @@ SELECTIONS = {"MAX": "max", "MIN": "min", "Clustering": "clustering"}
     GPUMECH,
     "Figure 7: errors with different representative warps, control-divergent kernels",
     "|IPC error| of GPUMech with the fastest, the slowest and the clustered warp against our reference simulator",
+    data="ten kernels made for it, on our simulator",
 )
 def figure7() -> Findings:
     errors: dict[str, list[float]] = {}
@@ -214,6 +215,7 @@ def _policy(name: str, settings: Mapping[str, str], stated: tuple[float, float])
     GPUMECH,
     "Figure 11: model comparison for the round-robin policy",
     "|IPC error| of the five models of Table II, against our reference simulator and against Accel-Sim",
+    data=FROM_KERNELS,
 )
 def figure11() -> Findings:
     return _policy("loose round robin", {OURS: "gpumech-rr", THEIRS: "lrr"}, (13.2, 62.9))
@@ -224,6 +226,7 @@ def figure11() -> Findings:
     GPUMECH,
     "Figure 12: model comparison for the greedy-then-oldest policy",
     "|IPC error| of the five models of Table II, against our reference simulator and against Accel-Sim",
+    data=FROM_KERNELS,
 )
 def figure12() -> Findings:
     return _policy("greedy-then-oldest scheduler", {OURS: "gpumech-gto", THEIRS: "base"}, (14.0, 65.3))
@@ -281,6 +284,7 @@ def _rising(values: Sequence[float]) -> bool:
     GPUMECH,
     "Figure 13: errors with different numbers of warps per core",
     "mean |IPC error| of the five models of Table II with 8, 16, 32 and 48 warps, against our reference simulator",
+    data=FROM_KERNELS,
 )
 def figure13() -> Findings:
     named = {str(n): "gpumech-rr" if n == 32 else f"gpumech-warps{n}" for n in WARPS}
@@ -320,6 +324,7 @@ def figure13() -> Findings:
     GPUMECH,
     "Figure 14: errors with different numbers of MSHR entries",
     "mean |IPC error| of the five models of Table II, against our reference simulator and against Accel-Sim",
+    data=FROM_KERNELS,
 )
 def figure14() -> Findings:
     ours = {str(n): "gpumech-rr" if n == 32 else f"gpumech-mshr{n}" for n in MSHRS}
@@ -353,6 +358,7 @@ def figure14() -> Findings:
     GPUMECH,
     "Figure 15: errors with different DRAM bandwidths",
     "mean |IPC error| of the five models of Table II, against our reference simulator and against Accel-Sim",
+    data=FROM_KERNELS,
 )
 def figure15() -> Findings:
     ours = {str(n): "gpumech-rr" if n == 192 else f"gpumech-dram{n}" for n in DRAM_GB}

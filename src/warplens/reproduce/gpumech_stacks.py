@@ -8,7 +8,7 @@ from typing import Any
 from ..models.papers import GPUMECH
 from ..report.style import CATEGORY_COLOURS
 from ..validate.recorded import WARPS, recorded
-from .base import Claim, Findings, recipe
+from .base import FROM_KERNELS, Claim, Findings, recipe
 from .gpumech_errors import PARTS
 from .kernels import RECORDED, predicted
 
@@ -37,6 +37,7 @@ def _directions(values: list[float]) -> list[int]:
     GPUMECH,
     "Figure 16: CPI stacks over the number of warps per core",
     "GPUMech's CPI stacks and the CPI of our reference simulator, over the simulated one with 8 warps",
+    data=FROM_KERNELS,
 )
 def figure16() -> Findings:
     simulated = {kernel: [recorded()[_setting(n), kernel].cpi for n in WARPS] for kernel in KERNELS}

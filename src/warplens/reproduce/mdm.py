@@ -18,7 +18,7 @@ from ..validate.recorded import (
     grid_name,
     recorded,
 )
-from .base import Claim, Findings, Row, Table, recipe
+from .base import FROM_KERNELS, Claim, Findings, Row, Table, recipe
 from .kernels import (
     RECORDED,
     STAND_IN,
@@ -48,6 +48,7 @@ _PARTS = {
     MDM,
     "Figure 3: L1 miss latency breakdown",
     "mean cycles of an L1 miss in each part of our reference simulator, for every kernel",
+    data=FROM_KERNELS,
 )
 def figure3() -> Findings:
     kernels = [*other_kernels(), *divergent_kernels()]
@@ -208,6 +209,7 @@ def _design_space(kernel: str, claims: tuple[Claim, ...], performance: dict[str,
     MDM,
     f"Figure 11: performance over SM count and DRAM bandwidth, non-divergent kernel ({GRID_KERNELS[0]})",
     "performance of simulation, GPUMech and MDM over the simulated one at 28 SMs and 480 GB/s",
+    data=FROM_KERNELS,
 )
 def figure11() -> Findings:
     found = _grid(GRID_KERNELS[0])
@@ -232,6 +234,7 @@ def figure11() -> Findings:
     MDM,
     f"Figure 12: performance over SM count and DRAM bandwidth, divergent kernel ({GRID_KERNELS[1]})",
     "performance of simulation, GPUMech and MDM over the simulated one at 28 SMs and 480 GB/s",
+    data=FROM_KERNELS,
 )
 def figure12() -> Findings:
     found = _grid(GRID_KERNELS[1])
@@ -297,6 +300,7 @@ def _stacks() -> dict[str, list[dict[str, float]]]:
     MDM,
     f"Figure 14: CPI over NoC and DRAM bandwidth, divergent kernel ({BANDWIDTH_KERNEL})",
     "CPI stacks of our reference simulator, GPUMech and MDM over the simulated CPI at 1050 and 480 GB/s",
+    data=FROM_KERNELS,
 )
 def figure14() -> Findings:
     stacks = _stacks()

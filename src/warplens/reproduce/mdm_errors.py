@@ -10,7 +10,7 @@ from ..models.papers import MDM
 from ..report.style import LINE_COLOURS
 from ..validate import accelsim
 from ..validate.paper import CAPPED, MODELS, STATED, SWEEPS, TITLES, Sweep
-from .base import Claim, Findings, Row, Table, recipe
+from .base import FROM_KERNELS, Claim, Findings, Row, Table, recipe
 from .drawing import grouped_bars
 from .kernels import (
     OURS,
@@ -110,6 +110,7 @@ def _figure5_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[C
     MDM,
     "Figure 5: IPC prediction error of the models, divergent and other kernels",
     "mean |IPC error| of five models against our reference simulator and against Accel-Sim; the paper states means",
+    data=FROM_KERNELS,
 )
 def figure5() -> Findings:
     groups = {
@@ -219,6 +220,7 @@ def _sweep(sweep: Sweep, claims: Callable[[str, Mapping[str, Sequence[float]]], 
         MDM,
         f"Figure {number}: prediction error over {sweep.title}, divergent kernels",
         "mean |IPC error| of five models against our reference simulator and against Accel-Sim",
+        data=FROM_KERNELS,
     )
     def figure() -> Findings:
         groups = {label: (setting, divergent_kernels()) for label, setting in sweep.settings.items()}
@@ -237,6 +239,7 @@ for _each, _claims in zip(SWEEPS, (_figure6_claims, _figure7_claims, _figure8_cl
     MDM,
     "Figure 15: prediction error with a streaming L1, divergent kernels",
     "IPC error of GPUMech and MDM against our reference simulator with 4096 MSHRs, lines placed when filled",
+    data=FROM_KERNELS,
 )
 def figure15() -> Findings:
     kernels = divergent_kernels()
