@@ -54,4 +54,11 @@ LEMEIRE = Paper(
     "Analysis of the analytical performance models for GPUs and extracting the underlying Pipeline model",
     "JPDC (preprint)",
 )
-PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE)}
+NATH_TULLSEN = Paper(
+    "crisp-micro2015",
+    "N",
+    "Nath & Tullsen",
+    "The CRISP performance model for dynamic voltage and frequency scaling in a GPGPU",
+    "MICRO 2015",
+)
+PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, NATH_TULLSEN)}

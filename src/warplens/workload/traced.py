@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
 from ..intervals.warps import (
@@ -24,8 +23,17 @@ from ..intervals.warps import (
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
 from ..machine.schema import parameters
-from ..memory import DEFAULT_ORDER, Events, MissProfile, collect_events, instruction_kinds, simulate_caches
+from ..memory import (
+    DEFAULT_ORDER,
+    Events,
+    MissProfile,
+    collect_events,
+    instruction_kinds,
+    simulate_caches,
+    simulate_families,
+)
 from ..trace import CLASS_NAMES, LaunchTrace
+from .batches import distinct, is_batch, with_values
 from .kept import Kept, entry_key, trace_digest
 from .launch import Launch, resident
 from .workload import Workload
@@ -79,7 +87,7 @@ class TracedWorkload(Workload):
         return self.trace
 
     def offers(self, view: str) -> bool:
-        return True
+        return view != "measured_run" or self.run is not None
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> TracedWorkload:
         changed = super().with_overrides(overrides)
@@ -105,7 +113,7 @@ class TracedWorkload(Workload):
             counts = [(group.blocks, group.instructions) for group in self._trace.groups()]
             return sum(blocks for blocks, _ in counts), float(sum(instructions for _, instructions in counts))
 
-        return self._once("recorded", count)
+        return self.once("recorded", count)
 
     @property
     def recorded_order(self) -> bool:
@@ -125,7 +133,7 @@ class TracedWorkload(Workload):
 
     def summary(self, gpu: Gpu) -> dict[str, Any]:
         """The cache simulation and the representative warp with its quality, on the machine as named for a batch."""
-        machine = (gpu.original or gpu) if _is_batch(gpu, self.launch) else gpu
+        machine = (gpu.original or gpu) if is_batch(gpu, self.launch) else gpu
         misses, warp = self.misses(machine), self.representative(machine)
         return {
             "order": self.order,
@@ -169,9 +177,9 @@ class TracedWorkload(Workload):
 
     @property
     def _kinds(self) -> Any:
-        return self._once("kinds", lambda: instruction_kinds(self._trace.static))
+        return self.once("kinds", lambda: instruction_kinds(self._trace.static))
 
-    def _once(self, key: Any, make: Callable[[], T]) -> T:
+    def once(self, key: Any, make: Callable[[], T]) -> T:
         """The result of `make`, kept under `key`."""
         if key not in self._memo:
             self._memo[key] = make()
@@ -179,17 +187,26 @@ class TracedWorkload(Workload):
 
     def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
         """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
-        if key in self._memo or self.kept is None:
-            return self._once(key, make)
-        digest = self._once("digest", lambda: trace_digest(self._trace))
-        entry = entry_key(key[0], digest, key[1:])
-        found = self.kept.get(entry)
+        found = self._known(key, unpack)
         if found is not None:
-            plain = {name: value if value.ndim else value.item() for name, value in found.items()}
-            return self._once(key, lambda: unpack(**plain))
-        made = self._once(key, make)
-        self.kept.put(entry, vars(made))
+            return found
+        made = self.once(key, make)
+        if self.kept is not None:
+            self.kept.put(self._entry(key), vars(made))
         return made
+
+    def _known(self, key: tuple[Any, ...], unpack: Callable[..., T]) -> T | None:
+        """What is in memory or on disk under a key."""
+        if key not in self._memo and self.kept is not None:
+            found = self.kept.get(self._entry(key))
+            if found is not None:
+                plain = {name: value if value.ndim else value.item() for name, value in found.items()}
+                self._memo[key] = unpack(**plain)
+        return self._memo.get(key)
+
+    def _entry(self, key: tuple[Any, ...]) -> str:
+        digest = self.once("digest", lambda: trace_digest(self._trace))
+        return entry_key(key[0], digest, key[1:])
 
     # -- what the machine decides ---------------------------------------------------
 
@@ -200,19 +217,40 @@ class TracedWorkload(Workload):
         named, so that changed bandwidths, latencies or clocks do not change what
         hits: those sweeps share one simulation.
         """
-        blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        paths = cache_keys(self.order)
-        key = ("misses", *self._named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in paths))
+        blocks_per_sm = self._blocks_per_sm(gpu)
 
         def simulate() -> MissProfile:
-            machine = gpu
-            if gpu.original is not None:
-                keep = {path: gpu.get(path) for path in paths if gpu.get(path) is not None}
-                machine = _with_values(gpu.original, keep)
+            machine = self._as_simulated(gpu)
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
 
-        return self._kept(key, simulate, MissProfile)
+        return self._kept(self._misses_key(gpu), simulate, MissProfile)
+
+    def _blocks_per_sm(self, gpu: Gpu) -> int:
+        return int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
+
+    def _misses_key(self, gpu: Gpu) -> tuple[Any, ...]:
+        values = (gpu.get(path) for path in cache_keys(self.order))
+        return ("misses", *self._named(gpu), self.order, self._blocks_per_sm(gpu), *values)
+
+    def _as_simulated(self, gpu: Gpu) -> Gpu:
+        """The machine as named, with those values of another that caches depend on."""
+        if gpu.original is None:
+            return gpu
+        keep = {path: gpu.get(path) for path in cache_keys(self.order) if gpu.get(path) is not None}
+        return with_values(gpu.original, keep)
+
+    def _simulate_families(self, pairs: Sequence[tuple[Gpu, TracedWorkload]], needed_by: str) -> None:
+        """Cache simulations that one pass can do together, before they are asked for one by one."""
+        keyed = {workload._misses_key(gpu): (gpu, workload) for gpu, workload in pairs}
+        unknown = {key: pair for key, pair in keyed.items() if self._known(key, MissProfile) is None}
+        machines = [self._as_simulated(gpu) for gpu, _ in unknown.values()]
+        blocks = [workload._blocks_per_sm(gpu) for gpu, workload in unknown.values()]
+        events = functools.partial(self._events, needed_by=needed_by)
+        found = simulate_families(events, self._kinds, machines, blocks, order=self.order)
+        for index, key in enumerate(unknown):
+            if index in found:
+                self._kept(key, functools.partial(found.pop, index), MissProfile)
 
     def _events(self, gpu: Gpu, needed_by: str) -> list[Events]:
         line_bytes = int(gpu.require("l1.line_bytes", needed_by))
@@ -222,7 +260,7 @@ class TracedWorkload(Workload):
                 return 0.0
             return float(gpu.timing(name, needed_by).latency_cycles)
 
-        return self._once(
+        return self.once(
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
@@ -264,7 +302,7 @@ class TracedWorkload(Workload):
         self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
     ) -> Iterator[tuple[Any, IntervalProfile]]:
         for index in range(size):
-            machine, workload = self._one_of(gpu, index)
+            machine, workload = self.one_of(gpu, index)
             yield slice(index, index + 1), workload.profile_on(machine, needed_by, min_gap=min_gap)
 
     def profile_batches(
@@ -360,7 +398,7 @@ class TracedWorkload(Workload):
                 parts.append(share * at(gpu.service_cycles_now("noc", needed_by)) * at(active))
             latency[rows] = average_latency(served, [at(level) for level in levels])
             interval[rows] = functools.reduce(np.maximum, parts)
-        if not _is_batch(gpu, self.launch):
+        if not is_batch(gpu, self.launch):
             return InstructionTiming(float(latency[0]), float(interval[0]), "memory")
         return InstructionTiming(latency, interval, "memory")
 
@@ -392,7 +430,7 @@ class TracedWorkload(Workload):
         return self.dependence_graph(gpu, needed_by).work_flow_graph
 
     def dependence_graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
-        return self._once(
+        return self.once(
             ("graph", self._named(gpu), self.order, self.selection),
             lambda: graph_of_warp(self.representative(gpu, needed_by), self._trace.static),
         )
@@ -401,7 +439,7 @@ class TracedWorkload(Workload):
         """What the machine as named is, whatever its name: results kept for one must not serve another."""
         named = gpu.original or gpu
         # Kept with the machine, so that no other one can come to have its identity.
-        known: dict[int, Any] = self._once("named", dict)
+        known: dict[int, Any] = self.once("named", dict)
         entry = known.get(id(named))
         if entry is None:
             if len(known) > 64:
@@ -416,7 +454,7 @@ class TracedWorkload(Workload):
         arrays = [*gpu.overrides.values(), self.launch.warps_per_sm, self.launch.blocks_per_sm]
         return max([np.size(value) for value in arrays if isinstance(value, np.ndarray)], default=1)
 
-    def _one_of(self, gpu: Gpu, index: int) -> tuple[Gpu, TracedWorkload]:
+    def one_of(self, gpu: Gpu, index: int) -> tuple[Gpu, TracedWorkload]:
         """One machine of a batch, and this workload with its residents there."""
         launch = {
             f"launch.{key}": getattr(self.launch, key)[index]
@@ -429,41 +467,12 @@ class TracedWorkload(Workload):
         """(rows, cache simulation) of a batch: machines that differ in nothing that caches see share one."""
         blocks = np.floor(resident(self.launch, gpu).blocks_per_sm)
         first, inverse = distinct([blocks, *(gpu.get(path) for path in cache_keys(self.order))], size)
-        for group, index in enumerate(first):
-            machine, workload = self._one_of(gpu, int(index))
+        pairs = [self.one_of(gpu, int(index)) for index in first]
+        if len(pairs) > 1 and self.order != "progress":
+            self._simulate_families(pairs, needed_by)
+        for group, (machine, workload) in enumerate(pairs):
             rows = np.arange(size) if len(first) == 1 else np.flatnonzero(inverse == group)
             yield rows, workload.misses(machine, needed_by)
-
-
-def distinct(columns: Sequence[Any], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(first row of each distinct combination of the columns' values, which combination each row has).
-
-    Columns that are no arrays have one value for all rows.
-    """
-    codes = np.zeros(size, dtype=np.int64)
-    count = 1
-    for column in columns:
-        if not isinstance(column, np.ndarray) or column.ndim == 0 or np.all(column == column[0]):
-            continue
-        values, inverse = np.unique(column, return_inverse=True)
-        present, codes = np.unique(codes * len(values) + inverse.ravel(), return_inverse=True)
-        codes, count = codes.ravel(), len(present)
-    first = np.zeros(count, dtype=np.int64)
-    first[codes[::-1]] = np.arange(size)[::-1]
-    return first, codes
-
-
-def _is_batch(gpu: Gpu, launch: Launch) -> bool:
-    values = [*gpu.overrides.values(), launch.warps_per_sm, launch.blocks_per_sm]
-    return any(isinstance(value, np.ndarray) for value in values)
-
-
-def _with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:
-    """A machine with some values of another one, by TOML path."""
-    from ..machine import with_overrides
-
-    changed = {parameters()[path].key: value for path, value in values.items() if gpu.get(path) != value}
-    return with_overrides(gpu, changed)
 
 
 def workload_of_trace(
