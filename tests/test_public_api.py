@@ -33,6 +33,7 @@ PUBLIC = [
     "model_names",
     "occupancy",
     "predict",
+    "report",
     "simulate",
     "sweep",
     "trace",

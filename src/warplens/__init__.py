@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import sweep, trace
+    from . import report, sweep, trace
     from .api import Comparison, compare, load_workload, load_workloads, predict, simulate
     from .errors import InputError, WarplensError
     from .frontends.cuda.module import cuda
@@ -66,6 +66,7 @@ __all__ = [
     "model_names",
     "occupancy",
     "predict",
+    "report",
     "simulate",
     "sweep",
     "trace",
@@ -73,7 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("sweep", "trace"):  # packages that can be called
+    if name in ("report", "sweep", "trace"):  # packages that can be called
         return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'warplens' has no attribute {name!r}")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._version import __version__
+from .display import Displayed
 from .errors import InputError, MachineError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Prediction, get_model
@@ -35,7 +36,7 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Displayed):
     """Predictions side by side, and the models that could not run."""
 
     predictions: tuple[Prediction, ...]

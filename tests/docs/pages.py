@@ -1,6 +1,6 @@
 """The documentation as data: its code blocks, what their commands print, and the tables made from the code.
 
-    python tests/docs/pages.py [--measure]
+    python tests/docs/pages.py [--measure] [PAGE...]
 
 rewrites the output below every `$ warplens …` of the documentation, and every
 table between `<!-- table: NAME -->` and `<!-- end -->`, from what the code says now.
@@ -11,11 +11,13 @@ only with --measure.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ _FENCE = re.compile(
 _TABLE = re.compile(r"(<!-- table: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.S)
 #: Longer tables of a reproduction are in its CSV only.
 MOST_ROWS = 40
+#: What slow machines see besides, and what differs from one run or one compression library to the next.
+_PROGRESS = re.compile(r"^\w+ing\b.*: \d+ %$")
+_CHANGING = re.compile(r"(?<=, in )[\d.]+ \w+$|(?<=: )\d[\d\s]*(?= bytes)", re.M)
 _STATUS = re.compile(r"exit status (\d+)")
 
 
@@ -51,9 +56,9 @@ class Block:
 
     @property
     def command(self) -> str:
-        """The warplens command that the block shows, or an empty string."""
+        """The command or script that the block runs, or an empty string."""
         first = self.body.partition("\n")[0]
-        return first.removeprefix("$ ") if first.startswith("$ warplens ") else ""
+        return first.removeprefix("$ ") if first.startswith(("$ warplens ", "$ python ")) else ""
 
     @property
     def output(self) -> str:
@@ -83,7 +88,7 @@ def page_folder(text: str) -> Iterator[None]:
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         for block in blocks(text):
-            if block.title.endswith((".toml", ".py")):
+            if block.title.endswith((".toml", ".py", ".cu")):
                 (Path(folder) / block.title).write_text(block.body, encoding="utf-8")
         os.chdir(folder)
         try:
@@ -93,9 +98,14 @@ def page_folder(text: str) -> Iterator[None]:
 
 
 def run(command: str) -> tuple[int, str]:
-    """Exit status and output (stdout and stderr together, as a terminal shows them) of a warplens command."""
+    """Exit status and output (stdout and stderr together, as a terminal shows them) of a command."""
     from warplens.cli import main
 
+    if command.startswith("python "):
+        script, *rest = shlex.split(command)[1:]
+        path = script if Path(script).exists() else ROOT / script  # shown on the page, or one of the examples
+        done = subprocess.run([sys.executable, path, *rest], stdout=-1, stderr=subprocess.STDOUT, text=True)
+        return done.returncode, done.stdout
     out = io.StringIO()
     status = 0
     with (
@@ -107,8 +117,8 @@ def run(command: str) -> tuple[int, str]:
             main()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 1
-    lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    return status, "\n".join(lines).strip("\n") + "\n"
+    lines = [line.rstrip() for line in out.getvalue().splitlines() if not _PROGRESS.match(line)]
+    return status, _CHANGING.sub("…", "\n".join(lines).strip("\n")) + "\n"
 
 
 # -- tables ------------------------------------------------------------------------------
@@ -347,6 +357,23 @@ def _reproduction(name: str) -> Reproduction:
     return RECIPES[name]()
 
 
+def _reference() -> Any:
+    """The module beside this one, also where this one is run as a script."""
+    return importlib.import_module(".reference", __package__) if __package__ else importlib.import_module("reference")
+
+
+def errors(name: str) -> str:
+    return _reference().errors(name)
+
+
+def cli() -> str:
+    return _reference().cli()
+
+
+def api() -> str:
+    return _reference().api()
+
+
 TABLES: dict[str, Callable[..., str]] = {
     function.__name__.replace("_", "-"): function
     for function in (
@@ -363,6 +390,9 @@ TABLES: dict[str, Callable[..., str]] = {
         reproductions,
         reproduced,
         measured,
+        errors,
+        cli,
+        api,
     )
 }
 
@@ -390,6 +420,8 @@ def refreshed(text: str, *, commands: bool = True, measure: bool = False) -> str
     with page_folder(text):
         found = [block for block in blocks(text) if block.command]
         outputs = {block.command: run(block.command)[1] for block in found}
+        for picture in Path("out/examples").glob("*.png"):
+            shutil.copy(picture, DOCS / "img" / "gallery")
     for block in reversed(found):
         start, end = block.span
         text = f"{text[:start]}$ {block.command}\n{outputs[block.command]}{text[end:]}"
@@ -409,8 +441,11 @@ def keep_outcomes() -> None:
 
 
 def main() -> None:
-    keep_outcomes()
-    for page in pages():
+    names = [name for name in sys.argv[1:] if not name.startswith("--")]
+    chosen = [page for page in pages() if not names or page.relative_to(DOCS).as_posix() in names]
+    if DOCS / "reproductions.md" in chosen:
+        keep_outcomes()
+    for page in chosen:
         text = page.read_text(encoding="utf-8")
         new = refreshed(text, measure="--measure" in sys.argv)
         if new != text:

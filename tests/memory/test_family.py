@@ -27,6 +27,8 @@ def assert_same(found, expected):
     assert np.array_equal(found.counters, expected.counters)
     assert found.dirty_left == expected.dirty_left
     assert found.l1_dirty_left == expected.l1_dirty_left
+    assert (found.busiest_bank, found.busiest_channel) == (expected.busiest_bank, expected.busiest_channel)
+    assert np.array_equal(found.arrivals, expected.arrivals)
     assert found.transfer_bytes == expected.transfer_bytes
     assert (found.order, found.estimated_cycles) == (expected.order, expected.estimated_cycles)
 

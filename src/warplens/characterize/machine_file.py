@@ -244,6 +244,10 @@ def _memory(raw: Raw) -> dict[str, Value]:
             _digits(one.value),
             f"the same by one SM alone: {one} B/s. Scattered single sectors reach {scattered:.3g} a cycle",
         ),
+        "noc.sm_request_cycles": (
+            _digits(1.0 / scattered),
+            "loads of 32 sectors, each of a line of its own, past L1 from L2 by one SM",
+        ),
         "noc.queue_entries": (
             int(analysis.in_flight(raw, "512 bytes")),
             f"coalesced loads of 16 bytes a lane: sectors in flight {at_least}; no queue was seen to be full",

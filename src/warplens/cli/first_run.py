@@ -15,6 +15,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent
 #: Between them they call every kernel that a model has, with the types that traces have.
 EXAMPLES = ("mdm-baseline", "lemeire-example")
+#: Held, as a process that is forgotten while it runs is a warning.
+_started: list[subprocess.Popen[bytes]] = []
 
 
 def compile_models_aside() -> subprocess.Popen[bytes] | None:
@@ -28,7 +30,8 @@ def compile_models_aside() -> subprocess.Popen[bytes] | None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"warplens-compiled-{told}").touch(exist_ok=False)  # whoever makes it starts the process
         quiet = subprocess.DEVNULL
-        return subprocess.Popen([sys.executable, "-m", __name__], stdin=quiet, stdout=quiet, stderr=quiet)
+        _started.append(subprocess.Popen([sys.executable, "-m", __name__], stdin=quiet, stdout=quiet, stderr=quiet))
+        return _started[-1]
     except OSError:  # started before, or nothing can be kept here
         return None
 

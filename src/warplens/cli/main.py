@@ -14,7 +14,9 @@ from .convert import convert
 from .gpus import gpus
 from .models import models
 from .predict import predict
+from .report import report
 from .reproduce import reproduce
+from .serve import serve
 from .simulate import simulate
 from .suite import suite
 from .sweep import sweep
@@ -31,7 +33,21 @@ def cli() -> None:
     """
 
 
-for command in (models, gpus, predict, reproduce, validate, trace, convert, simulate, sweep, suite, characterize):
+for command in (
+    models,
+    gpus,
+    predict,
+    reproduce,
+    validate,
+    trace,
+    convert,
+    simulate,
+    sweep,
+    report,
+    serve,
+    suite,
+    characterize,
+):
     cli.add_command(command)
 
 

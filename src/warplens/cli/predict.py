@@ -125,9 +125,9 @@ def predict(
 
 def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
     """Profiled launches by the name of the kernel that was predicted; the first one of each name."""
-    found: dict[str, Any] = {}
-    for each in profiles:
-        found.setdefault(each.kernel.partition("(")[0].removeprefix("void ").strip(), each)
+    from ..frontends.ncu import profiles_by_kernel
+
+    found = profiles_by_kernel(profiles)
     names = dict.fromkeys(prediction.kernel for prediction in result.predictions)
     missing = [name for name in names if name not in found]
     for name in missing:

@@ -254,7 +254,8 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
 
 def machine_of_batch(gpu: Gpu, index: int) -> Gpu:
     """One machine of a batch (arrays come in through overrides alone)."""
-    if gpu.original is None:
+    if not any(isinstance(value, np.ndarray) for value in gpu.overrides.values()):
         return gpu
+    assert gpu.original is not None
     chosen = {key: value[index] if isinstance(value, np.ndarray) else value for key, value in gpu.overrides.items()}
     return with_overrides(gpu.original, chosen)

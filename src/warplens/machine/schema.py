@@ -80,6 +80,9 @@ class L1Cache:
     mshrs: Quantity = _count("miss status holding registers of one L1")
     mshr_merges: Quantity = _count("misses to one line that one MSHR can hold")
     queue_entries: Quantity = _count("memory instructions of one SM that wait in order for its L1")
+    lines_per_cycle: Quantity = _number(
+        "lines of one instruction that are looked up in a cycle; 1 where absent", above=0.0
+    )
     latency_cycles: Quantity = _number("load-to-use latency of a hit", minimum=0.0)
     streaming: Quantity = _flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight")
     write_policy: Quantity = _choice("write policy; `through` where absent", WRITE_POLICIES)
@@ -102,6 +105,9 @@ class LastLevelCache:
     ways: Quantity = _count("associativity")
     line_bytes: Quantity = _count("line size")
     banks: Quantity = _count("number of banks")
+    hashed: Quantity = _flag(
+        "lines are spread over the banks by a hash of their address; `false`: one after the other"
+    )
     mshrs: Quantity = _count("miss status holding registers of one bank")
     latency_cycles: Quantity = _number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0)
     write_policy: Quantity = _choice("write policy; `back` where absent", WRITE_POLICIES)
@@ -122,6 +128,9 @@ class Noc:
 
     bandwidth_bytes_per_s: Quantity = _number("payload bandwidth, all ports together", above=0.0)
     sm_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's port", above=0.0)
+    sm_request_cycles: Quantity = _number(
+        "least distance between two requests of one SM, each for a line", minimum=0.0
+    )
     queue_entries: Quantity = _count("requests that the queue of one SM holds")
     injection_entries: Quantity = _count("packets that wait at the port of one SM")
     latency_cycles: Quantity = _number("latency of one traversal (part of the LLC latency)", minimum=0.0)
@@ -215,6 +224,9 @@ class Gpu:
     operand_collectors: Quantity = _count("operand collectors of one SM, for instructions of all kinds")
     launch_overhead_cycles: Quantity = _number(
         "time of a launch in which no warp runs: its start and end", minimum=0.0
+    )
+    block_start_cycles: Quantity = _number(
+        "from the end of a thread block to the start of the next in its place", minimum=0.0
     )
     block_launch_cycles: Quantity = _number("least distance between the starts of two thread blocks", minimum=0.0)
     l1: L1Cache = L1Cache()

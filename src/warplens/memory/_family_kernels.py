@@ -26,10 +26,12 @@ from ._kernels import (
     C_WRITEBACK_HITS,
     C_WRITEBACK_MISSES,
     LOAD,
+    P_HASHED,
     P_L1_ALLOCATE,
     P_L1_SETS,
     P_L1_WAYS,
     P_L1_WRITE_BACK,
+    P_LLC_BANKS,
     P_LLC_WAYS,
     P_LLC_WRITE_BACK,
     P_SECTORS,
@@ -42,6 +44,7 @@ from ._kernels import (
     W_STATIC,
     access_read_l1,
     access_written_l1,
+    bank_of,
     bit_count,
     granules_of,
     llc_row,
@@ -54,13 +57,14 @@ MISSED, WRITTEN, WRITEBACK_MISSED = range(3)
 
 
 @njit(cache=True, nogil=True)
-def to_front(line, row, ways, tags, records, states, dirty, parameters, totals):
+def to_front(line, row, ways, tags, records, states, dirty, parameters, totals, channel):
     """Bring a line to the front of its stack, which is as deep as the largest cache.
 
     (its record, number of caches that did not hold it, the smallest ones). A
     cache of w ways holds the first w lines of the stack: one that did not hold
     the line loses its last, and writes back what was written to that there.
-    `dirty` says of a record whether it was written to in any cache.
+    `dirty` says of a record whether it was written to in any cache, `channel`
+    counts what goes to the DRAM channel of the line's bank.
     """
     depth = parameters[P_LLC_WAYS]
     position = 0
@@ -72,7 +76,9 @@ def to_front(line, row, ways, tags, records, states, dirty, parameters, totals):
         if dirty[last]:
             written = (states[last, without] >> 32) & ALL_GRANULES
             if written:
-                totals[WRITTEN, without] += bit_count(sectors_of(written, parameters[P_SECTORS]))
+                stored = bit_count(sectors_of(written, parameters[P_SECTORS]))
+                totals[WRITTEN, without] += stored
+                channel[without] += stored
                 states[last, without] = 0
         without += 1
     position = min(position, depth - 1)
@@ -88,7 +94,9 @@ def to_front(line, row, ways, tags, records, states, dirty, parameters, totals):
 
 
 @njit(cache=True, nogil=True)
-def request(what, line, words, asked, row, ways, tags, records, states, dirty, parameters, totals, entered, missed):
+def request(
+    what, line, words, asked, row, ways, tags, records, states, dirty, parameters, totals, entered, missed, channel
+):
     """A line's access in all caches of the family.
 
     Sectors that miss are counted in row `missed` of `totals`, of caches that held
@@ -96,7 +104,7 @@ def request(what, line, words, asked, row, ways, tags, records, states, dirty, p
     smaller cache can answer, a larger one can: the line came there no later.
     """
     sectors = parameters[P_SECTORS]
-    record, without = to_front(line, row, ways, tags, records, states, dirty, parameters, totals)
+    record, without = to_front(line, row, ways, tags, records, states, dirty, parameters, totals, channel)
     fresh = 0 if what == STORE else asked
     if what != LOAD:
         fresh |= words << 32
@@ -104,6 +112,9 @@ def request(what, line, words, asked, row, ways, tags, records, states, dirty, p
     for cache in range(without):
         states[record, cache] = fresh
     entered[missed, without] += bit_count(asked)
+    if what != STORE:
+        for cache in range(without):
+            channel[cache] += bit_count(asked)
     for cache in range(without, len(ways)):
         state = states[record, cache]
         written = (state >> 32) & ALL_GRANULES
@@ -116,6 +127,8 @@ def request(what, line, words, asked, row, ways, tags, records, states, dirty, p
         if what == LOAD and lacking == 0:
             return  # nor does a larger cache miss anything
         totals[missed, cache] += bit_count(lacking)
+        if what != STORE:
+            channel[cache] += bit_count(lacking)
         states[record, cache] = state | fresh if what == STORE else state | lacking | (fresh >> 32 << 32)
 
 
@@ -135,6 +148,8 @@ def access_family(
     dirty,
     parameters,
     counters,
+    bank_load,
+    channels,
 ):
     """Memory instructions, in order, through L1 and all last-level caches: `access_lines` for a family."""
     l1_ways = parameters[P_L1_WAYS]
@@ -144,6 +159,9 @@ def access_family(
     write_through = parameters[P_LLC_WRITE_BACK] == 0
     totals = np.zeros((3, len(ways)), dtype=np.int64)
     entered = np.zeros((3, len(ways) + 1), dtype=np.int64)
+    not_counted = np.zeros(len(ways), dtype=np.int64)  # as for a single cache, of what an L1 writes back
+    banks = parameters[P_LLC_BANKS]
+    hashed = parameters[P_HASHED] == 1
     for turn in range(count):
         sm = turns[turn, W_SM]
         first = turns[turn, W_FIRST]
@@ -187,6 +205,7 @@ def access_family(
                             totals,
                             entered,
                             WRITEBACK_MISSED,
+                            not_counted,
                         )
                     if asked != touched:
                         words &= granules_of(asked, sectors)
@@ -194,6 +213,11 @@ def access_family(
             l1_misses += bit_count(missing)
             if asked:
                 leaving += bit_count(asked)
+                bank = bank_of(line, banks, hashed)
+                bank_load[bank] += bit_count(asked)
+                if write_through and what != LOAD:
+                    for cache in range(len(ways)):
+                        channels[bank, cache] += bit_count(asked)
                 row = place[j] & 0xFFFFFFFF
                 request(
                     what,
@@ -210,6 +234,7 @@ def access_family(
                     totals,
                     entered,
                     MISSED,
+                    channels[bank],
                 )
         s = turns[turn, W_STATIC]
         through = written_back + (leaving if what != LOAD else 0) if write_through else 0
@@ -259,6 +284,8 @@ def simulate_family(
     dirty,
     parameters,
     counters,
+    bank_load,
+    channels,
 ):
     """Warps that take turns, through last-level caches of several `ways`, smallest first."""
     state = start_rounds(block_start, event_start, parameters)
@@ -282,4 +309,6 @@ def simulate_family(
             dirty,
             parameters,
             counters,
+            bank_load,
+            channels,
         )

@@ -36,6 +36,12 @@ ALL_GRANULES = 0xFFFFFFFF
 # Tag of a slot that holds no line: no address has it.
 EMPTY = np.iinfo(np.int64).min
 
+# Lines that an instruction of 32 lanes touches at most: each lane up to 64 KiB in lines of 32 bytes.
+MOST_LINES = 32 * (1 << 11)
+
+# An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
+HASH = 0x1E3779B97F4A7C15
+
 # Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
 W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
 
@@ -56,8 +62,14 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
     P_WINDOW,
     P_GREEDY,
     P_QUEUE,
-) = range(15)
-PARAMETERS = 15
+    P_HASHED,
+) = range(16)
+PARAMETERS = 16
+
+# Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
+# found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.
+A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT = range(4)
+ARRIVALS = 4
 
 # Parameters of the progress estimate (float64).
 (
@@ -304,6 +316,14 @@ def llc_row(line, parameters):
 
 
 @njit(cache=True, nogil=True)
+def bank_of(line, banks, hashed):
+    """The LLC bank that counts for a line."""
+    if hashed:
+        return (((line * HASH) & 0x7FFFFFFFFFFFFFFF) >> 31) % banks
+    return line % banks
+
+
+@njit(cache=True, nogil=True)
 def access_lines(
     turns,
     count,
@@ -316,6 +336,8 @@ def access_lines(
     llc_states,
     parameters,
     counters,
+    outcome,
+    bank_load,
 ):
     """Memory instructions, in order, through L1 and LLC.
 
@@ -324,7 +346,9 @@ def access_lines(
 
     `place` has the L1 set of a line in its upper half and the first slot of its
     LLC set in its lower half. A request is a sector of a line (the line, where
-    there are none). An L1 that is written through and allocates on loads alone
+    there are none). `outcome` has, for each line of the last instruction, the
+    level that served it (0 = L1, 1 = LLC, 2 = DRAM), `bank_load` the requests and
+    the DRAM transfers of each LLC bank. An L1 that is written through and allocates on loads alone
     needs no written granules: a store hits where its sector is there, and goes
     on. A dirty line leaves the L1 before what takes its place, or the atomic that
     drops it, goes to the LLC, and counts for that instruction. The LLC fetches
@@ -340,6 +364,8 @@ def access_lines(
     no_llc = parameters[P_LLC_SETS] == 0
     write_back = parameters[P_LLC_WRITE_BACK] == 1
     llc_allocate = parameters[P_LLC_ALLOCATE] == 1
+    banks = parameters[P_LLC_BANKS]
+    hashed = parameters[P_HASHED] == 1
     leaving = 0
     llc_misses = 0
     written_back = 0
@@ -388,10 +414,16 @@ def access_lines(
                 requests += bit_count(touched)
                 l1_misses += bit_count(missing)
                 going = bit_count(asked)
+            outcome[j - first] = 0
             if going == 0:
                 continue
+            bank = bank_of(line, banks, hashed)
+            bank_load[0, bank] += going
             leaving += going
+            outcome[j - first] = 1
             if no_llc:
+                outcome[j - first] = 2
+                bank_load[1, bank] += going
                 llc_misses += going
                 dram_reads += going if what != STORE else 0
                 dram_writes += going if what != LOAD else 0
@@ -401,10 +433,13 @@ def access_lines(
                 _, missed, stored = store_in_llc(line, words, row, llc_tags, llc_states, parameters)
                 llc_misses += missed
                 dram_writes += stored
+                bank_load[1, bank] += stored
                 continue
             evicted = touch(llc_tags, llc_states, row, llc_ways, line)
             if write_back and evicted >> 32:
-                dram_writes += 1 if sectors == 1 else bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
+                stored = 1 if sectors == 1 else bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
+                dram_writes += stored
+                bank_load[1, bank] += stored
             state = llc_states[row]
             lacking = asked & ~state
             if lacking:
@@ -419,11 +454,14 @@ def access_lines(
                 llc_misses += lost
                 if what != STORE:
                     dram_reads += lost
+                    bank_load[1, bank] += lost
+                    outcome[j - first] = 2
                     state |= lacking
             if what != LOAD:
                 state |= words << 32
                 if not write_back:
                     dram_writes += going
+                    bank_load[1, bank] += going
             llc_states[row] = state
         s = turns[turn, W_STATIC]
         counters[s, C_EXECUTED] += 1

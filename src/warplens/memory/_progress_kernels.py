@@ -9,7 +9,14 @@ import numpy as np
 from numba import njit
 
 from ._kernels import (
+    A_L1,
+    A_L1_LEFT,
+    A_LLC,
+    A_LLC_LEFT,
     BARRIER,
+    EMPTY,
+    LOAD,
+    MOST_LINES,
     P_BLOCKS_PER_SM,
     P_GREEDY,
     P_QUEUE,
@@ -31,6 +38,9 @@ from ._kernels import (
     access_lines,
 )
 from ._round_kernels import warps_of_blocks
+
+# Lines on their way that are remembered, of an SM and of the LLC (powers of two).
+L1_PLACES, LLC_PLACES = 1 << 10, 1 << 16
 
 
 @njit(cache=True, nogil=True)
@@ -124,6 +134,45 @@ def send_misses(sm, now, issued, misses, llc_misses, store, timing, shared, link
 
 
 @njit(cache=True, nogil=True)
+def note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arrivals):
+    """Count a load whose data are on their way already, and remember the lines that it sends for itself.
+
+    `coming` has, per SM and for the LLC, lines that were sent for, when they are
+    there and how long that takes; a line may push another out of its place.
+    """
+    l1_lines, l1_times, llc_lines, llc_times = coming
+    in_l1 = 0.0
+    in_llc = 0.0
+    worst = 0
+    for j in range(first, end):
+        line = line_id[j]
+        served = outcome[j - first]
+        worst = max(worst, served)
+        place = line & (L1_PLACES - 1)
+        llc_place = line & (LLC_PLACES - 1)
+        if served == 0:
+            if l1_lines[sm, place] == line and l1_times[sm, place, 0] > now:
+                in_l1 = max(in_l1, (l1_times[sm, place, 0] - now) / l1_times[sm, place, 1])
+            continue
+        l1_lines[sm, place] = line
+        l1_times[sm, place, 0] = back
+        l1_times[sm, place, 1] = back - now
+        if served == 1:
+            if llc_lines[0, llc_place] == line and llc_times[0, llc_place, 0] > now:
+                in_llc = max(in_llc, (llc_times[0, llc_place, 0] - now) / llc_times[0, llc_place, 1])
+        else:
+            llc_lines[0, llc_place] = line
+            llc_times[0, llc_place, 0] = back
+            llc_times[0, llc_place, 1] = back - now
+    if worst == 0 and in_l1 > 0.0:
+        arrivals[s, A_L1] += 1.0
+        arrivals[s, A_L1_LEFT] += in_l1
+    elif worst == 1 and in_llc > 0.0:
+        arrivals[s, A_LLC] += 1.0
+        arrivals[s, A_LLC_LEFT] += in_llc
+
+
+@njit(cache=True, nogil=True)
 def reach_time(w, event, now, event_start, event_gap, event_dependence, event_tail, done):
     """When a warp that is free at `now` reaches its next event: after the instructions and data in between."""
     if event == event_start[w + 1]:
@@ -156,6 +205,8 @@ def simulate_progress(
     parameters,
     timing,
     counters,
+    bank_load,
+    arrivals,
 ):
     """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
 
@@ -191,6 +242,13 @@ def simulate_progress(
     flown = np.zeros(sms, dtype=np.int64)
     shared = np.zeros(2, dtype=np.float64)
     turns = np.empty((1, 5), dtype=np.int64)
+    outcome = np.zeros(MOST_LINES, dtype=np.int8)
+    coming = (
+        np.full((sms, L1_PLACES), EMPTY),
+        np.zeros((sms, L1_PLACES, 2)),
+        np.full((1, LLC_PLACES), EMPTY),
+        np.zeros((1, LLC_PLACES, 2)),
+    )
     position = event_start[:-1].copy()
     done = np.zeros(len(event_static) + 1, dtype=np.float64)
     next_block = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
@@ -271,6 +329,8 @@ def simulate_progress(
                     llc_states,
                     parameters,
                     counters,
+                    outcome,
+                    bank_load,
                 )
                 if written_back:  # nobody waits for them, but what follows waits for the network
                     send_misses(
@@ -280,6 +340,8 @@ def simulate_progress(
                     sm, now, now, misses, llc_misses, kind[s] == STORE, timing, shared, link_free, flight, flown
                 )
                 done[event] = max(back, now + timing[Q_L1_LATENCY])
+                if kind[s] == LOAD:
+                    note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arrivals)
                 busy = max(busy, float(end - first), start - now)
                 when = reach_time(w, event + 1, now, event_start, event_gap, event_dependence, event_tail, done)
             free[sm] = now + busy

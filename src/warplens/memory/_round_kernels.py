@@ -10,6 +10,7 @@ from numba import njit
 
 from ._kernels import (
     BARRIER,
+    MOST_LINES,
     P_BLOCKS_PER_SM,
     P_SMS,
     P_WINDOW,
@@ -128,14 +129,28 @@ def simulate_rounds(
     llc_states,
     parameters,
     counters,
+    bank_load,
 ):
     """Warps that take turns, through the caches of one machine."""
     state = start_rounds(block_start, event_start, parameters)
+    outcome = np.zeros(MOST_LINES, dtype=np.int8)
     turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
     while True:
         filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
         if filled == 0:
             return
         access_lines(
-            turns, filled, line_id, line_words, place, l1_tags, l1_states, llc_tags, llc_states, parameters, counters
+            turns,
+            filled,
+            line_id,
+            line_words,
+            place,
+            l1_tags,
+            l1_states,
+            llc_tags,
+            llc_states,
+            parameters,
+            counters,
+            outcome,
+            bank_load,
         )

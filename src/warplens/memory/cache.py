@@ -39,6 +39,11 @@ class MissProfile:
     estimated_cycles: float
     #: Sectors that are in an L1 at the end and not in the LLC.
     l1_dirty_left: int = 0
+    #: Requests, and DRAM transfers, of the busiest LLC bank over the mean of all.
+    busiest_bank: float = 1.0
+    busiest_channel: float = 1.0
+    #: Loads of data that are on their way, per static instruction (columns `A_…`); none where no times are estimated.
+    arrivals: NDArray[np.float64] | None = None
 
     def _column(self, name: str) -> NDArray[np.int64]:
         from . import _kernels
@@ -145,6 +150,8 @@ def simulate_caches(
     parameters = cache_parameters(gpu, blocks_per_sm, window, needed_by)
     slots = empty_caches(parameters)
     counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
+    bank_load = np.zeros((2, int(parameters[_kernels.P_LLC_BANKS])), dtype=np.int64)
+    arrivals = np.zeros((len(kinds), _kernels.ARRIVALS))
     timing = _timing(gpu, needed_by) if order == "progress" else None
     cycles = 0.0
     for chunk in chunks:
@@ -159,6 +166,7 @@ def simulate_caches(
                 chunk.line_start,
                 *caches,
                 counters,
+                bank_load,
             )
         else:
             cycles += _progress_kernels.simulate_progress(
@@ -173,11 +181,21 @@ def simulate_caches(
                 *caches,
                 timing,
                 counters,
+                bank_load,
+                arrivals,
             )
     sectors = int(parameters[_kernels.P_SECTORS])
     l1_dirty = written_sectors(slots[1], sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
     dirty = written_sectors(slots[3], sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
-    return MissProfile(counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles, l1_dirty)
+    uneven = [unevenness(each) for each in bank_load]
+    return MissProfile(
+        counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles, l1_dirty, uneven[0], uneven[1], arrivals
+    )
+
+
+def unevenness(loads: NDArray[np.int64]) -> float:
+    """The largest over the mean."""
+    return float(loads.max() / loads.mean()) if loads.any() else 1.0
 
 
 def cache_parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> NDArray[np.int64]:
@@ -210,6 +228,7 @@ def cache_parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) 
     found[_kernels.P_LLC_ALLOCATE] = gpu.llc.allocates_stores
     found[_kernels.P_WINDOW] = window
     found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
+    found[_kernels.P_HASHED] = bool(gpu.llc.hashed)
     found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
     return found
 

@@ -78,7 +78,7 @@ def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callab
     for group in trace.groups():
         if not len(group):
             continue
-        events = _collect(group, static, kinds, latencies, line_bytes)
+        events = collect_events_of(group, static, kinds, latencies, line_bytes)
         held.append(events)
         size += events.nbytes
         if size > CHUNK_BYTES:
@@ -88,9 +88,10 @@ def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callab
         yield _join(held)
 
 
-def _collect(
+def collect_events_of(
     group: WarpGroup, static: StaticTable, kinds: NDArray[np.uint8], latencies: NDArray[np.float64], line_bytes: int
 ) -> Events:
+    """The events of one group; `kinds` and `latencies` are those of the static instructions."""
     from . import _coalesce_kernels
 
     count, most_lines = _coalesce_kernels.count_events(

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine import Gpu
-from .cache import MissProfile, cache_parameters, empty_caches, order_window, written_sectors
+from .cache import MissProfile, cache_parameters, empty_caches, order_window, unevenness, written_sectors
 from .events import Events
 
 
@@ -84,6 +84,8 @@ def simulate_family(
     states = np.zeros((len(tags), len(ways)), dtype=np.int64)
     dirty = np.zeros(len(tags), dtype=np.bool_)
     counters = np.zeros((len(ways), len(kinds), _kernels.COUNTERS), dtype=np.int64)
+    bank_load = np.zeros(int(parameters[_kernels.P_LLC_BANKS]), dtype=np.int64)
+    channels = np.zeros((len(bank_load), len(ways)), dtype=np.int64)
     for chunk in chunks:
         place = np.empty(len(chunk.line_id), dtype=np.int64)
         _kernels.find_places(chunk.line_id, parameters, place)
@@ -105,6 +107,8 @@ def simulate_family(
             dirty,
             parameters,
             counters,
+            bank_load,
+            channels,
         )
     sectors = int(parameters[_kernels.P_SECTORS])
     l1_dirty = written_sectors(l1_states, sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
@@ -114,6 +118,15 @@ def simulate_family(
         held = states[records[place_in_stack < count], index]
         left = written_sectors(held, sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
         made[count] = MissProfile(
-            counters[index].copy(), kinds, int(largest.transfer_bytes), left, order, 0.0, l1_dirty
+            counters[index].copy(),
+            kinds,
+            int(largest.transfer_bytes),
+            left,
+            order,
+            0.0,
+            l1_dirty,
+            unevenness(bank_load),
+            unevenness(channels[:, index]),
+            np.zeros((len(kinds), _kernels.ARRIVALS)),
         )
     return [made[count] for count in wanted]

@@ -17,7 +17,7 @@ from ..errors import InputError, OptionError, UnknownNameError, nearest
 from ..machine import Gpu, InstructionTiming
 from ..workload import Residency, Workload, resident
 from .papers import Paper
-from .prediction import Condition, Prediction
+from .prediction import Condition, Prediction, Stack
 
 Array = NDArray[np.float64]
 
@@ -138,6 +138,8 @@ class Model(ABC):
     machine_needs: ClassVar[tuple[str, ...]] = ()
     aspects: ClassVar[frozenset[Aspect]] = frozenset()
     categories: ClassVar[tuple[str, ...] | None] = None
+    #: Whether the model's own equations have the launch in them.
+    has_launch: ClassVar[bool] = False
 
     launch_overhead: bool = option(
         False,
@@ -163,7 +165,7 @@ class Model(ABC):
     def check(self, workload: Workload, gpu: Gpu) -> None:
         """Raise `MissingInputError` unless workload and machine give all that the model needs."""
         workload.require(self.needs, f"model {self.name!r}")
-        for path in (*self.machine_needs, *_LAUNCH_NEEDS * self.launch_overhead):
+        for path in (*self.machine_needs, *_LAUNCH_NEEDS * (self.launch_overhead and not self.has_launch)):
             gpu.require(path, f"model {self.name!r}")
 
     def predict(self, workload: Workload, gpu: Gpu) -> Prediction:
@@ -195,7 +197,8 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
             f"on machine {gpu.name!r}; check latencies and intervals of its instruction classes"
         )
     running = cycles
-    if model.launch_overhead:  # blocks start while others run; the launch itself does not
+    added = model.launch_overhead and not model.has_launch
+    if added:  # blocks start while others run; the launch itself does not
         starts = case.array(residency.total_warps) / case.array(residency.warps_per_block)
         cycles = np.maximum(running, starts * case.require("block_launch_cycles"))
         cycles = cycles + case.require("launch_overhead_cycles")
@@ -205,7 +208,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
     if outcome.stack is not None:
         idle_share = case.array(gpu.sms) / case.active_sms
         parts = {name: case.array(part) * idle_share for name, part in outcome.stack.items()}
-        if model.launch_overhead:
+        if added:
             parts["IDLE"] = cpi * (1.0 - running / cycles)
         stack = _close(parts, cpi)
     notes = tuple(Condition(note) for note in (*residency.notes, *case.workload.notes(gpu)))
@@ -219,7 +222,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
         seconds=cycles / case.array(gpu.clock_hz),
         ipc=ipc,
         cpi=cpi,
-        stack=stack,
+        stack=None if stack is None else Stack(stack),
         terms={"W": case.W, **{name: case.array(term) for name, term in outcome.terms.items()}},
         conditions=(*outcome.conditions, *notes),
     )

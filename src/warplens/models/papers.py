@@ -61,4 +61,7 @@ NATH_TULLSEN = Paper(
     "The CRISP performance model for dynamic voltage and frequency scaling in a GPGPU",
     "MICRO 2015",
 )
-PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, NATH_TULLSEN)}
+WARPLENS = Paper(
+    "warplens", "W", "warplens", "The warps of one SM as a closed network", "this package's documentation"
+)
+PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, NATH_TULLSEN, WARPLENS)}

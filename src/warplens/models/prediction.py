@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..display import Displayed
 from ..machine import Quantity
+
+
+class Stack(Displayed, dict[str, Quantity]):
+    """Parts of a CPI by cause: a dictionary that a notebook shows as a bar."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Displayed):
     """What a model says about one kernel launch on one GPU.
 
     `cycles` is the duration of the whole launch in core cycles, `ipc` the warp
@@ -71,7 +76,7 @@ class Prediction:
             seconds=at(self.seconds),
             ipc=at(self.ipc),
             cpi=at(self.cpi),
-            stack=None if self.stack is None else {name: at(part) for name, part in self.stack.items()},
+            stack=None if self.stack is None else Stack({name: at(part) for name, part in self.stack.items()}),
             terms={name: at(term) for name, term in self.terms.items()},
             conditions=tuple(Condition(c.text) for c in self.conditions if c.holds(index)),
         )
@@ -107,7 +112,7 @@ def combine(predictions: Sequence[Prediction], kernel: str = "all launches") -> 
     if all(p.stack is not None for p in predictions):
         names = dict.fromkeys(name for p in predictions for name in p.stack or {})
         weighted = [(p.stack or {}, n / total) for p, n in zip(predictions, instructions, strict=True)]
-        stack = {name: sum(parts.get(name, 0.0) * share for parts, share in weighted) for name in names}
+        stack = Stack({name: sum(parts.get(name, 0.0) * share for parts, share in weighted) for name in names})
     return replace(
         first,
         kernel=kernel,

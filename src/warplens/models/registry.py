@@ -22,6 +22,7 @@ from .pipeline import Pipeline
 from .roofline import Roofline
 from .transit import Transit
 from .volkov import Volkov
+from .warplens_model import Warplens
 from .wfg import CorrectedWorkFlow, WorkFlow
 
 #: In the order in which tables show them.
@@ -48,6 +49,7 @@ MODELS: dict[str, type[Model]] = {
         MemoryDivergence,
         Pipeline,
         Crisp,
+        Warplens,
     )
 }
 

@@ -1,5 +1,6 @@
 """All views: functions that compute plain data, which draws itself for pages and for print."""
 
+from .curves import Curve, Curves, batch_curve, sweep_curves
 from .disagreement import Disagreement, disagreement
 from .intervals import Intervals, intervals
 from .memory import MemoryUse, memory_use
@@ -15,6 +16,8 @@ from .view import Figure, Table, View
 
 __all__ = [
     "CpiStacks",
+    "Curve",
+    "Curves",
     "Disagreement",
     "Figure",
     "Front",
@@ -31,6 +34,7 @@ __all__ = [
     "Tornado",
     "TransitDiagram",
     "View",
+    "batch_curve",
     "cpi_stacks",
     "disagreement",
     "front",
@@ -41,6 +45,7 @@ __all__ = [
     "roofline",
     "simulated",
     "source_use",
+    "sweep_curves",
     "timeline",
     "transit_diagram",
 ]

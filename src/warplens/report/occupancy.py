@@ -91,7 +91,14 @@ class Occupancy(View):
         side = {"orientation": "v", "x": 1.02, "y": 1, "font": {"size": 12}}
         return {
             "data": traces,
-            "layout": layout(height=400, xaxis=x, yaxis=y, shapes=[here], annotations=[note], legend=side),
+            "layout": layout(
+                height=max(380, 90 + 20 * len(traces)),
+                xaxis=x,
+                yaxis=y,
+                shapes=[here],
+                annotations=[note],
+                legend=side,
+            ),
         }
 
     def draw(self, plt: Any) -> Any:

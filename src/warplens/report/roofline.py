@@ -96,6 +96,12 @@ class Roofline(View):
         places = [each.intensity for each in self.levels] + [roof / each.slope for each in self.levels]
         return min(places) / 4, max(places) * 4
 
+    @property
+    def _label_gap(self) -> float:
+        """A sixteenth of the vertical axis."""
+        speeds = [each.speed for each in self.points] + [each.speed for each in self.ceilings]
+        return float((max(speeds) / min(*speeds, *(each.slope * self._range[0] for each in self.levels))) ** (1 / 16))
+
     def figure(self) -> Figure:
         low, high = self._range
         xs = np.geomspace(low, high, 60)
@@ -126,6 +132,12 @@ class Roofline(View):
                            "name": escaped(point.label), "showlegend": point.measured,
                            "marker": {"size": 15 if point.measured else 9, "symbol": symbol, "color": colour},
                            "hovertemplate": f"{escaped(point.label)}: %{{y:.4g}}<extra></extra>"})  # fmt: skip
+        right = place * place > low * high  # labels go where there is room
+        for label, speed in spread_labels(self.points, self._label_gap):
+            traces.append({"type": "scatter", "mode": "text", "x": [place], "y": [speed], "showlegend": False,
+                           "text": [f"{escaped(label)}   " if right else f"   {escaped(label)}"], "hoverinfo": "skip",
+                           "textposition": "middle left" if right else "middle right",
+                           "textfont": {"size": 11}})  # fmt: skip
         x = axis(self.intensity_unit, type="log", range=np.log10([low, high]).tolist())
         return {"data": traces, "layout": layout(height=420, xaxis=x, yaxis=axis(self.speed_unit, type="log"))}
 
@@ -151,7 +163,7 @@ class Roofline(View):
             panel.plot([place], [point.speed], "*" if point.measured else "o", color=colour,
                        markersize=9 if point.measured else 4, zorder=3)  # fmt: skip
         right = place * place > low * high  # labels go where there is room
-        for text, speed in spread_labels(self.points):
+        for text, speed in spread_labels(self.points, self._label_gap):
             where = {"xytext": (-6 if right else 6, 0), "ha": "right" if right else "left"}
             note = panel.annotate(
                 text, (place, speed), textcoords="offset points", fontsize=5.5, va="center", bbox=_PLATE, **where
@@ -167,11 +179,11 @@ class Roofline(View):
         return figure
 
 
-def spread_labels(points: Sequence[RooflinePoint]) -> list[tuple[str, float]]:
-    """Labels of points that lie above each other; those closer than 12 % share one, which names two of them."""
+def spread_labels(points: Sequence[RooflinePoint], gap: float) -> list[tuple[str, float]]:
+    """Labels of points that lie above each other; those within a factor of `gap` share one, which names two."""
     groups: list[list[RooflinePoint]] = []
     for point in sorted(points, key=lambda each: each.speed):
-        if groups and point.speed < 1.12 * groups[-1][0].speed:
+        if groups and point.speed < gap * groups[-1][0].speed:
             groups[-1].append(point)
         else:
             groups.append([point])

@@ -155,12 +155,19 @@ class CpiStacks(View):
                      "xanchor": "left", "showarrow": False}
                 )  # fmt: skip
             top = bottom
-        return {
-            "data": traces,
-            "layout": layout(
-                height=int(90 + 24 * sum(rows)), barmode="stack", shapes=shapes, annotations=notes, bargap=0.3, **axes
-            ),
-        }
+        height = int(90 + 24 * sum(rows))
+        look = layout(height=height, barmode="stack", shapes=shapes, annotations=notes, bargap=0.3, **axes)
+        if len(self.groups) == 1:  # on a narrow window the panels lie below each other
+            look["meta"] = {
+                "narrow": {
+                    "height": 2 * height,
+                    "xaxis": {"domain": [0, 1]},
+                    "yaxis": {"domain": [0.58, 1]},
+                    "xaxis2": {"domain": [0, 1]},
+                    "yaxis2": {"domain": [0.08, 0.5], "showticklabels": True},
+                }
+            }
+        return {"data": traces, "layout": look}
 
     def draw(self, plt: Any) -> Any:
         heights = [0.9 + 0.22 * len(group.bars) for group in self.groups]
@@ -207,6 +214,12 @@ def cpi_stacks(predictions: Sequence[Prediction], measured: Iterable[Reference] 
     return CpiStacks(tuple(found))
 
 
+def stack_alone(stack: Mapping[str, float]) -> CpiStacks:
+    """One stack whose model and kernel are not known."""
+    cpi = sum(stack.values())
+    return CpiStacks((StackGroup("CPI stack", None, "one machine", (Bar("", cpi, stack, cpi, None),), {}),))
+
+
 def draw_comparison(predictions: Sequence[Prediction], path: Path) -> None:
     """The stacks of predictions as a picture file."""
     save(cpi_stacks(predictions).draw(pyplot()), path)
@@ -228,7 +241,7 @@ def _bars(
     traces: list[dict[str, Any]] = []
     base = {"type": "bar", "orientation": "h", "y": names}
     cpi = [bar.cpi for bar in group.bars]
-    labels = [f"{value:.3g}" for value in cpi]
+    labels = [f" {value:.3g}" for value in cpi]
     plain = [None if group.linear and bar.stack else bar.cpi for bar in group.bars]
     own = {"xaxis": f"x{left}", "yaxis": f"y{left}"}
     hover = "%{y}<br>CPI %{x:.4g}<extra></extra>"

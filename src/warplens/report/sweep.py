@@ -25,6 +25,10 @@ class Front(View):
     name = "pareto"
     heading = "Pareto front"
 
+    @property
+    def title(self) -> str:
+        return f"{self.heading}, {self.model}"
+
     model: str
     costs: tuple[str, ...]
     #: Cost -> values of all configurations, and of the front.
@@ -53,20 +57,23 @@ class Front(View):
             place = {"xaxis": f"x{end}", "yaxis": f"y{end}", "type": "scatter", "showlegend": number == 0}
             traces.append({**place, "mode": "markers", "x": list(self.cost[cost]), "y": list(self.speed),
                            "name": "configurations", "marker": {"color": PLAIN_COLOUR, "size": 6}})  # fmt: skip
-            traces.append({**place, "mode": "lines+markers", "x": list(self.front_cost[cost]),
-                           "y": list(self.front_speed), "name": "front",
+            # A front over several costs is a surface: seen from one side its points do not follow each other.
+            mode = "lines+markers" if len(self.costs) == 1 else "markers"
+            traces.append({**place, "mode": mode, "x": list(self.front_cost[cost]), "y": list(self.front_speed),
+                           "name": "front", "marker": {"color": LINE_COLOURS[1], "size": 8},
                            "line": {"color": LINE_COLOURS[1]}})  # fmt: skip
             domain = [number * width, (number + 1) * width - (0.08 if number + 1 < len(self.costs) else 0)]
             axes[f"xaxis{end}"] = axis(cost, domain=domain, anchor=f"y{end}")
             axes[f"yaxis{end}"] = axis("warp instructions / s", anchor=f"x{end}")
-        return {"data": traces, "layout": layout(self.model, height=380, **axes)}
+        return {"data": traces, "layout": layout(height=380, **axes)}
 
     def draw(self, plt: Any) -> Any:
         figure, axes = plt.subplots(1, len(self.costs), figsize=(4.5 * len(self.costs), 3.5), squeeze=False)
         for panel, cost in zip(axes[0], self.costs, strict=True):
             panel.scatter(self.cost[cost], self.speed, s=8, color=PLAIN_COLOUR, label="configurations")
+            style = "o-" if len(self.costs) == 1 else "o"
             panel.plot(
-                self.front_cost[cost], self.front_speed, "o-", ms=4, lw=1, color=LINE_COLOURS[1], label="front"
+                self.front_cost[cost], self.front_speed, style, ms=4, lw=1, color=LINE_COLOURS[1], label="front"
             )
             panel.set_xlabel(cost)
             panel.set_ylabel("warp instructions / s")
@@ -96,7 +103,7 @@ class Tornado(View):
     name = "sensitivity"
     heading = "What would help"
 
-    title: str
+    of: str
     parameters: tuple[Sensitivity, ...]
 
     @property
@@ -107,7 +114,7 @@ class Tornado(View):
             for gain, each in sorted(helps, key=lambda item: -(item[0] or 0.0))
             if gain is not None
         ]
-        return f"{self.title}: {', '.join(told)}"
+        return f"{self.of}: {', '.join(told)}"
 
     @staticmethod
     def best(each: Sensitivity) -> float | None:
@@ -153,7 +160,7 @@ class Tornado(View):
         panel.set_yticks(range(len(found)), [each.key for each in reversed(found)])
         panel.axvline(1.0, color="black", lw=0.8)
         panel.set_xlabel("speed at half (yellow) and twice (blue) the value")
-        panel.set_title(self.title, parse_math=False)
+        panel.set_title(self.of, parse_math=False)
         return figure
 
 
@@ -163,6 +170,10 @@ class HeatMaps(View):
 
     name = "heat-map"
     heading = "Heat maps"
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading}: {self.maps[0].kernel}"
 
     maps: tuple[HeatMap, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,20 @@ class Timeline(View):
     total_instructions: int
     use: dict[str, dict[str, float]]
     """Pipeline -> cycles by what it does: busy, or idle by cause."""
+    recorded: Profile = field(repr=False)
+    """All that was recorded, for Perfetto."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"recorded": len(self.recorded)}
 
     @property
     def title(self) -> str:
-        shown = len(self.profile)
-        part = (
-            "" if shown == self.total_instructions else f", first {shown} of {self.total_instructions} instructions"
-        )
+        return f"{self.heading}: {self.simulator}"
+
+    @property
+    def _shown(self) -> str:
+        shown, total = len(self.profile), self.total_instructions
+        part = "" if shown == total else f", first {shown} of {total} instructions"
         return f"{self.kernel} on {self.gpu}: {self.simulator}{part}"
 
     @property
@@ -55,7 +62,7 @@ class Timeline(View):
             f"{name} busy {100 * parts['busy'] / max(sum(parts.values()), 1e-300):.0f} % of the time"
             for name, parts in self.use.items()
         ]
-        return "; ".join([f"{self.title}, {len(np.unique(self.profile.warp))} warps", *busy])
+        return "; ".join([f"{self._shown}, {len(np.unique(self.profile.warp))} warps", *busy])
 
     def table(self) -> Table:
         profile = self.profile
@@ -102,7 +109,7 @@ class Timeline(View):
             len(heights), 1, figsize=(9.6, sum(heights) + 0.6), squeeze=False, gridspec_kw={"height_ratios": heights}
         )
         draw_timeline(axes[0, 0], self.profile)
-        axes[0, 0].set_title(self.title, loc="left", fontsize=9, fontweight="bold", parse_math=False)
+        axes[0, 0].set_title(self._shown, loc="left", fontsize=9, fontweight="bold", parse_math=False)
         if self.use:
             draw_use(axes[1, 0], self.use)
         return figure
@@ -115,13 +122,13 @@ def timeline(result: Any) -> Timeline:
         raise InputError(f"{result.kernel}: the simulation was not recorded; run it with record=True")
     shown = first_rows(profile)
     if not isinstance(result, PipelineResult):
-        return Timeline(result.kernel, result.gpu, "reference simulator, SM 0", shown, len(profile), {})
+        return Timeline(result.kernel, result.gpu, "reference simulator, SM 0", shown, len(profile), {}, profile)
     name = f"Pipeline model, {result.warps_per_sm} warps, {result.policy}"
     use = {
         pipeline: {"busy": each.busy_cycles} | {f"idle: {cause}": each.idle_cycles[cause] for cause in IDLE_CAUSES}
         for pipeline, each in result.pipelines.items()
     }
-    return Timeline(result.kernel, result.gpu, name, shown, result.instructions, use)
+    return Timeline(result.kernel, result.gpu, name, shown, result.instructions, use, profile)
 
 
 def draw_simulation(result: PipelineResult, path: Path) -> None:

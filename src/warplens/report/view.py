@@ -46,6 +46,11 @@ class View(ABC):
     """As pages show it."""
 
     @property
+    def title(self) -> str:
+        """The heading, with more where a page has several views of the kind."""
+        return self.heading
+
+    @property
     @abstractmethod
     def summary(self) -> str:
         """What the picture shows, in a sentence."""
@@ -108,7 +113,8 @@ def layout(title: str = "", *, height: int, **rest: Any) -> dict[str, Any]:
 
 def axis(title: str = "", **rest: Any) -> dict[str, Any]:
     """An axis with its title; `automargin` keeps long labels inside."""
-    return {"title": {"text": escaped(title)}, "automargin": True, "zeroline": False, **rest}
+    ticks = {"dtick": "D2"} if rest.get("type") == "log" else {}  # 1, 2 and 5 of each decade
+    return {"title": {"text": escaped(title)}, "automargin": True, "zeroline": False, **ticks, **rest}
 
 
 def escaped(text: str) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from ..machine.schema import parameters_by_key
 from ..memory import DEFAULT_ORDER
 from ..workload import Workload
-from ..workload.batches import distinct
+from ..workload.batches import cache_keys, distinct
 from ..workload.launch import LAUNCH_KEYS
-from ..workload.traced import TracedWorkload, cache_keys
+from ..workload.traced import TracedWorkload
 from .evaluate import Question, Rows
 
 #: Seconds that a unit should take, about: long against handing it out, short against losing it.

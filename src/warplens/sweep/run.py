@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from .._version import __version__
 from ..api import Input, load_workloads, place
+from ..display import Displayed
 from ..errors import InputError, UnknownNameError, nearest
 from ..frontends.cuda.cache import content_hash
 from ..machine import Gpu, load_gpu, with_overrides
@@ -39,7 +40,7 @@ Progress = Callable[[float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Displayed):
     """The result: a table with a row per kernel, model and configuration, in memory or read when asked for."""
 
     path: Path | None

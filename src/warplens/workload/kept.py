@@ -11,17 +11,19 @@ import math
 import os
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..frontends.cuda.cache import cache_folder, content_hash
 from ..trace import LaunchTrace, WarpGroup
+
+T = TypeVar("T")
 
 #: Bytes that the folder may take.
 MOST_BYTES = 2**30
@@ -143,3 +145,42 @@ def entry_key(kind: str, digest: str, key: tuple[Any, ...]) -> str:
     """Where an entry is kept; a count that came as a float is the same count."""
     plain = [float(value) if isinstance(value, int | float | np.number) else value for value in key]
     return content_hash([kind, digest, code_digest(), repr(plain)])
+
+
+class Remembering:
+    """What was worked out about a trace, kept in memory and maybe on disk."""
+
+    trace: LaunchTrace | None
+    kept: Kept | None
+    _memo: dict[Any, Any]
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """The result of `make`, kept under `key`."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
+        """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
+        found = self._known(key, unpack)
+        if found is not None:
+            return found
+        made = self.once(key, make)
+        if self.kept is not None:
+            self.kept.put(self._entry(key), vars(made))
+        return made
+
+    def _known(self, key: tuple[Any, ...], unpack: Callable[..., T]) -> T | None:
+        """What is in memory or on disk under a key."""
+        if key not in self._memo and self.kept is not None:
+            found = self.kept.get(self._entry(key))
+            if found is not None:
+                plain = {name: value if value.ndim else value.item() for name, value in found.items()}
+                self._memo[key] = unpack(**plain)
+        return self._memo.get(key)
+
+    def _entry(self, key: tuple[Any, ...]) -> str:
+        assert self.trace is not None
+        trace = self.trace
+        digest = self.once("digest", lambda: trace_digest(trace))
+        return entry_key(key[0], digest, key[1:])

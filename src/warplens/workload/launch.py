@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import OverrideError, WorkloadError, nearest
 from ..machine import Gpu, Quantity, occupancy, warps_of_block
+from ..trace import LaunchTrace
 from ..units import LARGEST, parse_number
 
 #: Launch parameters that `--set` and `--vary` can change.
@@ -117,3 +118,14 @@ def _positive(value: Any) -> Any:
     if not np.all(np.isfinite(numbers)) or np.any(numbers <= 0) or np.any(numbers > LARGEST):
         raise ValueError(f"{value!r} must be a finite number above 0")
     return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def launch_of(trace: LaunchTrace) -> Launch:
+    """The launch that was recorded; registers and shared memory that the trace does not give limit nothing."""
+    header = trace.header
+    return Launch(
+        blocks=float(header.blocks),
+        threads_per_block=header.threads_per_block,
+        registers_per_thread=header.registers_per_thread or None,
+        shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
+    )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
+from ..intervals.blocks import BlockSample, chosen_blocks, sample_of_blocks
 from ..intervals.warps import (
     Representative,
     average_latency,
@@ -32,10 +33,10 @@ from ..memory import (
     simulate_caches,
     simulate_families,
 )
-from ..trace import CLASS_NAMES, LaunchTrace
-from .batches import distinct, is_batch, with_values
-from .kept import Kept, entry_key, trace_digest
-from .launch import Launch, resident
+from ..trace import CLASS_NAMES, LaunchTrace, WarpGroup
+from .batches import cache_keys, distinct, is_batch, with_values
+from .kept import Kept, Remembering
+from .launch import launch_of, resident
 from .workload import Workload
 
 T = TypeVar("T")
@@ -46,32 +47,9 @@ LARGE_DISTANCE = 0.25
 #: Interval profiles of a batch that are held at once.
 _MOST_PROFILE_BYTES = 64 * 2**20
 
-#: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
-_CACHE_KEYS = (
-    "sms",
-    "l1.size_bytes",
-    "l1.ways",
-    "l1.line_bytes",
-    "l1.sector_bytes",
-    "l1.write_policy",
-    "l1.write_allocate",
-    "llc.size_bytes",
-    "llc.ways",
-    "llc.banks",
-    "llc.write_policy",
-    "llc.write_allocate",
-)
-#: What changes the order of accesses where it is estimated.
-_PROGRESS_KEYS = ("scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries")
-
-
-def cache_keys(order: str) -> tuple[str, ...]:
-    """Parameters on which a cache simulation in an order of warps depends."""
-    return _CACHE_KEYS + (_PROGRESS_KEYS if order == "progress" else ())
-
 
 @dataclass(frozen=True, eq=False)
-class TracedWorkload(Workload):
+class TracedWorkload(Remembering, Workload):
     """One traced launch. `order` is how warps interleave in the caches, `selection` how the warp is chosen."""
 
     trace: LaunchTrace | None = None
@@ -79,6 +57,8 @@ class TracedWorkload(Workload):
     selection: str = "clustering"
     #: Where cache simulations and representative warps are kept between processes; None: nowhere.
     kept: Kept | None = field(default=None, repr=False)
+    #: Called before each cache simulation that is not known yet; what it raises ends the work.
+    before_simulation: Callable[[], None] | None = field(default=None, repr=False)
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -104,6 +84,16 @@ class TracedWorkload(Workload):
         """Of the whole launch; blocks that were not recorded are taken to be like those that were."""
         recorded, instructions = self._recorded
         return instructions * self._trace.header.blocks / max(recorded, 1)
+
+    @property
+    def is_ptx(self) -> bool:
+        """Whether the recorded instructions are those of PTX, not of the machine."""
+        return self._trace.header.origin == "ptx"
+
+    @property
+    def recorded_blocks(self) -> int:
+        """Thread blocks that the trace holds."""
+        return self._recorded[0]
 
     @property
     def _recorded(self) -> tuple[int, float]:
@@ -179,35 +169,6 @@ class TracedWorkload(Workload):
     def _kinds(self) -> Any:
         return self.once("kinds", lambda: instruction_kinds(self._trace.static))
 
-    def once(self, key: Any, make: Callable[[], T]) -> T:
-        """The result of `make`, kept under `key`."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        return self._memo[key]
-
-    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
-        """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
-        found = self._known(key, unpack)
-        if found is not None:
-            return found
-        made = self.once(key, make)
-        if self.kept is not None:
-            self.kept.put(self._entry(key), vars(made))
-        return made
-
-    def _known(self, key: tuple[Any, ...], unpack: Callable[..., T]) -> T | None:
-        """What is in memory or on disk under a key."""
-        if key not in self._memo and self.kept is not None:
-            found = self.kept.get(self._entry(key))
-            if found is not None:
-                plain = {name: value if value.ndim else value.item() for name, value in found.items()}
-                self._memo[key] = unpack(**plain)
-        return self._memo.get(key)
-
-    def _entry(self, key: tuple[Any, ...]) -> str:
-        digest = self.once("digest", lambda: trace_digest(self._trace))
-        return entry_key(key[0], digest, key[1:])
-
     # -- what the machine decides ---------------------------------------------------
 
     def misses(self, gpu: Gpu, needed_by: str = "the cache simulation") -> MissProfile:
@@ -221,6 +182,8 @@ class TracedWorkload(Workload):
 
         def simulate() -> MissProfile:
             machine = self._as_simulated(gpu)
+            if self.before_simulation is not None:
+                self.before_simulation()
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
 
@@ -263,6 +226,40 @@ class TracedWorkload(Workload):
         return self.once(
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
+
+    def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
+        """Thread blocks that stand for all, with the compute latencies of one machine."""
+        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
+        latency = {name: float(value) for name, value in self._compute_latencies(gpu, needed_by).items()}
+        blocks = self._kept(
+            ("blocks", *self._named(gpu)), lambda: chosen_blocks(self._trace, self.recorded_blocks), WarpGroup
+        )
+        return self.once(
+            ("sample", line_bytes, *latency.values()),
+            lambda: sample_of_blocks(blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0)),
+        )
+
+    def _compute_latencies(self, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
+        """Latencies of the classes that the kernel has, memory apart."""
+        used = [CLASS_NAMES[index] for index in np.unique(self._trace.static.class_id)]
+        computing = [name for name in used if INSTRUCTION_CLASSES[name].kind != "memory"]
+        return {name: gpu.timing(name, needed_by).latency_cycles for name in computing}
+
+    def sample_batches(
+        self, gpu: Gpu, size: int, needed_by: str
+    ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
+        """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
+
+        Machines of a group differ in nothing that caches or compute times depend on.
+        """
+        columns = [*self._compute_latencies(gpu, needed_by).values(), gpu.get("l1.lines_per_cycle")]
+        columns += [timing.interval_cycles for timing in gpu.instructions.values()]
+        for rows, misses in self._cache_groups(gpu, size, needed_by):
+            chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
+            first, inverse = distinct(chosen, len(rows))
+            for group, index in enumerate(first):
+                machine, workload = self.one_of(gpu, int(rows[index]))
+                yield rows[inverse == group], machine, workload.block_sample(machine, needed_by), misses
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
@@ -486,15 +483,4 @@ def workload_of_trace(
         trace=trace,
         order=order or DEFAULT_ORDER,
         selection=selection,
-    )
-
-
-def launch_of(trace: LaunchTrace) -> Launch:
-    """The launch that was recorded; registers and shared memory that the trace does not give limit nothing."""
-    header = trace.header
-    return Launch(
-        blocks=float(header.blocks),
-        threads_per_block=header.threads_per_block,
-        registers_per_thread=header.registers_per_thread or None,
-        shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,14 @@ def read_profiles(path: str | Path) -> list[KernelProfile]:
     except OSError as error:
         raise FileError(f"{path}: {error.strerror or error}") from None
     return _of_csv(text, str(path))
+
+
+def profiles_by_kernel(profiles: Iterable[KernelProfile]) -> dict[str, KernelProfile]:
+    """The first profiled launch of each kernel, by its name without return type and parameters."""
+    found: dict[str, KernelProfile] = {}
+    for each in profiles:
+        found.setdefault(each.kernel.partition("(")[0].removeprefix("void ").strip(), each)
+    return found
 
 
 # -- CSV ------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...machine import INSTRUCTION_CLASSES, Gpu
 from ...memory import collect_events, instruction_kinds
+from ...memory.banks import conflict_degrees, shared_accesses
 from ...memory.events import Events
 from ...trace import CLASS_NAMES, LaunchTrace, MemoryTrace, StaticTable, WarpGroup
-from ._stream_kernels import shared_degrees
 from .layout import BARRIER, SHARED
 
 
@@ -46,8 +46,7 @@ class Stream(NamedTuple):
 def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program, tuple[str, ...]]:
     """(the program, names of the pipelines) of a kernel on a machine."""
     kinds = instruction_kinds(static).astype(np.int64)
-    shared = _shared(static)
-    kinds[shared] = SHARED
+    kinds[shared_accesses(static)] = SHARED
     units: dict[str, int] = {}
     unit = np.zeros(len(static), dtype=np.int64)
     interval, latency = np.zeros(len(static)), np.zeros(len(static))
@@ -71,42 +70,20 @@ def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program
     return program, tuple(units)
 
 
-def _shared(static: StaticTable) -> Any:
-    by_class = np.array([INSTRUCTION_CLASSES[name].kind == "shared" for name in CLASS_NAMES])
-    constant = np.array([name == "load_constant" for name in CLASS_NAMES])
-    return (by_class & ~constant)[static.class_id] & (static.access_bytes > 0)
-
-
 def stream_groups(trace: LaunchTrace, line_bytes: int) -> Iterator[Stream]:
     """The groups of a trace, each ready to be appended to the window."""
-    shared = _shared(trace.static)
     first_block = 0
     for group in trace.groups():
         if not len(group):
             continue
         one = MemoryTrace(trace.header, trace.static, (group,))
         (events,) = collect_events(one, line_bytes, lambda name: 0.0)
-        yield _stream(group, events, trace.static, shared, first_block)
+        yield _stream(group, events, trace.static, first_block)
         first_block += len(events.block_start) - 1
 
 
-def _stream(group: WarpGroup, events: Events, static: StaticTable, shared: Any, first_block: int) -> Stream:
-    offsets = np.zeros(len(group) + 1, dtype=np.int64)
-    degrees = np.zeros(len(group.base), dtype=np.int64)
-    count = shared_degrees(
-        group.start,
-        group.static,
-        group.mask,
-        group.access_start,
-        group.base,
-        group.stride,
-        group.lane_start,
-        group.lanes,
-        shared,
-        static.access_bytes,
-        offsets,
-        degrees,
-    )
+def _stream(group: WarpGroup, events: Events, static: StaticTable, first_block: int) -> Stream:
+    offsets, degrees = conflict_degrees(group, static)
     return Stream(
         first_block,
         events.block_start,
@@ -117,7 +94,7 @@ def _stream(group: WarpGroup, events: Events, static: StaticTable, shared: Any, 
         events.line_id,
         events.line_words,
         offsets,
-        degrees[:count],
+        degrees,
     )
 
 

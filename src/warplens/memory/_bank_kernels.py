@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .layout import IRREGULAR
+from ._kernels import IRREGULAR
 
 
 @njit(cache=True, nogil=True)

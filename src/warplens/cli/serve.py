@@ -1,0 +1,59 @@
+"""`warplens serve`"""
+
+from __future__ import annotations
+
+import click
+
+from .common import json_option, print_json, waiting, warn
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.option(
+    "--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine to begin with; repeat to offer more."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address; others than this machine's are warned of."
+)
+@json_option
+def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, as_json: bool) -> None:
+    """Open a page on this machine: pick a kernel and a GPU, move sliders, watch the models.
+
+    INPUT is whatever `warplens predict` takes; its launches stand at the top of
+    the list, above the kernels that come with warplens. The page is reachable
+    from this machine alone unless --host says otherwise. Stop it with Ctrl-C.
+    """
+    from importlib.util import find_spec
+
+    from ..errors import MissingPackageError
+
+    for package in ("starlette", "uvicorn", "plotly"):
+        if find_spec(package) is None:
+            raise MissingPackageError(
+                f"the page needs {package}; install it with: python -m pip install 'warplens[web]'"
+            )
+    from .._version import __version__
+    from ..api import JSON_SCHEMA, load_workloads
+    from ..machine import load_gpu
+    from ..web.server import PageServer, is_loopback
+
+    machines = [load_gpu(name) for name in gpus]
+    workloads = []
+    for each in inputs:
+        with waiting(f"running {each}") as report:
+            workloads += load_workloads(each, gpu=machines[0] if machines else None, progress=report)
+
+    def started() -> None:
+        if as_json:
+            print_json({"schema": JSON_SCHEMA, "version": __version__, "url": server.url})
+        else:
+            click.echo(f"warplens is at {server.url} (Ctrl-C ends it)")
+
+    server = PageServer(workloads, machines, host=host, port=port, started=started)
+    if not is_loopback(host):
+        warn(f"{host} can be reached from other machines: whoever opens the page can have kernels run on this one")
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        click.echo("ended", err=True)

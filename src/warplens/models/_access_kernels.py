@@ -1,0 +1,243 @@
+"""A memory instruction on its way through the network of resources: L1 port, MSHRs, network, LLC and DRAM.
+
+A server is the time at which it is free again. The misses of an instruction go
+through a server one behind the other: of each group only the first and the last
+are followed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+# What an event is (as in the cache simulation, and the end of a warp).
+LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
+
+# Levels that serve an access. COMING: the L1, when another one's miss is back; GIVEN: after E_LEFT cycles.
+L1, LLC, DRAM, COMING, GIVEN = range(5)
+
+# Columns of an event: what one warp asks for, in cycles, flits or transfers, all its weight together; but for
+# MISSES, which fill MSHRs, SET_LINES, which fill a set, and LEFT, a part of a miss.
+(
+    E_ISSUE,
+    E_GAP,
+    E_TAIL,
+    E_PORT,
+    E_SHARED,
+    E_MISSES,
+    E_REQUESTS,
+    E_FLITS_OUT,
+    E_FLITS_IN,
+    E_DRAM_READS,
+    E_DRAM_WRITES,
+    E_WEIGHT,
+    E_LEFT,
+    E_SET_LINES,
+) = range(14)
+EVENT_COLUMNS = 14
+
+# Columns of a machine. Times of what SMs share are multiplied by their number.
+(
+    M_SCHEDULERS,
+    M_ISSUE_INTERVAL,
+    M_GREEDY,
+    M_QUEUE,
+    M_L1_LATENCY,
+    M_LLC_LATENCY,
+    M_DRAM_LATENCY,
+    M_SETS,
+    M_WAYS,
+    M_OUTSTANDING,
+    M_STORES,
+    M_REQUEST,
+    M_SM_FLIT,
+    M_INJECTION,
+    M_NET_FLIT,
+    M_DRAM_SERVICE,
+    M_DRAM_QUEUE,
+    M_BARRIER,
+    M_BLOCKS_PER_SM,
+    M_WARPS_PER_BLOCK,
+    M_BLOCKS,
+    M_BLOCK_LAUNCH,
+    M_BLOCK_START,
+) = range(23)
+MACHINE_COLUMNS = 23
+
+# Causes of waiting, in the order of the CPI stack.
+C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(10)
+CAUSES = 10
+# Of these, what a load waits for.
+FIRST_PART, PARTS = C_L1, 6
+
+# Resources, by the cycles that they are busy, and servers among them.
+R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = range(8)
+RESOURCES = 8
+
+# Latencies of late misses: all, those that the LLC served, those that went to DRAM.
+ALL, BY_LLC, BY_DRAM = range(3)
+#: Weight of one miss in them.
+SMOOTHING = 0.1
+
+
+class Memory(NamedTuple):
+    """The memory system of an SM: when servers are free, and when the last misses are back."""
+
+    free: Any
+    loads: Any
+    stores: Any
+    sets: Any
+    sent: Any  # loads, stores, and of each set
+    recent: Any
+    split: Any  # what the last misses waited for
+
+
+@njit(cache=True, nogil=True)
+def new_memory(machine):
+    """Everything free, nothing on its way."""
+    sets = max(int(machine[M_SETS]), 1)
+    recent = np.zeros(3)
+    recent[ALL] = recent[BY_LLC] = machine[M_LLC_LATENCY]
+    recent[BY_DRAM] = machine[M_LLC_LATENCY] + machine[M_DRAM_LATENCY]
+    split = np.zeros(PARTS)
+    split[0] = 1.0
+    return Memory(
+        np.zeros(RESOURCES),
+        np.zeros(max(int(machine[M_OUTSTANDING]), 1)),
+        np.zeros(max(int(machine[M_STORES]), 1)),
+        np.zeros((sets, max(int(machine[M_WAYS]), 1))),
+        np.zeros(sets + 2, dtype=np.int64),
+        recent,
+        split,
+    )
+
+
+@njit(cache=True, nogil=True)
+def serve(server, first, last, count, total, free, busy):
+    """(First begins, last begins): `count` items that arrive from `first` to `last` keep a server for `total`."""
+    begin = max(first, free[server])
+    each = total / count
+    end = max(last, begin + total - each)
+    free[server] = end + each
+    busy[server] += total
+    return begin, end
+
+
+@njit(cache=True, nogil=True)
+def places(ring, sent, count, first, last):
+    """(First, last) item of `count` as limited population lets them in: each takes the place of an earlier one."""
+    size = len(ring)
+    first = max(first, ring[sent % size])
+    return first, max(last, ring[(sent + min(count, size) - 1) % size], first)
+
+
+@njit(cache=True, nogil=True)
+def fill(ring, sent, count, first, last):
+    """Items that are back from `first` to `last` hold their places until then; returns how many were sent."""
+    size = len(ring)
+    count = min(count, size)
+    slope = (last - first) / max(count - 1, 1)
+    for k in range(count):
+        ring[(sent + k) % size] = first + k * slope
+    return sent + count
+
+
+@njit(cache=True, nogil=True)
+def access(now, what, level, set_, event, shared, machine, memory, busy, part):
+    """(Time it leaves the memory queue, time its result is there) of a memory instruction that enters in `now`.
+
+    `shared` is the part of the SMs that have such a block; `part` is filled with
+    what the result waits for.
+    """
+    free = memory.free
+    weight = event[E_WEIGHT]
+    pipe = machine[M_L1_LATENCY] * weight
+    begin = max(now, free[R_PORT])
+    through = begin + event[E_PORT]
+    free[R_PORT] = through
+    busy[R_PORT] += event[E_PORT]
+    last_in = max(through - weight, begin)  # when its last line enters the L1
+    back = last_in + pipe
+    part[:] = 0.0
+    part[0] = back - now
+    if level == COMING:
+        back = max(back, begin + event[E_LEFT] * memory.recent[ALL] * weight)
+        part[1] = back - now - part[0]
+    elif level == GIVEN:
+        back = begin + event[E_LEFT] * weight
+    misses = event[E_MISSES]
+    if misses <= 0.0:
+        return begin, back
+    # MSHRs, or places for stores, and ways of a set that wait for data: the L1 waits for them, in order.
+    is_load = what == LOAD
+    ring = memory.loads if is_load else memory.stores
+    sent = memory.sent[0 if is_load else 1]
+    count = max(int(misses + 0.5), 1)
+    arrives = last_in
+    first_in, last_in = places(ring, sent, count, begin, last_in)
+    if count > len(ring):  # more than all of them: the rest goes when these are back
+        last_in += (count - 1) // len(ring) * memory.recent[ALL] * weight
+    lines = 0
+    if is_load and machine[M_SETS] > 0.0:
+        lines = max(int(event[E_SET_LINES] + 0.5), 1)
+        ways = memory.sets[set_]
+        first_in, last_in = places(ways, memory.sent[2 + set_], lines, first_in, last_in)
+        if lines > len(ways):
+            last_in += (lines - 1) // len(ways) * memory.recent[ALL] * weight
+    free[R_PORT] = max(free[R_PORT], last_in)
+    part[3] = last_in - arrives
+    # Out of the SM, whose queue holds back the L1 when it is full, and into the banks.
+    total = max(event[E_FLITS_OUT] * machine[M_SM_FLIT], event[E_REQUESTS] * machine[M_REQUEST])
+    first, last = serve(R_SM_OUT, first_in, last_in, misses, total, free, busy)
+    free[R_PORT] = max(free[R_PORT], free[R_SM_OUT] - machine[M_INJECTION] * total / misses)
+    total = event[E_FLITS_OUT] * machine[M_NET_FLIT] * shared
+    first, last = serve(R_NET_IN, first, last, misses, total, free, busy)
+    part[4] = last - last_in
+    # DRAM: what is written goes by itself, what is read is waited for.
+    latency = event[E_LEFT] * weight if level == GIVEN else machine[M_LLC_LATENCY] * weight
+    part[1] = latency
+    service = machine[M_DRAM_SERVICE] * shared
+    written = event[E_DRAM_WRITES] * service
+    if written > 0.0:
+        free[R_DRAM] = max(free[R_DRAM], first) + written
+        busy[R_DRAM] += written
+    before = last
+    if event[E_DRAM_READS] > 0.0 and what != STORE:
+        reads = max(event[E_DRAM_READS] / weight, 1.0)
+        first, last = serve(R_DRAM, first, last, reads, event[E_DRAM_READS] * service, free, busy)
+        if level == DRAM:
+            latency += machine[M_DRAM_LATENCY] * weight
+    if level == LLC and event[E_LEFT] > 0.0:  # the LLC has sent for it already
+        longer = max(memory.recent[BY_DRAM] - memory.recent[BY_LLC], machine[M_DRAM_LATENCY])
+        latency += event[E_LEFT] * longer * weight
+    full = free[R_DRAM] - machine[M_DRAM_QUEUE]  # the banks wait for room in the queues of the channels
+    if full > free[R_NET_IN]:
+        free[R_NET_IN] = full
+        if what == STORE:
+            first, last = max(first, full), max(last, full)
+    part[2] = latency - part[1]
+    part[5] = last - before
+    # And back.
+    before = last
+    first, last = serve(R_NET_OUT, first, last, misses, event[E_FLITS_IN] * machine[M_NET_FLIT] * shared, free, busy)
+    first, last = serve(R_SM_IN, first, last, misses, event[E_FLITS_IN] * machine[M_SM_FLIT], free, busy)
+    part[4] += last - before
+    first += latency
+    last += latency
+    # An MSHR is taken when the tags are read, at the end of the L1's pipeline.
+    memory.sent[0 if is_load else 1] = fill(ring, sent, count, first - pipe, last - pipe)
+    if lines > 0:
+        memory.sent[2 + set_] = fill(memory.sets[set_], memory.sent[2 + set_], lines, last - pipe, last - pipe)
+    if is_load:
+        took = (last - first_in) / weight
+        memory.recent[ALL] += SMOOTHING * (took - memory.recent[ALL])
+        if level == DRAM:
+            memory.recent[BY_DRAM] += SMOOTHING * (took - memory.recent[BY_DRAM])
+        elif event[E_LEFT] == 0.0:
+            memory.recent[BY_LLC] += SMOOTHING * (took - memory.recent[BY_LLC])
+    part[0] = max(begin - now, 0.0)
+    for c in range(PARTS):
+        memory.split[c] += SMOOTHING * (part[c] / weight - memory.split[c])
+    return begin, max(back, last)

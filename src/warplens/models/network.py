@@ -1,0 +1,178 @@
+"""What the warps of a launch ask of the network of resources, from blocks of a trace or an interval profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..intervals.blocks import BlockSample
+from ..machine import INSTRUCTION_CLASSES, Gpu
+from ..memory import MissProfile
+from ..memory import _kernels as memory
+
+FLIT_BYTES = 32
+#: The golden ratio's fraction: multiples of it spread evenly over the unit interval, however many there are.
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """Events of some thread blocks' warps, ready for `_network_kernels.solve`."""
+
+    block_start: NDArray[np.int64]
+    event_start: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    level: NDArray[np.int64]
+    dependence: NDArray[np.int64]
+    sets: NDArray[np.int64]
+    events: NDArray[np.float64]
+    units: NDArray[np.float64]
+    instructions_per_warp: float
+    busiest_bank: float = 1.0
+    busiest_channel: float = 1.0
+    has_sets: bool = False
+
+    @property
+    def stream(self) -> Any:
+        """What the compiled network reads."""
+        from ._network_kernels import Stream
+
+        return Stream(*(getattr(self, name) for name in Stream._fields))
+
+
+def l1_sets(gpu: Gpu) -> int:
+    """Sets in which ways wait for data; none where the L1 streams."""
+    if gpu.l1.streaming or not np.all(gpu.l1.size_bytes):
+        return 0
+    return int(gpu.l1.size_bytes // (gpu.l1.line_bytes * (gpu.l1.ways or 1)))
+
+
+# -- a trace -------------------------------------------------------------------------------
+
+
+def demand_of_sample(
+    sample: BlockSample, misses: MissProfile, recorded_blocks: float, gpu: Gpu, needed_by: str
+) -> Demand:
+    """The events of sampled blocks with what the caches did to their instructions."""
+    from . import _access_kernels as k
+
+    static, weight = sample.static, sample.weight
+    access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
+    level, left = draw_levels(sample, misses)
+    level[~access] = k.L1
+    levels = misses.levels
+    dram_part = np.maximum(levels[:, 2], 1e-300)[static]
+    leaving_part = np.maximum(levels[:, 1] + levels[:, 2], 1e-300)[static]
+    goes = (level == k.LLC) | (level == k.DRAM)
+    leaving = np.where(goes, misses.misses_per_execution[static] / leaving_part, 0.0)
+    lines = np.maximum(sample.lines, 1.0)
+    is_load = sample.kind == k.LOAD
+    # Sectors of one line travel together.
+    packets = np.minimum(leaving, lines)
+    line_flits = float(gpu.l1.line_bytes) / FLIT_BYTES
+    written = np.ceil(sample.access_bytes / lines / FLIT_BYTES)
+    write_flits = np.clip(written + 1.0, 2.0, max(line_flits, 2.0))
+    per_cycle = float(gpu.l1.lines_per_cycle or 1.0)
+    wavefronts = np.maximum(lines / per_cycle, sample.access_bytes / float(gpu.l1.line_bytes))
+    events = np.zeros((len(static), k.EVENT_COLUMNS))
+    columns = {
+        k.E_ISSUE: sample.instructions,
+        k.E_GAP: sample.gap,
+        k.E_TAIL: sample.tail,
+        k.E_PORT: np.where(access, np.maximum(wavefronts, 1.0), 0.0),
+        k.E_SHARED: sample.shared_cycles,
+        k.E_FLITS_OUT: np.where(is_load, packets, packets * write_flits),
+        k.E_FLITS_IN: np.where(is_load, leaving * float(gpu.transfer_bytes) / FLIT_BYTES, packets),
+        k.E_REQUESTS: packets,
+        k.E_DRAM_READS: np.where(level == k.DRAM, misses.per_execution("DRAM_READS")[static] / dram_part, 0.0),
+        k.E_DRAM_WRITES: misses.per_execution("DRAM_WRITES")[static] * access,
+    }
+    # Blocks that were not looked at may execute an instruction more or less often.
+    own = np.bincount(static, weight, len(misses.kinds))
+    scale = misses.executed * (sample.blocks / recorded_blocks) / np.maximum(own, 1e-300)
+    scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
+    for column, values in columns.items():
+        asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
+        events[:, column] = values * weight * (scale if asked else 1.0)
+    events[:, k.E_WEIGHT] = weight
+    events[:, k.E_LEFT] = left
+    events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
+    sets = np.zeros(len(static), dtype=np.int64)
+    count = l1_sets(gpu)
+    if count:
+        sets, most = sample.sets(count)
+        events[:, k.E_SET_LINES] = most * np.minimum(leaving / lines, 1.0)
+    return Demand(
+        sample.block_start,
+        sample.event_start,
+        sample.kind,
+        level,
+        sample.dependence,
+        sets,
+        events,
+        _units(sample, gpu, needed_by),
+        float((sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
+        misses.busiest_bank,
+        misses.busiest_channel,
+        count > 0,
+    )
+
+
+def spread(groups: Any) -> Any:
+    """A point of the unit interval for each entry; those of one group are spread evenly, however many there are."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - first
+    return ((rank + 0.5) * _GOLDEN) % 1.0
+
+
+def draw_levels(sample: BlockSample, misses: MissProfile) -> tuple[Any, Any]:
+    """(Level that serves each event, part of a miss that is left where its data are on their way).
+
+    Executions of an instruction are spread over levels as the caches found.
+    """
+    from . import _access_kernels as k
+
+    static = sample.static
+    levels = misses.levels
+    mine = levels[static]
+    point = spread(static)
+    level = np.where(point < mine[:, 2], k.DRAM, np.where(point < mine[:, 2] + mine[:, 1], k.LLC, k.L1))
+    left = np.zeros(len(static))
+    if misses.arrivals is not None:
+        for of, count, sum_left, becomes in (
+            (k.L1, memory.A_L1, memory.A_L1_LEFT, k.COMING),
+            (k.LLC, memory.A_LLC, memory.A_LLC_LEFT, k.LLC),
+        ):
+            found = misses.arrivals[:, count]
+            part = found / np.maximum(levels[:, of] * misses.executed, 1.0)
+            mean = misses.arrivals[:, sum_left] / np.maximum(found, 1.0)
+            here = np.flatnonzero(level == of)
+            coming = here[spread(static[here]) < part[static[here]]]
+            level[coming] = becomes
+            left[coming] = mean[static[coming]]
+    return level.astype(np.int64), left
+
+
+def _units(sample: BlockSample, gpu: Gpu, needed_by: str) -> Any:
+    """Cycles that each event's instructions hold each functional unit."""
+    held: dict[str, Any] = {}
+    for index, name in enumerate(sample.classes):
+        kind = INSTRUCTION_CLASSES[name].kind
+        if (
+            kind == "memory"
+            or (kind == "barrier" and "barrier" not in gpu.instructions)
+            or (kind == "shared" and name != "load_constant")
+        ):
+            continue
+        timing = gpu.timing(name, needed_by)
+        cycles = sample.counts[:, index] * float(timing.interval_cycles) * sample.weight
+        held[timing.subsystem] = held.get(timing.subsystem, 0.0) + cycles
+    return np.stack(list(held.values()), axis=1) if held else np.zeros((len(sample.static), 1))

@@ -1,0 +1,141 @@
+"""What warps ask of the network of resources where one warp was written by hand: as a graph, or as intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..intervals import DependenceGraph, IntervalProfile
+from ..machine import INSTRUCTION_CLASSES
+from . import _access_kernels as k
+from .base import Case
+from .network import FLIT_BYTES, Demand
+
+
+def demands_by_hand(case: Case) -> Iterator[tuple[Any, Demand]]:
+    """(Rows of the batch, what the warp asks for), from the graph if there is one."""
+    workload, needed_by = case.workload, case.model_name
+    if workload.profile is None and workload.graph is not None:
+        names = sorted({item.instruction_class for item in workload.graph.instructions})
+        timings = [case.timing(name) for name in names]
+        times = [case.array(value) for timing in timings for value in (timing.latency_cycles, timing.interval_cycles)]
+        for rows in _alike(np.stack(times, axis=1)):
+            latency = {name: float(times[2 * i][rows[0]]) for i, name in enumerate(names)}
+            yield rows, _of_graph(workload.graph, latency, case, rows[0])
+        return
+    for rows, profile in workload.interval_profiles(case.gpu, case.size, needed_by):
+        yield np.arange(case.size)[rows], _of_profile(profile, case)
+
+
+def _alike(table: Any) -> Iterator[Any]:
+    """Rows that are the same, together."""
+    _, inverse = np.unique(table, axis=0, return_inverse=True)
+    for group in range(int(inverse.max()) + 1):
+        yield np.flatnonzero(inverse.ravel() == group)
+
+
+class _Warp:
+    """Events of one warp as they are found."""
+
+    def __init__(self, case: Case) -> None:
+        line = case.gpu.l1.line_bytes
+        self.flits = 1.0 if line is None else float(np.max(case.gpu.transfer_bytes)) / FLIT_BYTES
+        self.rows: list[list[float]] = []
+        self.kinds: list[int] = []
+        self.dependence: list[int] = []
+
+    def add(self, kind: int, issued: float, gap: float, needed: int = -1, tail: float = 0.0) -> list[float]:
+        row = [0.0] * k.EVENT_COLUMNS
+        row[k.E_ISSUE], row[k.E_GAP], row[k.E_TAIL], row[k.E_WEIGHT] = issued, gap, tail, 1.0
+        self.rows.append(row)
+        self.kinds.append(kind)
+        self.dependence.append(needed)
+        return row
+
+    def send(self, row: list[float], requests: float, to_dram: float, latency: float) -> None:
+        """Requests of the last event, each for a transfer of the machine; the result is there after a latency."""
+        load = self.kinds[-1] != k.STORE
+        row[k.E_PORT] = max(requests, 1.0)
+        row[k.E_MISSES] = row[k.E_REQUESTS] = requests
+        row[k.E_FLITS_OUT] = requests if load else requests * max(self.flits, 2.0)
+        row[k.E_FLITS_IN] = requests * self.flits if load else requests
+        row[k.E_DRAM_READS if load else k.E_DRAM_WRITES] = requests * to_dram
+        row[k.E_LEFT] = latency
+
+    def demand(self, units: Any, instructions: float) -> Demand:
+        count = len(self.rows)
+        return Demand(
+            block_start=np.array([0, 1]),
+            event_start=np.array([0, count]),
+            kind=np.array(self.kinds, dtype=np.int64),
+            level=np.full(count, k.GIVEN, dtype=np.int64),
+            dependence=np.array(self.dependence, dtype=np.int64),
+            sets=np.zeros(count, dtype=np.int64),
+            events=np.array(self.rows),
+            units=units,
+            instructions_per_warp=instructions,
+        )
+
+
+def _of_profile(profile: IntervalProfile, case: Case) -> Demand:
+    """A load or store where an interval sends requests; its stall is the load's latency, as given."""
+    warp = _Warp(case)
+    gap, issued, needed = 0.0, 0.0, -1
+    for instructions, stall, _, reads, writes, to_dram in profile.matrix.tolist():
+        issued += instructions
+        gap += instructions
+        for kind, requests in ((k.STORE, writes), (k.LOAD, reads)):
+            if requests > 0.0:
+                row = warp.add(kind, issued, gap, needed, gap)
+                warp.send(row, requests, to_dram, stall if kind == k.LOAD else 0.0)
+                gap, issued, needed = 0.0, 0.0, -1
+        if reads > 0.0 and stall > 0.0:
+            needed = len(warp.rows) - 1
+        else:
+            gap += stall
+    warp.add(k.END, issued, gap, needed, gap)
+    return warp.demand(np.zeros((len(warp.rows), 1)), profile.total_instructions)
+
+
+def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, machine: int) -> Demand:
+    """Every memory instruction goes to DRAM, as nothing is known of its address; others hold their units."""
+    warp = _Warp(case)
+    bandwidth = case.gpu.dram.bandwidth_bytes_per_s is not None
+    ready: list[float] = []
+    loads: dict[int, int] = {}
+    held: list[dict[str, float]] = [{}]
+    time = previous = tail_from = 0.0
+    issued, needed = 0, -1
+    for position, item in enumerate(graph.instructions):
+        name = item.instruction_class
+        kind = INSTRUCTION_CLASSES[name].kind
+        issue = max([time, *(ready[source] for source in item.depends)])
+        for source in item.depends:
+            if loads.get(source, -1) > needed:
+                needed, tail_from = loads[source], issue
+        time = issue + 1.0
+        issued += 1
+        ready.append(0.0 if kind in ("memory", "barrier") else issue + latency[name])  # the network opens barriers
+        if kind != "memory" or not bandwidth:  # what memory takes is in its requests, if those take any time
+            timing = case.timing(name)
+            busy = float(case.array(timing.interval_cycles)[machine])
+            held[-1][timing.subsystem] = held[-1].get(timing.subsystem, 0.0) + busy
+        if kind not in ("memory", "barrier"):
+            continue
+        what = k.BARRIER if kind == "barrier" else k.STORE if name.startswith("store_") else k.LOAD
+        row = warp.add(what, issued, issue - previous, needed, issue - tail_from)
+        if kind == "memory":
+            warp.send(row, 1.0, 1.0, latency[name] if what == k.LOAD else 0.0)
+            if what == k.LOAD:
+                loads[position] = len(warp.rows) - 1
+        previous, issued = issue, 0
+        held.append({})
+    last = warp.add(k.END, issued, time - previous, needed, time - tail_from)
+    last[k.E_LEFT] = max([0.0, *(each - time for each in ready)])  # the warp leaves when its last result is there
+    units = sorted({unit for each in held for unit in each})
+    table = (
+        np.array([[each.get(unit, 0.0) for unit in units] for each in held]) if units else np.zeros((len(held), 1))
+    )
+    return warp.demand(table, float(len(graph.instructions)))

@@ -1,0 +1,215 @@
+"""Our own model: the warps of one SM as customers of a closed network of the machine's resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..workload.traced import TracedWorkload
+from .base import Array, Aspect, Case, Model, Outcome, option
+from .interval import IntervalModel
+from .network import FLIT_BYTES, Demand, demand_of_sample, l1_sets
+from .papers import WARPLENS
+from .prediction import Condition
+
+CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
+#: What can bind, in the order of the busy cycles that the network gives; the ports of an SM and of the banks have
+#: two directions.
+RESOURCES = {
+    "issue": (0,),
+    "units": (1,),
+    "L1": (2,),
+    "NoC_SM": (3, 4),
+    "NoC": (5, 6),
+    "DRAM": (7,),
+}
+_IN_WORDS = {
+    "issue": "the issue slots",
+    "units": "a functional unit",
+    "L1": "the port of the L1",
+    "NoC_SM": "the SM's port to the network",
+    "NoC": "the ports of the LLC",
+    "DRAM": "DRAM bandwidth",
+}
+#: Half-widths of the range, as parts of the prediction: judgements, not fits. Where the busiest resource is never
+#: idle, the time is its own; where it is idle, how waits overlap decides. The suite's PTX has 0.6 to 1.4 times the
+#: instructions of the machine code.
+ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
+#: Places in queues where a machine does not say, as in the detailed simulator.
+_DEFAULT_QUEUE, _DEFAULT_INJECTION, _DEFAULT_DRAM_QUEUE = 8, 64, 64
+_UNLIMITED = 4096
+
+
+@dataclass(frozen=True)
+class Warplens(Model):
+    """A closed network of warps over issue slots, units, L1 port, MSHRs, network, LLC banks and DRAM."""
+
+    name = "warplens"
+    title = "warplens"
+    paper = WARPLENS
+    equations = "W §1–6"
+    needs = "interval_profile"
+    aspects = frozenset(Aspect)
+    categories: ClassVar[tuple[str, ...] | None] = CATEGORIES
+    has_launch = True
+
+    launch_overhead: bool = option(
+        True, "launching a kernel and its blocks takes the time that the machine gives, if any"
+    )
+
+    def evaluate(self, case: Case) -> Outcome:
+        from . import _access_kernels as a
+        from . import _network_kernels as k
+
+        size = case.size
+        cycles = np.empty(size)
+        waits, busy = np.zeros((size, a.CAUSES)), np.zeros((size, a.RESOURCES))
+        instructions = 0.0
+        for rows, demand in self._demands(case):
+            machines = self._machines(case, demand)[rows]
+            part = (
+                np.empty(len(machines)),
+                np.zeros((len(machines), a.CAUSES)),
+                np.zeros((len(machines), a.RESOURCES)),
+            )
+            k.solve_batch(demand.stream, machines, *part)
+            cycles[rows], waits[rows], busy[rows] = part
+            instructions = demand.instructions_per_warp
+        return self._outcome(case, instructions, cycles, waits, busy)
+
+    def _demands(self, case: Case) -> Any:
+        """(rows of the batch, what warps ask for) for machines that differ in nothing that it depends on."""
+        workload, gpu, needed_by = case.workload, case.gpu, case.model_name
+        if isinstance(workload, TracedWorkload):
+            for rows, machine, sample, misses in workload.sample_batches(gpu, case.size, needed_by):
+                yield rows, demand_of_sample(sample, misses, workload.recorded_blocks, machine, needed_by)
+            return
+        from .network_by_hand import demands_by_hand
+
+        yield from demands_by_hand(case)
+
+    def _machines(self, case: Case, demand: Demand) -> Array:
+        """One row of parameters per machine; what a machine does not give limits nothing."""
+        from . import _access_kernels as k
+
+        gpu, residency = case.gpu, case.residency
+        table = np.zeros((case.size, k.MACHINE_COLUMNS))
+
+        def put(column: int, value: Any, default: float = 0.0) -> None:
+            table[:, column] = default if value is None else value
+
+        sms = case.active_sms
+        put(k.M_SCHEDULERS, gpu.schedulers)
+        put(k.M_ISSUE_INTERVAL, np.divide(1.0, gpu.issue_width))
+        put(k.M_GREEDY, float(gpu.scheduler in ("gto", "oldest")))
+        put(k.M_L1_LATENCY, gpu.l1.latency_cycles)
+        put(k.M_LLC_LATENCY, gpu.llc.latency_cycles)
+        if gpu.dram.latency_cycles is not None:
+            put(k.M_DRAM_LATENCY, gpu.dram_latency_cycles_now(case.model_name))
+        banks = 1 if gpu.llc.banks is None else gpu.llc.banks
+        noc, port = gpu.noc.bandwidth_bytes_per_s, gpu.noc.sm_bandwidth_bytes_per_s
+        flit = np.multiply(FLIT_BYTES, gpu.clock_hz)
+        if noc is not None:
+            put(k.M_NET_FLIT, flit / noc * sms * demand.busiest_bank)
+            put(k.M_SM_FLIT, flit / (np.divide(noc, np.minimum(banks, gpu.sms)) if port is None else port))
+        put(k.M_REQUEST, gpu.noc.sm_request_cycles)
+        if gpu.dram.bandwidth_bytes_per_s is not None and gpu.l1.line_bytes is not None:
+            service = gpu.service_cycles_now("dram", case.model_name)
+            put(k.M_DRAM_SERVICE, service * sms * demand.busiest_channel)
+            channels = banks if gpu.dram.channels is None else gpu.dram.channels
+            entries = _DEFAULT_DRAM_QUEUE if gpu.dram.queue_entries is None else gpu.dram.queue_entries
+            put(k.M_DRAM_QUEUE, np.multiply(entries, channels) * service)
+        streams = gpu.l1.streaming
+        limit = np.where(streams, _or(gpu.noc.queue_entries, _UNLIMITED), _or(gpu.l1.mshrs, _UNLIMITED))
+        put(k.M_OUTSTANDING, limit)
+        injection = _or(gpu.noc.injection_entries, _DEFAULT_INJECTION)
+        put(k.M_INJECTION, injection)
+        put(k.M_STORES, np.multiply(4, injection))
+        put(k.M_QUEUE, gpu.l1.queue_entries, _DEFAULT_QUEUE)
+        put(k.M_SETS, 0 if np.any(streams) else l1_sets(gpu) if demand.has_sets else 0)
+        put(k.M_WAYS, gpu.l1.ways, 1)
+        barrier = case.timing("barrier")  # its interval is in the units
+        put(k.M_BARRIER, np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0))
+        blocks_per_sm, per_block = case.array(residency.blocks_per_sm), case.array(residency.warps_per_block)
+        whole = blocks_per_sm >= 1.0
+        put(k.M_BLOCKS_PER_SM, np.maximum(np.floor(blocks_per_sm), 1.0))
+        held = np.where(whole, np.ceil(per_block), np.maximum(np.round(case.W), 1.0))
+        put(k.M_WARPS_PER_BLOCK, held)
+        put(k.M_BLOCKS, case.array(residency.total_warps) / np.where(whole, per_block, held) / sms)
+        if self.launch_overhead:
+            put(k.M_BLOCK_START, gpu.block_start_cycles)
+            put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
+        return table
+
+    def _outcome(self, case: Case, instructions: float, solved: Array, waits: Array, busy: Array) -> Outcome:
+        overhead = case.array(_or(case.gpu.launch_overhead_cycles, 0.0) if self.launch_overhead else 0.0)
+        cycles = solved + overhead
+        used = {name: busy[:, columns].max(axis=1) / cycles for name, columns in RESOURCES.items()}
+        order = np.argsort(-np.stack(list(used.values())), axis=0, kind="stable")
+        names = list(used)
+        low, high, reasons = self._range(case, cycles, overhead, np.stack(list(used.values())).max(axis=0))
+        pairs = [(first, second) for first in range(len(names)) for second in range(len(names)) if first != second]
+        conditions = [
+            Condition(
+                f"bound by {_IN_WORDS[names[first]]}, next by {_IN_WORDS[names[second]]}",
+                (order[0] == first) & (order[1] == second),
+            )
+            for first, second in pairs
+        ]
+        return Outcome(
+            instructions_per_warp=instructions,
+            cycles=cycles,
+            stack=self._stack(case, instructions, cycles, overhead, waits, busy),
+            terms={
+                **{f"busy_{name}": value for name, value in used.items()},
+                "launch": overhead,
+                "cycles_low": low,
+                "cycles_high": high,
+            },
+            conditions=(*conditions, *reasons, *IntervalModel._given_stalls(case)),
+        )
+
+    def _range(
+        self, case: Case, cycles: Array, overhead: Array, busiest: Array
+    ) -> tuple[Array, Array, tuple[Condition, ...]]:
+        """(Low, high) cycles, and why: what the prediction rests on besides the machine's limits."""
+        parts = {
+            "no resource is full: how latencies overlap decides": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
+            "PTX is not what runs: the assembler's instructions and their order differ": case.array(
+                OF_PTX if isinstance(case.workload, TracedWorkload) and case.workload.is_ptx else 0.0
+            ),
+            "queues and rounding": case.array(ALWAYS),
+        }
+        stacked = np.stack(list(parts.values()))
+        width = np.sqrt((stacked**2).sum(axis=0))
+        largest = np.argmax(stacked, axis=0)
+        reasons = tuple(Condition(f"uncertain: {reason}", largest == index) for index, reason in enumerate(parts))
+        ran = cycles - overhead
+        return overhead + ran / (1.0 + width), overhead + ran * (1.0 + width), reasons
+
+    def _stack(
+        self, case: Case, instructions: float, cycles: Array, overhead: Array, waits: Array, busy: Array
+    ) -> dict[str, Array]:
+        """Issue slots that were used, and the rest of the time as the warps spent theirs."""
+        residency = case.residency
+        blocks = case.array(residency.total_warps) / case.array(residency.warps_per_block) / case.active_sms
+        total = instructions * case.array(residency.total_warps)
+        if case.workload.total_instructions is not None:
+            total = case.array(case.workload.total_instructions)
+        cpi = cycles * case.active_sms / total  # of an SM that has work
+        issuing = np.minimum(total / case.active_sms / case.issue_rate, cycles) / cycles
+        # Launching, and SMs with fewer blocks than the one that has most.
+        most = np.ceil(blocks - 1e-9)
+        idle = np.minimum((overhead + (cycles - overhead) * (1.0 - blocks / most)) / cycles, 1.0 - issuing)
+        shares = np.maximum(waits, 0.0)
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        rest = (1.0 - issuing - idle)[:, None] * shares
+        rest[:, 0] += issuing
+        rest[:, -1] += idle
+        return {name: cpi * rest[:, index] for index, name in enumerate(CATEGORIES)}
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value

@@ -1,0 +1,87 @@
+"""The source of a kernel with its numbers beside it, and the table of its instructions, as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from .source import COLUMNS, Counts, SourceUse, cells_of
+from .view import Table
+
+#: A longer source is shown around its executed lines only, with some lines before and after.
+MOST_LINES, AROUND = 400, 6
+
+
+def source_listing(view: Any, anchor: str) -> str:
+    """Lines with their numbers, then instructions, which link to their lines."""
+    assert isinstance(view, SourceUse)
+    parts = []
+    if view.text:
+        parts.append(f"<h4>{escape(view.source_name)}</h4>{_lines(view, anchor)}")
+    parts.append(
+        f"<details><summary>Instructions ({view.total_instructions})</summary>{_instructions(view, anchor)}</details>"
+    )
+    return "".join(parts)
+
+
+def _head(*first: str) -> str:
+    heads = [f'<th scope="col">{name}</th>' for name in first]
+    return "".join([*heads, *(f'<th scope="col" class="number">{name}</th>' for name in COLUMNS)])
+
+
+def _cells(row: Counts | None) -> str:
+    if row is None:
+        return "<td></td>" * len(COLUMNS)
+    shown = Table(COLUMNS, (cells_of(row),)).text()[0]
+    return "".join(f'<td class="number">{escape(cell)}</td>' for cell in shown)
+
+
+def _heat(row: Counts | None) -> str:
+    """A tint that grows with the stalls that wait for a line."""
+    share = 0.0 if row is None else max(row.waited_for_share, row.waits_share)
+    return f' style="--heat:{min(share, 1.0):.3f}"' if share >= 0.005 else ""
+
+
+def _shown_lines(view: SourceUse, executed: set[int]) -> list[int]:
+    total = len(view.text)
+    lines = list(range(1, total + 1))
+    first = next((number for number in lines if view.text[number - 1].strip()), 1)
+    if total <= MOST_LINES:
+        return lines[first - 1 :]
+    return [number for number in lines if any(number + near in executed for near in range(-AROUND, AROUND + 1))]
+
+
+def _lines(view: SourceUse, anchor: str) -> str:
+    counts = {row.line: row for row in view.lines if row.line}
+    rows, before = [], None
+    for number in _shown_lines(view, set(counts)):
+        if before is not None and number != before + 1:
+            rows.append(f'<tr><td class="number">⋮</td><td></td>{_cells(None)}</tr>')
+        before = number
+        row = counts.get(number)
+        code = escape(view.text[number - 1].rstrip()) or " "
+        rows.append(
+            f'<tr id="{anchor}-line-{number}"{_heat(row)}><td class="number">{number}</td>'
+            f"<td><code>{code}</code></td>{_cells(row)}</tr>"
+        )
+    return (
+        f'<div class="wide source" tabindex="0"><table><thead><tr>{_head("line", "source")}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _instructions(view: SourceUse, anchor: str) -> str:
+    rows = []
+    for row in view.instructions:
+        line = "" if not row.line else str(row.line)
+        link = f'<a href="#{anchor}-line-{row.line}">{line}</a>' if view.text and row.line else line
+        rows.append(
+            f"<tr{_heat(row)}><td>{row.pc:#06x}</td><td>{link}</td>"
+            f"<td><code>{escape(row.opcode)}</code></td>{_cells(row)}</tr>"
+        )
+    more = view.total_instructions - len(view.instructions)
+    cut = f'<p class="note">… and {more} more</p>' if more > 0 else ""
+    return (
+        f'<div class="wide source" tabindex="0"><table><thead><tr>{_head("PC", "line", "instruction")}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{cut}"
+    )

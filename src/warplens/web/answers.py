@@ -1,0 +1,244 @@
+"""From the state of a page to what it shows: parts that are ready first come first."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..api import JSON_SCHEMA, place
+from ..errors import InputError, WarplensError
+from ..machine import Gpu
+from ..models import MODELS, Prediction, get_model
+from ..report.figures import cpi_stacks, occupancy, roofline
+from ..report.headline import headline
+from ..report.occupancy import MOST_POINTS
+from ..report.view import View, plain
+from ..workload import Workload, resident
+from ..workload.traced import TracedWorkload
+from .controls import WARPS, blamed, check_machine, checked_changes, described
+from .errors import FieldError
+
+#: Models that are chosen when a page is opened.
+FIRST_MODELS = ("roofline", "mwp-cwp", "gpumech", "mdm", "pipeline", "warplens")
+MOST_MACHINES = 2
+#: The machine that the kernel's own file names.
+OWN_MACHINE = "@file"
+
+Part = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class MachineChoice:
+    gpu: str
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a visitor has chosen."""
+
+    kernel: str
+    machines: tuple[MachineChoice, ...]
+    models: tuple[str, ...]
+
+
+def state_of(document: Any) -> State:
+    """The state that a page sent; every complaint names its field."""
+    if not isinstance(document, dict):
+        raise FieldError("", "the request is no object")
+    kernel = document.get("kernel")
+    if not isinstance(kernel, str) or len(kernel) > 200:
+        raise FieldError("kernel", "choose a kernel")
+    models = document.get("models")
+    if not isinstance(models, list) or not models or len(models) > len(MODELS):
+        raise FieldError("models", "choose at least one model")
+    for name in models:
+        if not isinstance(name, str) or name not in MODELS:
+            raise FieldError("models", f"no model is called {str(name)[:60]!r}")
+    machines = document.get("machines")
+    if not isinstance(machines, list) or not 1 <= len(machines) <= MOST_MACHINES:
+        raise FieldError("machines.0.gpu", f"one to {MOST_MACHINES} machines can be shown")
+    found = []
+    for index, each in enumerate(machines):
+        if not isinstance(each, dict) or not isinstance(each.get("gpu"), str):
+            raise FieldError(f"machines.{index}.gpu", "choose a machine")
+        found.append(MachineChoice(each["gpu"], checked_changes(each.get("set", {}), f"machines.{index}.set")))
+    return State(kernel, tuple(found), tuple(dict.fromkeys(models)))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One machine of a state, ready to be worked on."""
+
+    index: int
+    workload: Workload
+    named: Gpu
+    choice: MachineChoice
+
+    @property
+    def field(self) -> str:
+        return f"machines.{self.index}"
+
+    def placed(self) -> tuple[Workload, Gpu]:
+        """Workload and machine with the visitor's changes."""
+        check_machine(self.named, self.choice.changes, f"{self.field}.set")
+        try:
+            placed, gpu = place(self.workload, self.named, self.choice.changes)
+            resident(placed.launch, gpu)
+        except FieldError:
+            raise
+        except InputError as error:
+            raise blamed(error, self.field) from None
+        return placed, gpu
+
+
+def answers(
+    state: State,
+    workload_of: Callable[[str, str], Workload],
+    machine_of: Callable[[str, Workload], Gpu],
+    *,
+    stopped: Callable[[], None] = lambda: None,
+    tell: Callable[[Part], None] = lambda part: None,
+) -> Iterator[Part]:
+    """The parts of an answer. `stopped` raises when nobody waits any more; `tell` is handed progress meanwhile."""
+    started = time.perf_counter()
+    ready: list[tuple[Task, Workload, Gpu, list[Prediction]]] = []
+    simulated = 0
+
+    def watched(workload: Workload, text: str, total: int) -> Workload:
+        if not isinstance(workload, TracedWorkload):
+            return workload
+        count = 0
+
+        def before() -> None:
+            nonlocal count, simulated
+            stopped()
+            tell({"type": "progress", "text": text, "done": min(count, total - 1), "total": total})
+            count += 1
+            simulated += 1
+
+        return dataclasses.replace(workload, before_simulation=before)
+
+    for index, choice in enumerate(state.machines):
+        stopped()
+        tell({"type": "progress", "text": "Loading the kernel", "done": 0, "total": 0})
+        try:
+            workload = workload_of(state.kernel, choice.gpu)
+        except FieldError:
+            raise
+        except InputError as error:
+            raise FieldError("kernel", str(error)) from None
+        task = Task(index, workload, machine_of(choice.gpu, workload), choice)
+        try:
+            placed, gpu = task.placed()
+        except FieldError:
+            yield _machine_part(task, workload, task.named)  # the page can still show what the machine has
+            raise
+        stopped()
+        one = watched(placed, "Simulating caches", 1)
+        yield _machine_part(task, placed, gpu)
+        predictions, skipped = _predicted(state, one, gpu, stopped)
+        ready.append((task, placed, gpu, predictions))
+        yield _predictions_part(task, one, gpu, predictions, skipped)
+        if predictions:
+            yield _view(task, lambda made=predictions: cpi_stacks(made))  # type: ignore[misc]
+            yield _view(
+                task,
+                lambda one=one, gpu=gpu, made=predictions: roofline(one, gpu, made),  # type: ignore[misc]
+                "roofline",
+            )
+    for task, placed, gpu, predictions in ready:
+        stopped()
+        if predictions:
+            names = [each.model for each in predictions]
+            points = min(MOST_POINTS, int(gpu.max_warps))
+            own = watched(_without_warps(task, placed), "Simulating caches at other occupancies", points)
+            here = float(resident(placed.launch, gpu).warps_per_sm)
+            yield _view(
+                task,
+                lambda own=own, gpu=gpu, names=names, here=here: dataclasses.replace(  # type: ignore[misc]
+                    occupancy(own, gpu, names), resident_warps=here
+                ),
+                "occupancy",
+            )
+            text = str(headline(placed, gpu, predictions))
+            yield {"type": "headline", "machine": task.index, "text": text}
+    table = table_of([each for *_, predictions in ready for each in predictions])
+    took = 1e3 * (time.perf_counter() - started)
+    yield {"type": "done", "milliseconds": took, "simulations": simulated, "csv": table}
+
+
+def _without_warps(task: Task, placed: Workload) -> Workload:
+    """A curve over warps starts from the launch as it is, whatever number of warps is chosen."""
+    return task.workload if WARPS in task.choice.changes else placed
+
+
+def _machine_part(task: Task, workload: Workload, gpu: Gpu) -> Part:
+    return {
+        "type": "machine",
+        "machine": task.index,
+        "name": gpu.name,
+        "description": gpu.description,
+        "controls": plain(described((task.workload, task.named), (workload, gpu))),
+    }
+
+
+def _predicted(
+    state: State, workload: Workload, gpu: Gpu, stopped: Callable[[], None]
+) -> tuple[list[Prediction], list[dict[str, str]]]:
+    made, skipped = [], []
+    for name in state.models:
+        stopped()
+        try:
+            made.append(get_model(name).predict(workload, gpu))
+        except WarplensError as error:
+            skipped.append({"model": name, "reason": str(error).removeprefix(f"model {name!r} ")})
+    return made, skipped
+
+
+def _predictions_part(
+    task: Task, workload: Workload, gpu: Gpu, predictions: list[Prediction], skipped: list[dict[str, str]]
+) -> Part:
+    summary = workload.summary(gpu) if predictions else {}
+    return {
+        "type": "predictions",
+        "machine": task.index,
+        "schema": JSON_SCHEMA,
+        "predictions": [each.to_dict() for each in predictions],
+        "skipped": skipped,
+        "possible": [name for name in MODELS if not get_model(name).missing(workload, gpu)],
+        "input": plain(summary),
+    }
+
+
+def table_of(predictions: list[Prediction]) -> str:
+    """The predictions as CSV; a name that a spreadsheet would take for a formula is quoted."""
+    out = io.StringIO()
+    categories = list(dict.fromkeys(name for each in predictions for name in each.stack or {}))
+    changed = list(dict.fromkeys(key for each in predictions for key in each.overrides))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["kernel", "gpu", *changed, "model", "cycles", "seconds", "ipc", "cpi", *categories])
+    for each in predictions:
+        values = each.to_dict()
+        kernel = f"'{each.kernel}" if each.kernel[:1] in "=+-@" else each.kernel
+        numbers = [values[name] for name in ("cycles", "seconds", "ipc", "cpi")]
+        stack = [(each.stack or {}).get(name) for name in categories]
+        writer.writerow(
+            [kernel, each.gpu, *(each.overrides.get(key) for key in changed), each.model, *numbers, *stack]
+        )
+    return out.getvalue()
+
+
+def _view(task: Task, make: Callable[[], View], name: str = "stacks") -> Part:
+    """A figure, or why there is none."""
+    part: Part = {"type": "view", "machine": task.index, "view": name}
+    try:
+        view = make()
+    except WarplensError as error:
+        return part | {"message": str(error)}
+    return part | {"summary": view.summary, "figure": plain(view.figure())}

@@ -1,0 +1,148 @@
+"""The kernels that a page offers: bundled ones, the command's inputs, and what a visitor brought."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import load_workloads
+from ..workload import Workload
+from ..workload.kept import open_kept
+from ..workload.load import example_names
+from ..workload.traced import TracedWorkload, workload_of_trace
+
+#: Thread blocks that are recorded of a bundled or brought kernel: 8 on each of the 132 SMs of an H200. The rest of a
+#: launch is like them, and caches are simulated within a few seconds.
+MOST_BLOCKS = 1056
+#: Kernels, each as it is on one machine, that are held in memory.
+MOST_HELD = 8
+#: Evaluations after which a kernel is taken from its trace anew, so that what was worked out for it is let go.
+MOST_USES = 2000
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One entry of the list: how it is called, and how it becomes a workload."""
+
+    id: str
+    name: str
+    group: str
+    description: str
+    load: Callable[[], Workload] = field(repr=False)
+    has_machine: bool = False
+    """Whether its file names the machine that it is for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in ("id", "name", "group", "description", "has_machine")}
+
+
+def bundled_kernels() -> list[Kernel]:
+    """What ships with warplens: CUDA examples, the suite, and the papers' own numbers."""
+    from ..suite.catalog import SUITE
+
+    found = [_example(name, "cuda", "CUDA examples") for name in example_names("cuda")]
+    titles = {"divergent": "Suite: divergent", "non-divergent": "Suite: not divergent", "micro": "Suite: micro"}
+    for group, title in titles.items():
+        for kernel in SUITE.values():
+            if kernel.group == group:
+                load = _suite_loader(kernel.name)
+                found.append(Kernel(f"suite:{kernel.name}", kernel.name, title, kernel.stands_for, load))
+    return [*found, *(_example(name, "papers", "Papers' worked examples") for name in example_names("papers"))]
+
+
+def _example(name: str, kind: str, group: str) -> Kernel:
+    from ..tomlfile import read_toml
+    from ..workload.load import example_folder
+
+    path = example_folder(kind) / f"{name}.toml"
+    data = read_toml(path).data
+    description = str(data.get("description", ""))
+    return Kernel(f"{kind}:{name}", name, group, description, lambda: load_workloads(path)[0], "machine" in data)
+
+
+def _suite_loader(name: str) -> Callable[[], Workload]:
+    def load() -> Workload:
+        from ..suite.catalog import get_kernel
+        from ..suite.execution import compiled_kernel
+
+        kernel = get_kernel(name)
+        launch = kernel.prepare("medium")
+        run = compiled_kernel(kernel).launch(
+            launch.grid,
+            launch.block,
+            *launch.copied_arguments(),
+            dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
+            constants=launch.constants,
+            blocks=MOST_BLOCKS,
+        )
+        return dataclasses.replace(workload_of_trace(run.trace()), name=name)
+
+    return load
+
+
+def given_kernels(workloads: Iterable[Workload]) -> list[Kernel]:
+    """The launches of the command's inputs."""
+    return [
+        Kernel(
+            f"input:{index}",
+            each.name if not each.launch_index else f"{each.name}, launch {each.launch_index}",
+            "Inputs",
+            each.description,
+            lambda each=each: each,  # type: ignore[misc]
+            each.machine is not None,
+        )
+        for index, each in enumerate(workloads)
+    ]
+
+
+class Held:
+    """Workloads in memory, the least recently used of them let go; each machine has its own."""
+
+    def __init__(self, most: int = MOST_HELD) -> None:
+        self.most = most
+        self._held: OrderedDict[tuple[str, str], tuple[Workload, list[int]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading: dict[str, threading.Lock] = {}
+
+    def get(self, kernel: Kernel, machine: str) -> Workload:
+        """The workload of a kernel, loaded by the first who asks; what is worked out for a machine stays with it."""
+        key = (kernel.id, machine)
+        with self._lock:
+            if (found := self._use(key)) is not None:
+                return found
+            loading = self._loading.setdefault(kernel.id, threading.Lock())
+        with loading:
+            with self._lock:
+                if (found := self._use(key)) is not None:
+                    return found
+                same = next((each for (other, _), (each, _) in self._held.items() if other == kernel.id), None)
+            workload = kernel.load() if same is None else same
+            if isinstance(workload, TracedWorkload):
+                workload = dataclasses.replace(workload, kept=open_kept(), _memo={})
+            with self._lock:
+                self._held[key] = workload, [1]
+                while len(self._held) > self.most:
+                    self._held.popitem(last=False)
+                self._loading.pop(kernel.id, None)
+            return workload
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Let go of kernels that are offered no longer."""
+        with self._lock:
+            for key in [key for key in self._held if key[0] in ids]:
+                del self._held[key]
+
+    def _use(self, key: tuple[str, str]) -> Workload | None:
+        if key not in self._held:
+            return None
+        workload, uses = self._held[key]
+        uses[0] += 1
+        if uses[0] > MOST_USES:
+            del self._held[key]
+            return None
+        self._held.move_to_end(key)
+        return workload

@@ -1,0 +1,129 @@
+"""A CUDA kernel that a visitor pastes: what of its text and launch is accepted, and what its parameters are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import InputError
+from ..frontends.cuda.arguments import FILLS
+from ..frontends.cuda.compile import kernel_names
+from ..frontends.cuda.headers import STANDARD_HEADERS
+from ..tomlfile import TomlFile
+from ..workload.source import CudaLaunch, cuda_launch_of
+from .errors import FieldError
+
+MOST_SOURCE_BYTES = 64 * 2**10
+MOST_ARGUMENTS = 32
+#: Of all arrays together; they are held twice while a kernel runs.
+MOST_ARRAY_BYTES = 256 * 2**20
+#: What messages and the page call the source.
+SOURCE_NAME = "kernel.cu"
+
+#: Headers that the compiler brings along.
+_HEADERS = re.compile(
+    r"cuda_(fp16|bf16|fp8)\.h|mma\.h|cooperative_groups(/[a-z_]+)?\.h|cuda/std/[a-z_]+|curand_kernel\.h|vector_types\.h"
+)
+#: A word that can bring in a file, wherever it stands.
+_BRINGS_FILES = re.compile(r"\b(include\w*|import|embed|__has_include\w*|__has_embed)\b")
+_DIRECTIVE = re.compile(r'\s*#\s*include\s*(?:<([\w./]+)>|"([\w./]+)")\s*(?://[^\n]*)?')
+_CAN_BE_DIRECTIVE = ("#", "%:", "??=", "*/")
+
+_TYPES = {
+    "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16",
+    "unsigned short": "uint16", "int": "int32", "signed": "int32", "unsigned": "uint32", "unsigned int": "uint32",
+    "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "size_t": "uint64", "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_FILLS = [name for name in FILLS if name not in ("file", "function")]
+
+
+def check_source(text: Any) -> str:
+    """The text, if it is small enough and includes nothing but the compiler's own headers."""
+    if not isinstance(text, str) or not text.strip():
+        raise FieldError("source", "paste the source of a CUDA kernel")
+    if len(text.encode("utf-8", "replace")) > MOST_SOURCE_BYTES:
+        raise FieldError("source", f"is larger than {MOST_SOURCE_BYTES >> 10} KiB")
+    if "\0" in text:
+        raise FieldError("source", "holds a NUL character: not CUDA C++")
+    # What the preprocessor sees: lines that end in a backslash go on, whatever follows it on the line.
+    joined = re.sub(r"(\\|\?\?/)[ \t\v\f\r]*\n", "", text.replace("\r\n", "\n").replace("\r", "\n"))
+    for line in joined.split("\n"):
+        if not any(mark in line for mark in _CAN_BE_DIRECTIVE):
+            continue
+        if not _BRINGS_FILES.search(line) and not ("#" in line and re.search(r"\\[uUN]", line)):
+            continue
+        match = _DIRECTIVE.fullmatch(line)
+        name = match and (match[1] or match[2])
+        if not name or not (name in STANDARD_HEADERS or _HEADERS.fullmatch(name)):
+            raise FieldError(
+                "source",
+                f"{line.strip()[:80]!r}: only headers that come with the compiler can be included, "
+                "such as <cuda_fp16.h>, each on a line of its own",
+            )
+    return text
+
+
+def launch_of(document: Any) -> CudaLaunch:
+    """The launch that a page describes, checked as a workload file would be."""
+    if not isinstance(document, dict):
+        raise FieldError("source", "the request is no object")
+    source = check_source(document.get("source"))
+    arguments = document.get("arguments", [])
+    if not isinstance(arguments, list) or len(arguments) > MOST_ARGUMENTS:
+        raise FieldError("arguments", f"must be a list of at most {MOST_ARGUMENTS} arguments")
+    for index, row in enumerate(arguments):
+        if not isinstance(row, dict) or row.get("fill", "zeros") not in _FILLS:
+            raise FieldError(f"arguments.{index}.fill", f"must be one of {', '.join(_FILLS)}")
+        if {"file", "function"} & row.keys():
+            raise FieldError(f"arguments.{index}.fill", "no files are read for a page")
+    kernel = document.get("kernel", "")
+    if not isinstance(kernel, str) or not re.fullmatch(r"[\w:<>, ]{0,200}", kernel):
+        raise FieldError("kernel", "is not the name of a kernel")
+    names = kernel_names(source)
+    if not kernel and len(names) != 1:
+        told = f"the source has {', '.join(names)}; choose one" if names else "the source has no __global__ function"
+        raise FieldError("kernel", told)
+    kernel = kernel or names[0]
+    table = {"code": source, "arguments": arguments, "kernel": kernel}
+    table |= {key: document[key] for key in ("grid", "block", "dynamic_shared_memory_bytes") if key in document}
+    try:
+        launch = cuda_launch_of(TomlFile(SOURCE_NAME, "", {"name": kernel, "cuda": table}))
+    except InputError as error:
+        raise _blamed(str(error)) from None
+    total = sum(argument.nbytes for argument in launch.arguments)
+    if total > MOST_ARRAY_BYTES:
+        largest = max(range(len(launch.arguments)), key=lambda index: launch.arguments[index].nbytes)
+        raise FieldError(
+            f"arguments.{largest}.shape",
+            f"the arrays hold {total:,} bytes together; at most {MOST_ARRAY_BYTES:,} are taken by the page",
+        )
+    return launch
+
+
+def _blamed(text: str) -> FieldError:
+    """A complaint about the launch, at the field of the page."""
+    match = re.match(rf"{re.escape(SOURCE_NAME)}(?::\d+)?: (?:cuda\.)?([\w.\[\]]+): (.*)", text, re.S)
+    if not match:
+        return FieldError("source", text.removeprefix(f"{SOURCE_NAME}: "))
+    field = re.sub(r"\[(\d+)\]", r".\1", match[1])
+    return FieldError("source" if field == "code" else field, match[2])
+
+
+def signatures(source: str) -> list[dict[str, Any]]:
+    """Kernels of a source with their parameters, as far as the text shows them."""
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.S)
+    found = []
+    for name in kernel_names(source):
+        match = re.search(rf"\b{re.escape(name)}\s*\(([^)]*)\)", plain)
+        rows = [_parameter(part) for part in match[1].split(",") if part.strip()] if match else []
+        found.append({"kernel": name, "parameters": rows})
+    return found
+
+
+def _parameter(text: str) -> dict[str, Any]:
+    pointer = "*" in text or "[" in text
+    words = re.sub(r"__restrict__|\bconst\b|\bvolatile\b|\brestrict\b|\[.*|[*&]|=.*", " ", text).split()
+    name = words.pop() if len(words) > 1 else "argument"
+    return {"name": name, "pointer": pointer, "dtype": _TYPES.get(" ".join(words))}

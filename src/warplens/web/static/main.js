@@ -1,0 +1,232 @@
+// The page: a state, the question it makes, and the answer shown part by part.
+
+import { MachinePanel } from "./controls.js";
+import { MachineResults, redraw, save, verdict } from "./results.js";
+import { OWN_MACHINE, addressOfState, ask, element, showErrors, stateOfAddress } from "./state.js";
+import { Upload } from "./upload.js";
+
+//: A question younger than this is about to be answered: the next one waits for it, so that figures follow a slider.
+const PATIENCE = 250;
+//: Progress is shown for work that takes longer.
+const QUIET = 200;
+
+const get = (id) => document.getElementById(id);
+let catalogue, state, panels, results, current = null, waiting = false, shownTab = 0;
+const answers = { version: "", parts: [], csv: "" };
+
+async function start() {
+  setUpTheme();
+  catalogue = await (await fetch("/api/catalogue")).json();
+  state = stateOfAddress(location.hash, catalogue.first);
+  fillKernels();
+  fillModels();
+  panels = [0, 1].map((index) => new MachinePanel(get(`machine-${index}`), index, catalogue, changed));
+  results = [0, 1].map((index) => new MachineResults(index, (names) => { state.models = names; changed(); }));
+  setUpActions();
+  new Upload(catalogue.most_source_bytes, (kernel) => {
+    catalogue.kernels.unshift(kernel);
+    fillKernels();
+    state.kernel = kernel.id;
+    if (state.machines[0].gpu === OWN_MACHINE) state.machines[0] = { gpu: "h200", set: {} };
+    changed();
+  });
+  show();
+  question();
+}
+
+// -- the state ---------------------------------------------------------------------------------
+
+function fillKernels() {
+  const groups = Map.groupBy(catalogue.kernels, (kernel) => kernel.group);
+  get("kernel").replaceChildren(...[...groups].map(([label, kernels]) =>
+    element("optgroup", { label }, ...kernels.map(({ id, name }) => element("option", { value: id }, name)))));
+}
+
+function fillModels() {
+  get("models").append(...catalogue.models.map(({ name, title }) => element("label", { class: "check", title },
+    element("input", { type: "checkbox", value: name, onchange: chooseModels }), name)));
+}
+
+function chooseModels() {
+  state.models = [...get("models").querySelectorAll("input:checked")].map((box) => box.value);
+  changed();
+}
+
+function chooseKernel() {
+  state.kernel = get("kernel").value;
+  const chosen = catalogue.kernels.find(({ id }) => id === state.kernel);
+  for (const machine of state.machines) {
+    if (chosen.has_machine && machine === state.machines[0]) Object.assign(machine, { gpu: OWN_MACHINE, set: {} });
+    else if (machine.gpu === OWN_MACHINE) machine.gpu = catalogue.first.machines[0].gpu === OWN_MACHINE ? "h200" : catalogue.first.machines[0].gpu;
+    delete machine.set["launch.warps_per_sm"]; // another kernel has other blocks
+  }
+  changed();
+}
+
+function changed() {
+  history.replaceState(null, "", addressOfState(state));
+  show();
+  question();
+}
+
+/** The results of the machines that are compared, or of the one. */
+const shown = () => results.slice(0, state.machines.length);
+
+/** Controls as the state has them; values of parameters follow with the answer. */
+function show() {
+  const chosen = catalogue.kernels.find(({ id }) => id === state.kernel);
+  get("kernel").value = state.kernel;
+  get("kernel-text").textContent = chosen?.description ?? "";
+  for (const box of get("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
+  get("models-count").textContent = `${state.models.length} of ${catalogue.models.length}`;
+  const both = state.machines.length > 1;
+  get("compare").textContent = both ? "Leave the comparison" : "Compare with a second machine";
+  get("compare").setAttribute("aria-pressed", both);
+  document.querySelector(".tabs").hidden = !both;
+  if (!both) shownTab = 0;
+  state.machines.forEach((machine, index) => panels[index].show(machine, chosen?.has_machine ?? machine.gpu === OWN_MACHINE));
+  [0, 1].forEach((index) => {
+    get(`machine-${index}`).hidden = index !== shownTab;
+    get(`tab-${index}`).setAttribute("aria-selected", index === shownTab);
+    get(`tab-${index}`).tabIndex = index === shownTab ? 0 : -1;
+  });
+  get("columns").classList.toggle("two", both);
+  const roots = shown().map(({ root }) => root);
+  if (get("columns").children.length !== roots.length) {
+    get("columns").replaceChildren(...roots);
+    redraw(shown());
+  }
+  if (!both) get("verdict").hidden = true;
+}
+
+// -- questions and answers -----------------------------------------------------------------------
+
+/** Ask the server; the last question wins. */
+function question() {
+  if (current) {
+    waiting = true;
+    if (performance.now() - current.began > PATIENCE) current.abort.abort();
+    else setTimeout(() => { if (waiting && current && performance.now() - current.began > PATIENCE) current.abort.abort(); }, PATIENCE + 10);
+    return;
+  }
+  const errors = [];
+  const mine = current = { abort: new AbortController(), began: performance.now(), parts: [] };
+  get("results").setAttribute("aria-busy", "true");
+  const timer = setTimeout(() => { get("progress").hidden = false; }, QUIET);
+  ask("/api/answers", state, (part) => { if (part.type === "error") errors.push(part); else handle(part, mine); }, mine.abort.signal)
+    .catch((error) => { if (error.name !== "AbortError") errors.push({ field: "", message: "the server does not answer; is it still running?" }); })
+    .finally(() => {
+      clearTimeout(timer);
+      current = null;
+      if (waiting) { waiting = false; question(); return; }
+      get("progress").hidden = true;
+      get("results").setAttribute("aria-busy", "false");
+      finish(errors, mine);
+    });
+}
+
+function handle(part, mine) {
+  if (mine.abort.signal.aborted) return;
+  if (part.type === "progress") {
+    get("progress-text").textContent = part.text + (part.total > 1 ? `, ${part.done + 1} of about ${part.total}` : "");
+    const bar = get("progress-bar");
+    if (part.total > 1) { bar.max = part.total; bar.value = part.done; } else bar.removeAttribute("value");
+  } else if (part.type === "machine") {
+    panels[part.machine].describe(part);
+    results[part.machine].machine(part, state.machines.length > 1, panels[part.machine].changes());
+  } else if (part.type === "predictions") {
+    mine.parts[part.machine] = part;
+    for (const box of get("models").querySelectorAll("input")) box.parentElement.classList.toggle("impossible", !part.possible.includes(box.value));
+    get("columns").classList.remove("empty");
+    results[part.machine].predictions(part);
+    if (part.machine === 1) { get("verdict").replaceChildren(...verdict(mine.parts)); get("verdict").hidden = false; }
+  } else if (part.type === "headline") {
+    results[part.machine].say(part);
+  } else if (part.type === "view") {
+    results[part.machine].view(part);
+  } else if (part.type === "done") {
+    Object.assign(answers, { parts: mine.parts, csv: part.csv });
+    if (state.machines.length > 1) redraw(shown());
+    const took = Math.round(performance.now() - mine.began);
+    get("status").textContent = `${took} ms`;
+    document.documentElement.dataset.answered = String(Number(document.documentElement.dataset.answered ?? 0) + 1);
+    document.documentElement.dataset.milliseconds = took;
+  }
+}
+
+function finish(errors, mine) {
+  const inPlace = errors.filter(({ field }) => field);
+  const shown = showErrors(get("controls"), inPlace);
+  const rest = errors.filter(({ field }) => !field || !shown);
+  get("banner").hidden = rest.length === 0;
+  get("banner").textContent = rest.map(({ message }) => message).join("; ");
+  get("columns").classList.toggle("stale", errors.length > 0);
+  const index = inPlace.map(({ field }) => field.match(/^machines\.(\d)/)?.[1]).find((found) => found !== undefined);
+  if (index !== undefined && Number(index) !== shownTab && state.machines.length > 1) { shownTab = Number(index); show(); showErrors(get("controls"), inPlace); }
+  for (const button of ["download-csv", "download-json"]) get(button).disabled = answers.parts.length === 0;
+  if (mine.abort.signal.aborted) get("status").textContent = "stopped";
+}
+
+// -- actions -------------------------------------------------------------------------------------
+
+function setUpActions() {
+  get("kernel").addEventListener("change", chooseKernel);
+  get("stop").addEventListener("click", () => { waiting = false; current?.abort.abort(); });
+  get("compare").addEventListener("click", () => {
+    if (state.machines.length > 1) state.machines.pop();
+    else { state.machines.push(structuredClone(state.machines[0])); shownTab = 1; }
+    changed();
+  });
+  for (const index of [0, 1]) {
+    get(`tab-${index}`).addEventListener("click", () => { shownTab = index; show(); });
+    get(`tab-${index}`).addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      shownTab = 1 - index;
+      show();
+      get(`tab-${shownTab}`).focus();
+    });
+  }
+  get("share").addEventListener("click", async () => {
+    history.replaceState(null, "", addressOfState(state));
+    try {
+      await navigator.clipboard.writeText(location.href);
+      get("status").textContent = "address copied";
+    } catch {
+      get("status").textContent = "the address of this page says it all";
+    }
+  });
+  get("download-csv").addEventListener("click", () => save("warplens.csv", "text/csv", answers.csv));
+  get("download-json").addEventListener("click", () => {
+    const { parts } = answers;
+    const document = {
+      schema: parts[0].schema, version: catalogue.version, state,
+      predictions: parts.flatMap((part) => part.predictions), skipped: parts.flatMap((part) => part.skipped), inputs: parts.map((part) => part.input),
+    };
+    save("warplens.json", "application/json", JSON.stringify(document, null, 1));
+  });
+  let resized = 0;
+  window.addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => redraw(shown()), 150);
+  });
+  get("controls").addEventListener("submit", (event) => event.preventDefault());
+  window.addEventListener("hashchange", () => {
+    if (location.hash === addressOfState(state)) return;
+    state = stateOfAddress(location.hash, catalogue.first);
+    changed();
+  });
+}
+
+function setUpTheme() {
+  const root = document.documentElement;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const set = (dark) => { root.dataset.theme = dark ? "dark" : "light"; if (results) redraw(shown()); };
+  set(system.matches);
+  system.addEventListener("change", () => set(system.matches));
+  get("theme").addEventListener("click", () => set(root.dataset.theme !== "dark"));
+}
+
+start().catch((error) => {
+  get("banner").hidden = false;
+  get("banner").textContent = `The page could not be set up: ${error.message}`;
+});

@@ -1,0 +1,283 @@
+"""The interactive page in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from warplens.web.server import PageServer
+from web.serving import running_page
+
+SOURCE = """extern "C" __global__ void twice(float *x, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        x[i] *= 2;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PageServer]:
+    with running_page() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(page: Page, server: PageServer) -> Page:
+    """The page with its first answer."""
+    page.goto(server.url)
+    answered(page, 1)
+    return page
+
+
+def answered(page: Page, least: int) -> None:
+    """Wait for an answer; scripts in texts are forbidden on the page, so an attribute tells."""
+    page.wait_for_selector("html[data-answered]", state="attached", timeout=60_000)
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "false", timeout=60_000)
+    assert count(page) >= least
+
+
+def count(page: Page) -> int:
+    return int(page.locator("html").get_attribute("data-answered") or 0)
+
+
+def after(page: Page, action) -> None:
+    """Do something that asks a question, and wait for its answer."""
+    before = count(page)
+    action()
+    page.wait_for_selector(f"html:not([data-answered='{before}'])", state="attached", timeout=60_000)
+    answered(page, before + 1)
+
+
+def numbers(page: Page, machine: int = 0) -> dict[str, str]:
+    rows = page.locator(".column").nth(machine).locator("tbody tr")
+    return {row.locator("th").inner_text(): row.locator("td").first.inner_text() for row in rows.all()}
+
+
+def fits(page: Page) -> bool:
+    """Whether nothing sticks out to the right."""
+    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_the_first_page_shows_models_and_figures(opened: Page) -> None:
+    assert set(numbers(opened)) >= {"roofline", "mwp-cwp", "gpumech", "mdm", "pipeline"}
+    for view in ("stacks", "roofline", "occupancy"):
+        expect(opened.locator(f".plot[data-view={view}] .main-svg").first).to_be_visible()
+    expect(opened.locator("#banner")).to_be_hidden()
+    assert fits(opened)
+
+
+def test_sliders_move_the_predictions_and_go_back(opened: Page) -> None:
+    first = numbers(opened)
+    slider = opened.locator("#machine-0 input[data-key='dram.bandwidth']")
+    after(opened, lambda: slider.press("Home"))
+    assert numbers(opened)["roofline"] != first["roofline"]
+    expect(opened.locator(".changes").first).to_contain_text("DRAM bandwidth")
+    assert "dram.bandwidth~" in opened.url
+    after(opened, lambda: opened.get_by_role("button", name="Reset DRAM bandwidth").click())
+    assert numbers(opened) == first
+
+
+def test_caches_are_simulated_again_for_other_machines(opened: Page) -> None:
+    first = numbers(opened)
+    field = opened.locator("#sms-0")
+    field.fill("16")
+    after(opened, lambda: field.press("Enter"))
+    assert numbers(opened)["mdm"] != first["mdm"]
+
+
+def test_a_kernel_a_gpu_and_models_are_chosen(opened: Page) -> None:
+    after(opened, lambda: opened.select_option("#kernel", "papers:mdm-baseline"))
+    before = set(numbers(opened))
+    assert before >= {"gpumech", "mdm"} and "roofline" not in before
+    expect(opened.locator(".notes").first).to_contain_text("roofline cannot run")
+    opened.locator("#models-box summary").click()
+    after(opened, lambda: opened.get_by_label("mdm-queue", exact=True).check())
+    assert set(numbers(opened)) == before | {"mdm-queue"}
+    after(opened, lambda: opened.select_option("#gpu-0", "accelsim-mdm"))
+    expect(opened.locator(".column h2")).to_have_text("accelsim-mdm")
+
+
+def test_models_that_can_are_offered(opened: Page) -> None:
+    after(opened, lambda: opened.select_option("#kernel", "papers:wfg-case1"))
+    after(opened, lambda: opened.get_by_role("button", name="Choose those that can").click())
+    assert set(numbers(opened)) == {"wfg", "wfg-corrected"}
+
+
+def test_two_machines_stand_side_by_side(opened: Page) -> None:
+    after(opened, lambda: opened.click("#compare"))
+    field = opened.locator("#dram-bandwidth-1")
+    field.fill("1000")
+    after(opened, lambda: field.press("Enter"))
+    columns = opened.locator(".column")
+    expect(columns).to_have_count(2)
+    left, right = (columns.nth(index).bounding_box() for index in (0, 1))
+    assert left and right and left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
+    expect(opened.locator("#verdict")).to_contain_text("slower roofline")
+    assert numbers(opened, 0)["roofline"] != numbers(opened, 1)["roofline"]
+    after(opened, lambda: opened.click("#compare"))
+    expect(columns).to_have_count(1)
+
+
+def test_an_address_is_a_state(page: Page, server: PageServer) -> None:
+    page.goto(f"{server.url}#kernel=papers:mdm-baseline&models=mdm&gpu=@file&set=l1.mshrs~256&gpu2=mdm2019")
+    answered(page, 1)
+    expect(page.locator("#l1-mshrs-0")).to_have_value("256")
+    assert page.locator(".column h2").all_inner_texts() == ["A: mdm2020", "B: mdm2019"]
+    shared = page.url
+    page.goto("about:blank")
+    page.goto(shared)
+    answered(page, 1)
+    expect(page.locator("#l1-mshrs-0")).to_have_value("256")
+
+
+def test_wrong_addresses_are_explained_at_the_field(opened: Page, server: PageServer) -> None:
+    opened.on("dialog", lambda dialog: pytest.fail("a script of the address ran"))
+    for fragment, place, words in (
+        ("kernel=%3Cimg%20src=x%20onerror=alert(1)%3E", "kernel", "unknown"),
+        ("kernel=own:123", "kernel", "paste it again"),
+        ("models=%3Cscript%3Ealert(1)%3C/script%3E", "models", "no model"),
+        ("gpu=../../etc/passwd", "machines.0.gpu", "no machine"),
+        ("gpu=h200&set=l1.size~1000", "machines.0.set.l1.size", "multiple"),
+        ("gpu=h200&set=sms~1e99", "machines.0.set.sms", "not a number"),
+        ("gpu=h200&set=sms~many", "machines.0.set.sms", "not a number"),
+    ):
+        opened.goto(f"{server.url}#{fragment}")
+        expect(opened.locator(f"#controls [data-error='{place}']")).to_contain_text(words)
+        assert opened.locator(".error:visible").count() == 1
+    opened.goto(f"{server.url}#gpu=h200&set=warp_size~1")  # there is no field for that
+    expect(opened.locator("#banner")).to_contain_text("no parameter of the page")
+
+
+def test_an_error_is_shown_at_its_field_until_it_is_mended(opened: Page) -> None:
+    field, error = opened.locator("#sms-0"), opened.locator("[data-error='machines.0.set.sms']")
+    field.fill("1.5")
+    field.press("Enter")
+    expect(error).to_have_text("is not a whole number")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(opened.locator(".columns")).to_have_class(re.compile("stale"))
+    field.fill("66")
+    after(opened, lambda: field.press("Enter"))
+    expect(error).to_be_hidden()
+    expect(opened.locator(".columns")).not_to_have_class(re.compile("stale"))
+
+
+def test_a_pasted_kernel_is_predicted(opened: Page) -> None:
+    opened.click("#open-upload")
+    opened.fill("#source", SOURCE.replace("*= 2", "*= two"))
+    expect(opened.locator(".argument")).to_have_count(2)
+    opened.get_by_label("grid x").fill("64")
+    opened.click("#run")
+    expect(opened.locator("#source-error")).to_have_text('kernel.cu:5: identifier "two" is undefined', timeout=60_000)
+    opened.fill("#source", SOURCE)
+    expect(opened.locator("#source-error")).to_be_hidden()
+    after(opened, lambda: opened.click("#run"))
+    expect(opened.locator("#kernel option:checked")).to_have_text("twice")
+    expect(opened.locator("#kernel-text")).to_have_text("64×1×1 blocks of 256×1×1 threads")
+    assert "mdm" in numbers(opened)
+
+
+def test_a_file_is_opened_and_an_include_refused(opened: Page, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.cu"
+    path.write_text('#include "/etc/passwd"\n' + SOURCE)
+    opened.click("#open-upload")
+    opened.set_input_files("#file", path)
+    expect(opened.locator("#source-error")).to_contain_text("only headers that come with the compiler")
+    path.write_text("x" * 100_000)
+    opened.set_input_files("#file", path)
+    expect(opened.locator("#source-error")).to_contain_text("larger than 64 KiB")
+    opened.keyboard.press("Escape")
+    expect(opened.locator("#upload")).to_be_hidden()
+
+
+def test_data_can_be_downloaded(opened: Page) -> None:
+    with opened.expect_download() as waiting:
+        opened.click("#download-csv")
+    rows = list(csv.DictReader(Path(waiting.value.path()).read_text().splitlines()))
+    assert {row["model"] for row in rows} == set(numbers(opened))
+    with opened.expect_download() as waiting:
+        opened.click("#download-json")
+    document = json.loads(Path(waiting.value.path()).read_text())
+    assert [each["model"] for each in document["predictions"]] == list(numbers(opened))
+    assert document["state"]["kernel"] == "suite:transpose_naive"
+
+
+def test_the_keyboard_is_enough(opened: Page) -> None:
+    opened.keyboard.press("Tab")
+    expect(opened.locator(".skip")).to_be_focused()
+    seen = []
+    for _ in range(9):
+        opened.keyboard.press("Tab")
+        seen.append(opened.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert seen == [
+        "share",
+        "download-csv",
+        "download-json",
+        "theme",
+        "kernel",
+        "open-upload",
+        "gpu-0",
+        "SUMMARY",
+        "sms-0",
+    ]
+    slider = opened.locator("#machine-0 input[data-key='clock']")
+    slider.focus()
+    before = numbers(opened)
+    after(opened, lambda: opened.keyboard.press("ArrowLeft"))
+    assert numbers(opened) != before
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"\d+ MHz"))
+    opened.locator("#open-upload").focus()
+    opened.keyboard.press("Enter")
+    expect(opened.locator("#upload")).to_be_visible()
+    opened.keyboard.press("Escape")
+    expect(opened.locator("#open-upload")).to_be_focused()
+
+
+def test_every_control_has_a_name(opened: Page) -> None:
+    nameless = opened.evaluate(
+        """() => [...document.querySelectorAll('input, select, textarea, button')]
+        .filter((each) => !(each.labels?.length || each.getAttribute('aria-label') || each.textContent.trim()))
+        .map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_windows_of_all_widths_hold_the_page(opened: Page) -> None:
+    after(opened, lambda: opened.click("#compare"))
+    for width in (360, 768, 1000, 1920):
+        opened.set_viewport_size({"width": width, "height": 740})
+        opened.wait_for_timeout(500)  # figures follow a moment later
+        assert fits(opened), width
+        opened.click("#open-upload")
+        opened.click("#example")
+        expect(opened.locator(".argument")).to_have_count(4)
+        box = opened.locator("#upload").bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= width
+        opened.keyboard.press("Escape")
+
+
+def test_light_and_dark(opened: Page) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = opened.evaluate(ground)
+    opened.click("#theme")
+    assert opened.evaluate(ground) != light
+    colour = opened.locator(".plot[data-view=occupancy] .xtick text").first.evaluate(
+        "each => getComputedStyle(each).fill"
+    )
+    assert colour == "rgb(227, 231, 234)"
+
+
+def test_work_can_be_stopped(opened: Page) -> None:
+    opened.select_option("#kernel", "suite:kmeans_assign")
+    opened.locator("#stop").click(timeout=60_000)
+    expect(opened.locator("#status")).to_have_text("stopped")
+    expect(opened.locator("#progress")).to_be_hidden()
+    after(opened, lambda: opened.select_option("#kernel", "papers:mdm-baseline"))
+    assert "mdm" in numbers(opened)

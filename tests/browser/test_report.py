@@ -1,0 +1,83 @@
+"""A report in a real browser, opened from disk: figures, light and dark, printing, and names that are scripts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from warplens.api import load_workloads
+from warplens.report.build import make_report
+
+EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    """A traced kernel with an evil name, and a profile written by hand, on one page."""
+    path = tmp_path_factory.mktemp("report") / "out.html"
+    traced = replace(load_workloads("saxpy", gpu="mdm2020")[0], name=EVIL)
+    by_hand = load_workloads("mdm-baseline")[0]
+    make_report([traced, by_hand], path, gpus=["mdm2020"], models=["gpumech", "mdm"])
+    return path
+
+
+def opened(page, path: Path):
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=true]")
+    return page
+
+
+def test_all_figures_are_drawn(page, report):
+    opened(page, report)
+    places = page.locator(".plot")
+    assert places.count() >= 14
+    assert page.locator(".plot .main-svg").count() >= places.count()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("h2", has_text="<script>window.hacked").count() == 1
+    # Nothing is wider than the window.
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_light_and_dark(page, report):
+    page.emulate_media(color_scheme="dark")
+    opened(page, report)
+
+    def colours():
+        axis = page.locator(".plot .xtick text").first
+        return (
+            page.evaluate("getComputedStyle(document.body).backgroundColor"),
+            axis.evaluate("text => getComputedStyle(text).fill"),
+        )
+
+    dark = colours()
+    page.get_by_role("button", name="Switch between light and dark").click()
+    light = colours()
+    assert dark == ("rgb(18, 22, 28)", "rgb(230, 237, 243)")
+    assert light == ("rgb(255, 255, 255)", "rgb(31, 35, 40)")
+
+
+def test_tables_open_on_demand(page, report):
+    opened(page, report)
+    details = page.locator("figure details", has_text="Numbers").first
+    assert not details.locator("table").is_visible()
+    details.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert details.locator("table").is_visible()
+
+
+def test_an_instruction_leads_to_its_line(page, report):
+    opened(page, report)
+    page.get_by_text("Instructions (").first.click()
+    page.locator("details table a", has_text="6").first.click()
+    assert page.url.endswith("-line-6")
+    assert "y[i] = a * x[i] + y[i];" in page.locator("tr:target").inner_text()
+
+
+def test_a_narrow_window_and_paper(page, report, tmp_path):
+    page.set_viewport_size({"width": 400, "height": 800})
+    opened(page, report)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.pdf(path=tmp_path / "out.pdf", format="A4")
+    assert (tmp_path / "out.pdf").stat().st_size > 50_000

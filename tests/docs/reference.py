@@ -1,0 +1,199 @@
+"""The reference pages: commands as click knows them, the API as `inspect` sees it, and the errors of models."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import statistics
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import click
+
+import warplens
+import warplens.sweep
+from warplens.api import record
+from warplens.errors import InputError
+from warplens.report.build import make_report
+from warplens.reproduce import kernels
+from warplens.sweep.run import run_sweep
+from warplens.validate import accelsim, h200
+
+Rows = list[tuple[str, ...]]
+#: What packages that can be called call.
+CALLED = {"warplens.report": make_report, "warplens.sweep": run_sweep, "warplens.trace": record}
+
+
+def table(header: tuple[str, ...], rows: Rows) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+# -- commands -----------------------------------------------------------------------------
+
+
+def commands() -> dict[str, click.Command]:
+    """All commands by what one types, groups before what is in them."""
+    from warplens.cli.main import cli
+
+    found: dict[str, click.Command] = {}
+
+    def visit(name: str, command: click.Command, context: click.Context) -> None:
+        found[name] = command
+        if isinstance(command, click.Group):
+            for each in command.list_commands(context):
+                below = command.get_command(context, each)
+                assert below is not None
+                visit(f"{name} {each}", below, click.Context(below, info_name=each, parent=context))
+
+    visit("warplens", cli, click.Context(cli, info_name="warplens"))
+    return found
+
+
+def cli() -> str:
+    """One section per command: usage, what it does, its arguments and options."""
+    parts = []
+    for name, command in commands().items():
+        if name == "warplens":
+            continue
+        context = click.Context(command, info_name=name)
+        parts += [f"## {name}\n", f"```text\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n"]
+        parts.append(_help(command.help or "") + "\n")
+        rows: Rows = []
+        for item in command.params:
+            shown = item.get_help_record(context)
+            if shown is not None and shown[1]:
+                rows.append((f"`{shown[0]}`", re.sub(r"\s+", " ", shown[1])))
+        if rows:
+            parts.append(table(("option", "meaning"), rows))
+    return "\n".join(parts)
+
+
+def _help(text: str) -> str:
+    """Paragraphs of a docstring; blocks that click prints as they are, as code."""
+    made = []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        if paragraph.startswith("\b"):
+            made.append("```text\n" + paragraph.removeprefix("\b").strip("\n") + "\n```")
+        else:
+            made.append(re.sub(r"\s+", " ", paragraph).strip())
+    return "\n\n".join(made) + "\n"
+
+
+# -- the API ------------------------------------------------------------------------------
+
+
+def api() -> str:
+    """Everything that `import warplens` offers, then `warplens.sweep`."""
+    names = [name for name in warplens.__all__ if not name.startswith("__")]
+    parts = [_member(f"warplens.{name}", getattr(warplens, name)) for name in names]
+    inside = [name for name in warplens.sweep.__all__ if not name.startswith("__")]
+    parts += [_member(f"warplens.sweep.{name}", getattr(warplens.sweep, name)) for name in inside]
+    return "\n".join(parts)
+
+
+def _member(path: str, item: Any) -> str:
+    head = f"### {path} {{#{path}}}\n"
+    if inspect.ismodule(item):  # a package that can be called
+        item = CALLED[item.__name__]
+    if dataclasses.is_dataclass(item):
+        fields = [(f"`{each.name}`", f"`{each.type}`") for each in dataclasses.fields(item)]
+        return "\n".join([head, _doc(item), table(("field", "type"), fields), *_members(item)])
+    if inspect.isclass(item):
+        return "\n".join([head, _doc(item), *_members(item)])
+    return "\n".join([head, _signature(path, item), _doc(item)])
+
+
+def _signature(path: str, item: Any) -> str:
+    found = inspect.signature(item)
+    pieces, starred = [], False
+    for each in found.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not starred:
+            pieces.append("*")
+            starred = True
+        default = "" if each.default is each.empty else f" = {each.default!r}"
+        kind = "" if each.annotation is each.empty else f": {each.annotation}"
+        pieces.append(
+            {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "") + each.name + kind + default
+        )
+    result = "" if found.return_annotation in (found.empty, "None") else f" -> {found.return_annotation}"
+    line = f"{path}({', '.join(pieces)}){result}"
+    if len(line) > 100:
+        line = f"{path}(\n" + "".join(f"    {piece},\n" for piece in pieces) + f"){result}"
+    return f"```python\n{line}\n```\n"
+
+
+def _doc(item: Any) -> str:
+    text = inspect.getdoc(item) or ""
+    return "" if text.startswith(f"{getattr(item, '__name__', '')}(") else text + "\n"
+
+
+def _members(item: type) -> Iterator[str]:
+    """Public properties and methods that the class itself defines, with the first sentence of each."""
+    rows: Rows = []
+    for name, value in vars(item).items():
+        if name.startswith("_"):
+            continue
+        target = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if not callable(target):
+            continue
+        first = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")
+        shown = name if isinstance(value, property) else f"{name}()"
+        rows.append((f"`{shown}`", first))
+    if rows:
+        yield table(("member", "meaning"), rows)
+
+
+# -- errors of models ---------------------------------------------------------------------
+
+
+@cache
+def _h200() -> Any:
+    return h200.compare(h200.kept_predictions())
+
+
+def errors(name: str) -> str:
+    """How far a model is from Accel-Sim and from an H200, from the data that comes with the package."""
+    rows: Rows = []
+    groups = {
+        "all": accelsim.kernels(),
+        "memory-divergent": kernels.divergent_kernels(),
+        "others": kernels.other_kernels(),
+    }
+    for label, chosen in groups.items():
+        try:
+            found = [100.0 * kernels.error(name, "base", kernel, kernels.THEIRS) for kernel in chosen]
+        except InputError:
+            break
+        rows.append(_row(f"[Accel-Sim](../validation/accelsim.md), {label}", found, "IPC"))
+    summary = _h200()
+    measured = [summary.error(name, kernel) for kernel in summary.long_kernels]
+    if name in summary.models and None not in measured:
+        rows.append(_row("[H200](../validation/h200.md), above 20 µs", [100.0 * each for each in measured], "cycles"))
+        swept = summary.sweeps(name)
+        if swept:
+            mean = sum(100.0 * each.mape for each in swept) / len(swept)
+            shape = sum(100.0 * each.mape_shape for each in swept) / len(swept)
+            text = f"{mean:.0f} % (shape alone {shape:.0f} %)"
+            rows.append(("H200, over occupancies", f"{len(swept)}", "speed", text, "", ""))
+    if not rows:
+        return "The model runs on no kernel of the validation data.\n"
+    header = ("reference", "kernels", "error of", "mean magnitude", "median magnitude", "too fast / too slow")
+    return table(header, rows)
+
+
+def _row(reference: str, found: list[float], quantity: str) -> tuple[str, ...]:
+    """Errors in percent, signed; an IPC too high and cycles too few are too fast."""
+    sign = 1 if quantity == "IPC" else -1
+    fast = sum(sign * each > 0 for each in found)
+    size = [abs(each) for each in found]
+    return (
+        reference,
+        f"{len(found)}",
+        quantity,
+        f"{statistics.mean(size):.0f} %",
+        f"{statistics.median(size):.0f} %",
+        f"{fast} / {len(found) - fast}",
+    )

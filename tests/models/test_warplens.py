@@ -1,0 +1,95 @@
+"""The limits that our own model is held to, and what it says of a prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from making import Interval, complete_gpu, gpu, run, with_graph, with_profile
+from warplens.machine import with_overrides
+
+#: A machine whose memory system never makes anybody wait.
+FREE = {"noc.bandwidth": "1e9GB/s", "dram.bandwidth": "1e9GB/s", "l1.mshrs": 4096}
+
+
+def chain(count: int, *, every: int = 4) -> list[tuple[str, tuple[int, ...]]]:
+    """Computation in a row with a load now and then, each needing what is before it."""
+    return [("mem" if k % every == every - 1 else "comp", (k - 1,) if k else ()) for k in range(count)]
+
+
+@pytest.mark.parametrize("warps", [16, 32, 64])
+def test_many_independent_warps_reach_the_roofline(warps):
+    """Instructions that wait for nothing: issue and units are all that counts."""
+    workload = with_graph(*["comp"] * 200, warps_per_sm=warps)
+    machine = complete_gpu()
+    assert run("warplens", workload, machine).cycles == pytest.approx(
+        run("roofline", workload, machine).cycles, rel=0.02
+    )
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_without_contention_the_latency_of_a_warp_is_volkovs(warps):
+    workload = with_graph(*chain(32), warps_per_sm=warps)
+    machine = with_overrides(complete_gpu(), FREE)
+    assert run("warplens", workload, machine).cycles == pytest.approx(
+        run("volkov", workload, machine).cycles, rel=0.05
+    )
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8, 16, 48])
+@pytest.mark.parametrize("scheduler", ["gto", "lrr"])
+@pytest.mark.parametrize("classes", [("comp",), ("comp", "sfu"), ("comp", "barrier", "comp")])
+def test_one_sm_without_memory_is_the_pipeline_model(warps, scheduler, classes):
+    """Dependent computations, special functions and barriers: the same where one warp runs or all slots are used.
+
+    Between the two, which warp goes first decides a little more.
+    """
+    names = list(classes) * 40
+    graph = [(name, (k - 1,) if k % 3 else ()) for k, name in enumerate(names)]
+    workload = with_graph(*graph, warps_per_sm=warps)
+    machine = with_overrides(gpu("mdm2020"), {"sms": 1, "scheduler": scheduler})
+    ours, pipeline = run("warplens", workload, machine), run("pipeline", workload, machine, in_order=True)
+    assert ours.cycles == pytest.approx(pipeline.cycles, rel=0.07 if warps in (1, 48) else 0.35)
+
+
+RESOURCES = ["l1.mshrs", "noc.bandwidth", "dram.bandwidth", "issue_width"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    reads=st.integers(0, 40),
+    writes=st.integers(0, 40),
+    instructions=st.integers(1, 40),
+    stall=st.integers(0, 500),
+    intervals=st.integers(1, 6),
+    to_dram=st.floats(0, 1),
+    resource=st.sampled_from(RESOURCES),
+)
+def test_more_of_a_resource_never_costs_time(reads, writes, instructions, stall, intervals, to_dram, resource):
+    """One warp, so that the order of warps is the same whatever the machine."""
+    rows = [Interval(instructions, stall, 1, reads, writes, to_dram)] * intervals
+    workload = with_profile(*rows, warps_per_sm=1)
+    machine = complete_gpu()
+    values = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+    given_value = {"l1.mshrs": 64, "noc.bandwidth": 1e12, "dram.bandwidth": 5e11, "issue_width": 1}[resource]
+    cycles = run("warplens", workload, with_overrides(machine, {resource: values * given_value})).cycles
+    assert np.all(np.diff(cycles) <= 1e-9 * cycles[:-1])
+
+
+def test_what_binds_is_said():
+    rows = [Interval(4, 400, 1, 32, 0, 1.0)] * 8
+    prediction = run("warplens", with_profile(*rows, warps_per_sm=64), complete_gpu())
+    assert any(text.startswith("bound by DRAM bandwidth") for text in prediction.warnings)
+    assert prediction.terms["busy_DRAM"] > 0.9
+    assert prediction.terms["cycles_low"] < prediction.cycles < prediction.terms["cycles_high"]
+
+
+def test_the_launch_counts_where_the_machine_gives_it():
+    workload = with_profile(Interval(100, 0), blocks=1000, threads_per_block=256)
+    machine = with_overrides(complete_gpu(), {"launch_overhead": 3000, "block_launch": 10, "block_start": 400})
+    with_launch = run("warplens", workload, machine)
+    without = run("warplens", workload, machine, launch_overhead=False)
+    assert with_launch.cycles >= max(3000 + 10 * 1000, without.cycles + 3000)
+    assert with_launch.stack["IDLE"] > without.stack["IDLE"]
