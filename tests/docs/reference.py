@@ -78,7 +78,7 @@ def _help(text: str) -> str:
         if paragraph.startswith("\b"):
             made.append("```text\n" + paragraph.removeprefix("\b").strip("\n") + "\n```")
         else:
-            made.append(re.sub(r"\s+", " ", paragraph).strip())
+            made.append(re.sub(r"\s+", " ", paragraph).strip().replace("*", r"\*"))
     return "\n\n".join(made) + "\n"
 
 
@@ -127,7 +127,9 @@ def _signature(path: str, item: Any) -> str:
 
 def _doc(item: Any) -> str:
     text = inspect.getdoc(item) or ""
-    return "" if text.startswith(f"{getattr(item, '__name__', '')}(") else text + "\n"
+    if text.startswith(f"{getattr(item, '__name__', '')}("):  # what dataclasses write themselves
+        return ""
+    return re.sub(r"^>>> .*?(?=\n\n|\Z)", r"```python\n\g<0>\n```", text, flags=re.M | re.S) + "\n"
 
 
 def _members(item: type) -> Iterator[str]:

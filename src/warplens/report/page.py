@@ -26,7 +26,8 @@ from .sweep_section import SweepSection
 from .view import Figure, Table, View
 
 if TYPE_CHECKING:
-    from .build import Report, Section
+    from .build import Report
+    from .section import Section
 
 #: Rows of a table beside a figure; `--json` has them all.
 MOST_ROWS = 200
@@ -243,7 +244,7 @@ def _view(view: View, anchor: str, figures: _Figures) -> str:
 _MEANINGS = {
     "BASE": "issue",
     "DEP": "results of computation",
-    "L1": "L1 hits",
+    "L1": "the L1",
     "L2": "last-level cache",
     "DRAM": "DRAM's latency",
     "MSHR": "free MSHRs",
