@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import FileError
 from ..machine import Gpu, load_gpu
-from ..models import MODELS
+from ..models import GENERAL_MODELS as MODELS
 from .metrics import cycle_error, mape, mape_shape, rank_correlation
 
 FOLDER = Path(__file__).parent / "data" / "h200"

@@ -22,13 +22,26 @@ from .._version import __version__
 from ..errors import FileError, InputError, MissingInputError
 from ..machine import Gpu, load_gpu, with_overrides
 from ..memory.banks import conflict_degrees
-from ..models import MODELS, get_model
+from ..models import GENERAL_MODELS as MODELS
+from ..models import get_model
 from ..suite.catalog import SUITE
 from ..suite.execution import run_on_cpu
 from ..trace import LaunchTrace
 from ..workload.launch import resident
 from ..workload.profiled import ProfiledWorkload, profile_of_trace, read_profiles
-from .h200 import FOLDER, MACHINE, MACHINE_FILE, SIMULATED, SIZES, SOURCES, Predicted, lines, measurements
+from .h200 import (
+    FOLDER,
+    MACHINE,
+    MACHINE_FILE,
+    SIMULATED,
+    SIZES,
+    SOURCES,
+    H200Validation,
+    Predicted,
+    compare,
+    lines,
+    measurements,
+)
 from .report import csv_text
 
 PROFILES = FOLDER / "profiles"
@@ -185,6 +198,11 @@ def kept_predictions() -> list[Predicted]:
         numbers: dict[str, Any] = {name: float(row[name]) for name in SIMULATED}
         found.append(Predicted(resident_blocks=int(row["resident_blocks"]), cycles=cycles, **words, **numbers))
     return found
+
+
+def kept_comparison(source: str = SOURCES[0], size: str = SIZES[0]) -> H200Validation:
+    """The kept predictions from one source, at one size, beside what was measured."""
+    return compare(row for row in kept_predictions() if (row.source, row.size) == (source, size))[source, size]
 
 
 def stale() -> str:

@@ -12,7 +12,8 @@ from typing import Any
 from ..frontends.ncu import GROUPS, read_profiles
 from ..frontends.ncu.stalls import stack_shares
 from ..machine import load_gpu
-from ..models import MODELS, get_model
+from ..models import GENERAL_MODELS as MODELS
+from ..models import get_model
 from ..report.style import LINE_COLOURS, pyplot, save
 from .h200 import BOUND, FOLDER, MACHINE, SIZES, SOURCES, H200Validation, bound_parts, provenance
 from .h200_profiles import shipped_profiles

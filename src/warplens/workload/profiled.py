@@ -63,7 +63,7 @@ class ProfiledWorkload(TracedWorkload):
             self.entries[name] = vars(made)
             return made
 
-        return self._once(key, found)
+        return self.once(key, found)
 
     def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
         line_bytes = int(gpu.require("l1.line_bytes", needed_by))
