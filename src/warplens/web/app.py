@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -316,10 +317,11 @@ async def _signatures(request: Request) -> Response:
     """Kernels and parameters of a source, for the form."""
     try:
         document = await _document(request)
-        source = check_source(document.get("source") if isinstance(document, dict) else None)
+        source = document.get("source") if isinstance(document, dict) else None
+        found = await run_in_threadpool(lambda: signatures(check_source(source)))
     except FieldError as error:
         return JSONResponse({"field": error.field, "error": str(error)}, 400)
-    return JSONResponse({"kernels": signatures(source)})
+    return JSONResponse({"kernels": found})
 
 
 def _not_found(request: Request, error: Exception) -> Response:
