@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from importlib import metadata
 from importlib.resources import files
@@ -190,7 +190,8 @@ class Page:
         ticket = visitor.ask(what)
 
         def tell(part: Part | None) -> None:
-            loop.call_soon_threadsafe(queue.put_nowait, part)
+            with suppress(RuntimeError):  # the server has ended in the meantime
+                loop.call_soon_threadsafe(queue.put_nowait, part)
 
         def run() -> None:
             try:
