@@ -6,7 +6,8 @@ import pytest
 
 from warplens.errors import FileError, MissingInputError
 from warplens.machine import load_gpu, with_overrides
-from warplens.models import MODELS, get_model
+from warplens.models import GENERAL_MODELS as MODELS
+from warplens.models import get_model
 from warplens.suite.execution import run_on_cpu
 from warplens.workload.profiled import profile_of_trace, read_profiles, write_profiles
 from warplens.workload.traced import workload_of_trace
