@@ -46,6 +46,7 @@ from ._access_kernels import (
     R_PORT,
     R_UNIT,
     RESOURCES,
+    STORE,
     access,
     new_memory,
 )
@@ -341,6 +342,8 @@ def solve(stream, machine, waits, busy):
         else:
             local = e - warps.first[w]
             warps.done[w, local] = now
+            if local > 0 and not is_access:
+                warps.done[w, local] = max(now, warps.done[w, local - 1])
             if is_access:
                 leaves, back = access(
                     now,
@@ -357,12 +360,18 @@ def solve(stream, machine, waits, busy):
                 queue[accesses % len(queue)] = leaves
                 accesses += 1
                 last_port = w
-                warps.done[w, local] = back
                 warps.back[w] = max(warps.back[w], back)
+                # What needs a load needs those before it: results are taken in order.
+                if local > 0 and (what == STORE or back < warps.done[w, local - 1]):
+                    warps.done[w, local] = warps.done[w, local - 1]
+                    warps.parts[w, local] = warps.parts[w, local - 1]
+                else:
+                    warps.done[w, local] = back
             elif what == END:
                 warps.back[w] = max(warps.back[w], now + stream.events[e, E_LEFT])
             if what == BARRIER:
                 warps.state[w] = AT_BARRIER
+                warps.since[w] = now
                 warps.ready[w] = NEVER
                 waiting[slot] += 1
                 gathered[slot] = max(gathered[slot], now)
@@ -382,7 +391,7 @@ def solve(stream, machine, waits, busy):
                         continue
                     at = warps.position[other]
                     opens = gathered[slot] + machine[M_BARRIER] * stream.events[at, E_WEIGHT]
-                    waits[C_SYNC] += opens - warps.done[other, at - warps.first[other]]
+                    waits[C_SYNC] += opens - warps.since[other]
                     warps.position[other] = at + 1
                     warps.state[other] = DATA
                     if at + 1 < warps.end[other]:

@@ -37,6 +37,8 @@ _IN_WORDS = {
 #: idle, the time is its own; where it is idle, how waits overlap decides. The suite's PTX has 0.6 to 1.4 times the
 #: instructions of the machine code.
 ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
+#: Events that are followed, about, and powers of two between which those of a warp lie.
+MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 #: Places in queues where a machine does not say, as in the detailed simulator.
 _DEFAULT_QUEUE, _DEFAULT_INJECTION, _DEFAULT_DRAM_QUEUE = 8, 64, 64
 _UNLIMITED = 4096
@@ -55,6 +57,9 @@ class Warplens(Model):
     categories: ClassVar[tuple[str, ...] | None] = CATEGORIES
     has_launch = True
 
+    assembler: bool = option(
+        True, "a trace of PTX is put in the order of an assembler: loads before what waits for them"
+    )
     launch_overhead: bool = option(
         True, "launching a kernel and its blocks takes the time that the machine gives, if any"
     )
@@ -83,18 +88,47 @@ class Warplens(Model):
         """(rows of the batch, what warps ask for) for machines that differ in nothing that it depends on."""
         workload, gpu, needed_by = case.workload, case.gpu, case.model_name
         if isinstance(workload, TracedWorkload):
-            for rows, machine, sample, misses in workload.sample_batches(gpu, case.size, needed_by):
+            batches = workload.sample_batches(
+                gpu,
+                case.size,
+                needed_by,
+                reorder=self.assembler and workload.is_ptx,
+                most_events=self._most_events(case),
+            )
+            for rows, machine, sample, misses in batches:
                 yield rows, demand_of_sample(sample, misses, workload.recorded_blocks, machine, needed_by)
             return
         from .network_by_hand import demands_by_hand
 
         yield from demands_by_hand(case)
 
+    def _most_events(self, case: Case) -> Any:
+        """Events of a warp that are kept, so that all that are followed stay a few thousand."""
+        from . import _network_kernels as k
+
+        table = self._blocks(case)
+        blocks, slots, per_block = np.ceil(table[0] - 1e-9), table[1], table[2]
+        followed = np.minimum(blocks, np.maximum(k.LEAST_WAVES * slots, k.MOST_WARPS // per_block)) * per_block
+        return (2 ** np.clip(np.floor(np.log2(MOST_EVENTS / followed)), *EVENT_BITS)).astype(np.int64)
+
+    @staticmethod
+    def _blocks(case: Case) -> tuple[Array, Array, Array]:
+        """(Blocks of an SM in all, blocks that it holds, warps of each).
+
+        Where less than a block fits, blocks are as large as what does.
+        """
+        residency = case.residency
+        held, per_block = case.array(residency.blocks_per_sm), case.array(residency.warps_per_block)
+        whole = held >= 1.0
+        warps = np.where(whole, np.ceil(per_block), np.maximum(np.round(case.W), 1.0))
+        blocks = case.array(residency.total_warps) / np.where(whole, per_block, warps) / case.active_sms
+        return blocks, np.maximum(np.floor(held), 1.0), warps
+
     def _machines(self, case: Case, demand: Demand) -> Array:
         """One row of parameters per machine; what a machine does not give limits nothing."""
         from . import _access_kernels as k
 
-        gpu, residency = case.gpu, case.residency
+        gpu = case.gpu
         table = np.zeros((case.size, k.MACHINE_COLUMNS))
 
         def put(column: int, value: Any, default: float = 0.0) -> None:
@@ -132,12 +166,10 @@ class Warplens(Model):
         put(k.M_WAYS, gpu.l1.ways, 1)
         barrier = case.timing("barrier")  # its interval is in the units
         put(k.M_BARRIER, np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0))
-        blocks_per_sm, per_block = case.array(residency.blocks_per_sm), case.array(residency.warps_per_block)
-        whole = blocks_per_sm >= 1.0
-        put(k.M_BLOCKS_PER_SM, np.maximum(np.floor(blocks_per_sm), 1.0))
-        held = np.where(whole, np.ceil(per_block), np.maximum(np.round(case.W), 1.0))
-        put(k.M_WARPS_PER_BLOCK, held)
-        put(k.M_BLOCKS, case.array(residency.total_warps) / np.where(whole, per_block, held) / sms)
+        for column, value in zip(
+            (k.M_BLOCKS, k.M_BLOCKS_PER_SM, k.M_WARPS_PER_BLOCK), self._blocks(case), strict=True
+        ):
+            put(column, value)
         if self.launch_overhead:
             put(k.M_BLOCK_START, gpu.block_start_cycles)
             put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
@@ -193,9 +225,8 @@ class Warplens(Model):
         self, case: Case, instructions: float, cycles: Array, overhead: Array, waits: Array, busy: Array
     ) -> dict[str, Array]:
         """Issue slots that were used, and the rest of the time as the warps spent theirs."""
-        residency = case.residency
-        blocks = case.array(residency.total_warps) / case.array(residency.warps_per_block) / case.active_sms
-        total = instructions * case.array(residency.total_warps)
+        blocks = self._blocks(case)[0]
+        total = instructions * case.array(case.residency.total_warps)
         if case.workload.total_instructions is not None:
             total = case.array(case.workload.total_instructions)
         cpi = cycles * case.active_sms / total  # of an SM that has work

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
-from ..intervals.blocks import BlockSample, chosen_blocks, sample_of_blocks
+from ..intervals.blocks import BlockSample, chosen_blocks, sample_of_blocks, shortened
 from ..intervals.warps import (
     Representative,
     average_latency,
@@ -242,17 +243,22 @@ class TracedWorkload(Workload):
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
-    def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
+    def block_sample(self, gpu: Gpu, needed_by: str, *, reorder: bool, most_events: int) -> BlockSample:
         """Thread blocks that stand for all, with the compute latencies of one machine."""
         line_bytes = int(gpu.require("l1.line_bytes", needed_by))
         latency = {name: float(value) for name, value in self._compute_latencies(gpu, needed_by).items()}
-        blocks = self._kept(
-            ("blocks", *self._named(gpu)), lambda: chosen_blocks(self._trace, self.recorded_blocks), WarpGroup
-        )
-        return self._once(
-            ("sample", line_bytes, *latency.values()),
-            lambda: sample_of_blocks(blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0)),
-        )
+        key = (line_bytes, reorder, *latency.values())
+
+        def sampled() -> BlockSample:
+            blocks = self._kept(
+                ("blocks", *self._named(gpu)), lambda: chosen_blocks(self._trace, self.recorded_blocks), WarpGroup
+            )
+            return sample_of_blocks(
+                blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=reorder
+            )
+
+        whole = self._once(("sample", *key), sampled)
+        return self._once(("shortened", most_events, *key), lambda: shortened(whole, most_events))
 
     def _compute_latencies(self, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
         """Latencies of the classes that the kernel has, memory apart."""
@@ -261,20 +267,23 @@ class TracedWorkload(Workload):
         return {name: gpu.timing(name, needed_by).latency_cycles for name in computing}
 
     def sample_batches(
-        self, gpu: Gpu, size: int, needed_by: str
+        self, gpu: Gpu, size: int, needed_by: str, *, reorder: bool, most_events: NDArray[np.int64]
     ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
         """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
 
-        Machines of a group differ in nothing that caches or compute times depend on.
+        Machines of a group differ in nothing that caches or compute times depend
+        on. `most_events` are those of a warp that are kept, for each machine.
         """
-        columns = [*self._compute_latencies(gpu, needed_by).values(), gpu.get("l1.lines_per_cycle")]
+        columns = [*self._compute_latencies(gpu, needed_by).values(), gpu.get("l1.lines_per_cycle"), most_events]
         columns += [timing.interval_cycles for timing in gpu.instructions.values()]
         for rows, misses in self._cache_groups(gpu, size, needed_by):
             chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
             first, inverse = distinct(chosen, len(rows))
             for group, index in enumerate(first):
+                most = int(most_events[rows[index]])
                 machine, workload = self._one_of(gpu, int(rows[index]))
-                yield rows[inverse == group], machine, workload.block_sample(machine, needed_by), misses
+                sample = workload.block_sample(machine, needed_by, reorder=reorder, most_events=most)
+                yield rows[inverse == group], machine, sample, misses
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""
