@@ -54,14 +54,14 @@ def l1_sets(gpu: Gpu) -> int:
 
 
 def demand_of_sample(
-    sample: BlockSample, misses: MissProfile, recorded_blocks: float, gpu: Gpu, needed_by: str
+    sample: BlockSample, misses: MissProfile, recorded_blocks: float, gpu: Gpu, needed_by: str, without: str = "none"
 ) -> Demand:
-    """The events of sampled blocks with what the caches did to their instructions."""
+    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism."""
     from . import _access_kernels as k
 
     static, weight = sample.static, sample.weight
     access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
-    level, left = draw_levels(sample, misses)
+    level, left = draw_levels(sample, misses, arrivals=without != "arrivals")
     level[~access] = k.L1
     levels = misses.levels
     dram_part = np.maximum(levels[:, 2], 1e-300)[static]
@@ -94,6 +94,8 @@ def demand_of_sample(
     own = np.bincount(static, weight, len(misses.kinds))
     scale = misses.executed * (sample.blocks / recorded_blocks) / np.maximum(own, 1e-300)
     scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
+    if without == "write-backs":
+        columns[k.E_DRAM_WRITES] = np.zeros(len(static))
     for column, values in columns.items():
         asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
         events[:, column] = values * weight * (scale if asked else 1.0)
@@ -115,8 +117,8 @@ def demand_of_sample(
         events,
         _units(sample, gpu, needed_by),
         float((sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
-        misses.busiest_bank,
-        misses.busiest_channel,
+        1.0 if without == "banks" else misses.busiest_bank,
+        1.0 if without == "banks" else misses.busiest_channel,
         count > 0,
     )
 
@@ -133,7 +135,7 @@ def spread(groups: Any) -> Any:
     return ((rank + 0.5) * _GOLDEN) % 1.0
 
 
-def draw_levels(sample: BlockSample, misses: MissProfile) -> tuple[Any, Any]:
+def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = True) -> tuple[Any, Any]:
     """(Level that serves each event, part of a miss that is left where its data are on their way).
 
     Executions of an instruction are spread over levels as the caches found.
@@ -146,7 +148,7 @@ def draw_levels(sample: BlockSample, misses: MissProfile) -> tuple[Any, Any]:
     point = spread(static)
     level = np.where(point < mine[:, 2], k.DRAM, np.where(point < mine[:, 2] + mine[:, 1], k.LLC, k.L1))
     left = np.zeros(len(static))
-    if misses.arrivals is not None:
+    if arrivals and misses.arrivals is not None:
         for of, count, sum_left, becomes in (
             (k.L1, memory.A_L1, memory.A_L1_LEFT, k.COMING),
             (k.LLC, memory.A_LLC, memory.A_LLC_LEFT, k.LLC),

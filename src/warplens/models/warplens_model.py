@@ -37,6 +37,8 @@ _IN_WORDS = {
 #: idle, the time is its own; where it is idle, how waits overlap decides. The suite's PTX has 0.6 to 1.4 times the
 #: instructions of the machine code.
 ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
+#: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
+WITHOUT = ("none", "network", "arrivals", "sets", "banks", "queue", "mshrs", "scheduler", "write-backs")
 #: Events that are followed, about, and powers of two between which those of a warp lie.
 MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 #: Places in queues where a machine does not say, as in the detailed simulator.
@@ -57,6 +59,7 @@ class Warplens(Model):
     categories: ClassVar[tuple[str, ...] | None] = CATEGORIES
     has_launch = True
 
+    without: str = option("none", "leaves a mechanism out, to see what it buys", WITHOUT)
     assembler: bool = option(
         True, "a trace of PTX is put in the order of an assembler: loads before what waits for them"
     )
@@ -81,6 +84,8 @@ class Warplens(Model):
             )
             k.solve_batch(demand.stream, machines, *part)
             cycles[rows], waits[rows], busy[rows] = part
+            if self.without == "network":
+                cycles[rows] = np.maximum(busy[rows].max(axis=1), 1.0)
             instructions = demand.instructions_per_warp
         return self._outcome(case, instructions, cycles, waits, busy)
 
@@ -96,7 +101,10 @@ class Warplens(Model):
                 most_events=self._most_events(case),
             )
             for rows, machine, sample, misses in batches:
-                yield rows, demand_of_sample(sample, misses, workload.recorded_blocks, machine, needed_by)
+                yield (
+                    rows,
+                    demand_of_sample(sample, misses, workload.recorded_blocks, machine, needed_by, self.without),
+                )
             return
         from .network_by_hand import demands_by_hand
 
@@ -173,6 +181,11 @@ class Warplens(Model):
         if self.launch_overhead:
             put(k.M_BLOCK_START, gpu.block_start_cycles)
             put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
+        unlimited = {"sets": k.M_SETS, "scheduler": k.M_GREEDY}
+        if self.without in unlimited:
+            put(unlimited[self.without], 0.0)
+        elif self.without in ("queue", "mshrs"):
+            put(k.M_QUEUE if self.without == "queue" else k.M_OUTSTANDING, _UNLIMITED)
         return table
 
     def _outcome(self, case: Case, instructions: float, solved: Array, waits: Array, busy: Array) -> Outcome:
