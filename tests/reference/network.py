@@ -135,7 +135,7 @@ class Network:
         back = last_in + pipe
         part = [back - now, 0.0, 0.0, 0.0, 0.0, 0.0]
         if event.level == "coming":
-            back = max(back, begin + event.left * self.recent["all"] * weight)
+            back = max(back, begin + event.left * m["ARRIVALS"] * self.recent["all"] * weight)
             part[1] = back - now - part[0]
         elif event.level == "given":
             back = begin + event.left * weight
@@ -175,7 +175,8 @@ class Network:
             if event.level == "dram":
                 latency += m["DRAM_LATENCY"] * weight
         if event.level == "llc" and event.left > 0.0:
-            latency += event.left * max(self.recent["dram"] - self.recent["llc"], m["DRAM_LATENCY"]) * weight
+            longer = max(self.recent["dram"] - self.recent["llc"], m["DRAM_LATENCY"])
+            latency += event.left * m["ARRIVALS"] * longer * weight
         full = self.free["dram"] - m["DRAM_QUEUE"]
         if full > self.free["bank in"]:
             self.free["bank in"] = full

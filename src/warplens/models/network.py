@@ -34,6 +34,8 @@ class Demand:
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
     has_sets: bool = False
+    #: Of the cache simulation, where data that are on their way were counted.
+    estimated_cycles: float = 0.0
 
     @property
     def stream(self) -> Any:
@@ -120,6 +122,7 @@ def demand_of_sample(
         1.0 if without == "banks" else misses.busiest_bank,
         1.0 if without == "banks" else misses.busiest_channel,
         count > 0,
+        misses.estimated_cycles,
     )
 
 

@@ -39,6 +39,8 @@ _IN_WORDS = {
 ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
 #: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
 WITHOUT = ("none", "network", "arrivals", "sets", "banks", "queue", "mshrs", "scheduler", "write-backs")
+#: Longer than estimated by this, and the network is solved again.
+SLOWER = 1.1
 #: Events that are followed, about, and powers of two between which those of a warp lie.
 MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 #: Places in queues where a machine does not say, as in the detailed simulator.
@@ -69,7 +71,6 @@ class Warplens(Model):
 
     def evaluate(self, case: Case) -> Outcome:
         from . import _access_kernels as a
-        from . import _network_kernels as k
 
         size = case.size
         cycles = np.empty(size)
@@ -77,12 +78,13 @@ class Warplens(Model):
         instructions = 0.0
         for rows, demand in self._demands(case):
             machines = self._machines(case, demand)[rows]
-            part = (
-                np.empty(len(machines)),
-                np.zeros((len(machines), a.CAUSES)),
-                np.zeros((len(machines), a.RESOURCES)),
-            )
-            k.solve_batch(demand.stream, machines, *part)
+            part = _solve(demand, machines)
+            # Lines are on their way for a smaller part of a time that is longer than the cache simulation's.
+            slower = part[0] > SLOWER * demand.estimated_cycles
+            if demand.estimated_cycles > 0.0 and np.any(slower):
+                machines[slower, a.M_ARRIVALS] = demand.estimated_cycles / part[0][slower]
+                for whole, again in zip(part, _solve(demand, machines[slower]), strict=True):
+                    whole[slower] = again
             cycles[rows], waits[rows], busy[rows] = part
             if self.without == "network":
                 cycles[rows] = np.maximum(busy[rows].max(axis=1), 1.0)
@@ -144,6 +146,7 @@ class Warplens(Model):
 
         sms = case.active_sms
         put(k.M_SCHEDULERS, gpu.schedulers)
+        put(k.M_ARRIVALS, 1.0)
         put(k.M_ISSUE_INTERVAL, np.divide(1.0, gpu.issue_width))
         put(k.M_GREEDY, float(gpu.scheduler in ("gto", "oldest")))
         put(k.M_L1_LATENCY, gpu.l1.latency_cycles)
@@ -253,6 +256,17 @@ class Warplens(Model):
         rest[:, 0] += issuing
         rest[:, -1] += idle
         return {name: cpi * rest[:, index] for index, name in enumerate(CATEGORIES)}
+
+
+def _solve(demand: Demand, machines: Array) -> tuple[Array, Array, Array]:
+    """(Cycles, waits, busy cycles) of every machine."""
+    from . import _access_kernels as a
+    from ._network_kernels import solve_batch
+
+    count = len(machines)
+    found = np.empty(count), np.zeros((count, a.CAUSES)), np.zeros((count, a.RESOURCES))
+    solve_batch(demand.stream, machines, *found)
+    return found
 
 
 def _or(value: Any, default: Any) -> Any:
