@@ -48,6 +48,8 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
         generator.integers(0, 4, total),
         table,
         generator.uniform(0, 10, (total, 2)) * generator.integers(0, 2, (total, 2)),
+        generator.permutation(blocks),
+        generator.uniform(0.5, 2.0, blocks),
     )
 
 

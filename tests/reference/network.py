@@ -96,8 +96,9 @@ class Slot:
 class Network:
     """`machine` is a dictionary of the columns `M_…`, by name."""
 
-    def __init__(self, blocks: list[list[list[Event]]], machine: dict[str, float]) -> None:
-        self.blocks = blocks
+    def __init__(self, blocks: list[list[list[Event]]], traffic: list[float], machine: dict[str, float]) -> None:
+        self.blocks = blocks  # in the order in which an SM is given them
+        self.traffic = traffic
         self.m = machine
         self.waits = dict.fromkeys(CAUSES, 0.0)
         self.busy = dict.fromkeys(SERVERS, 0.0)
@@ -280,8 +281,8 @@ class Network:
 
     # -- the launch ---------------------------------------------------------------------
 
-    def enter(self, slot: Slot, block: int, begin: float, per_block: int) -> None:
-        streams = self.blocks[block % len(self.blocks)]
+    def enter(self, slot: Slot, block: int, place: int, begin: float, per_block: int) -> None:
+        streams = self.blocks[place]
         slot.alive = 0
         for k, warp in enumerate(slot.warps):
             warp.ready, warp.state = NEVER, "data"
@@ -311,8 +312,9 @@ class Network:
             for slot in slots:
                 if slot.alive == 0 and block < blocks:
                     begin = max(slot.left_at + m["BLOCK_START"], (block - skipped * count + 1) * m["BLOCK_LAUNCH"])
-                    slot.share = min(max(m["BLOCKS"] - block, 0.0), 1.0)
-                    self.enter(slot, block, begin, per_block)
+                    place = (block - skipped * count) % len(self.blocks)
+                    slot.share = min(max(m["BLOCKS"] - block, 0.0), 1.0) * self.traffic[place]
+                    self.enter(slot, block, place, begin, per_block)
                     slot.left_at, slot.waiting, slot.gathered = begin, 0, 0.0
                     block += 1
                     if slot.alive == 0:
@@ -434,5 +436,7 @@ def solved(stream: Any, machine: dict[str, float]) -> tuple[float, dict[str, flo
         for w in range(len(stream.event_start) - 1)
     ]
     starts = stream.block_start
-    network = Network([warps[starts[b] : starts[b + 1]] for b in range(len(starts) - 1)], machine)
+    order = stream.order.tolist()
+    blocks = [warps[starts[b] : starts[b + 1]] for b in order]
+    network = Network(blocks, [float(stream.traffic[b]) for b in order], machine)
     return network.run(), network.waits, network.busy

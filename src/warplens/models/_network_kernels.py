@@ -70,6 +70,8 @@ class Stream(NamedTuple):
     sets: Any
     events: Any
     units: Any
+    order: Any  # blocks in the order in which an SM is given them
+    traffic: Any  # what the mean block asks of shared resources, over what each does
 
 
 class Warps(NamedTuple):
@@ -289,8 +291,8 @@ def solve(stream, machine, waits, busy):
                     continue
                 begin = left_at[slot] + machine[M_BLOCK_START]
                 begin = max(begin, (block - skipped * slots + 1) * machine[M_BLOCK_LAUNCH])
-                share[slot] = min(max(machine[M_BLOCKS] - block, 0.0), 1.0)
-                source = block % (len(stream.block_start) - 1)
+                source = stream.order[(block - skipped * slots) % len(stream.order)]
+                share[slot] = min(max(machine[M_BLOCKS] - block, 0.0), 1.0) * stream.traffic[source]
                 alive[slot] = enter_block(slot, block, begin, source, per_block, stream, warps)
                 left_at[slot] = begin
                 waiting[slot] = 0

@@ -14,6 +14,8 @@ from ..memory import MissProfile
 from ..memory import _kernels as memory
 
 FLIT_BYTES = 32
+#: Over the median of blocks, what the longest takes where they differ.
+DIFFERENT = 1.1
 #: The golden ratio's fraction: multiples of it spread evenly over the unit interval, however many there are.
 _GOLDEN = 0.6180339887498949
 
@@ -30,6 +32,8 @@ class Demand:
     sets: NDArray[np.int64]
     events: NDArray[np.float64]
     units: NDArray[np.float64]
+    order: NDArray[np.int64]
+    traffic: NDArray[np.float64]
     instructions_per_warp: float
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
@@ -118,12 +122,40 @@ def demand_of_sample(
         sets,
         events,
         _units(sample, gpu, needed_by),
+        *_order(sample, events, levels, gpu, balanced=without == "imbalance"),
         float((sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
         1.0 if without == "banks" else misses.busiest_bank,
         1.0 if without == "banks" else misses.busiest_channel,
         count > 0,
         misses.estimated_cycles,
     )
+
+
+def _order(sample: BlockSample, events: Any, levels: Any, gpu: Gpu, *, balanced: bool) -> tuple[Any, Any]:
+    """(Blocks in the order in which the slowest SM is given them, part of the SMs that move as much as each).
+
+    Where blocks differ, some SM has one that takes longest; its others are as
+    they come. What a block moves beyond the mean, the other SMs do not.
+    """
+    from . import _access_kernels as k
+
+    llc = gpu.llc.latency_cycles or 0.0
+    latency = levels @ [gpu.l1.latency_cycles or 0.0, llc, llc + (gpu.dram.latency_cycles or 0.0)]
+    alone = events[:, k.E_GAP] + np.where(sample.kind == k.LOAD, latency[sample.static], 0.0) * sample.weight
+    moved = events[:, [k.E_FLITS_OUT, k.E_FLITS_IN, k.E_DRAM_READS, k.E_DRAM_WRITES]].sum(axis=1)
+
+    def warps(values: Any) -> Any:
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        return np.diff(sums[sample.event_start])
+
+    starts = sample.block_start[:-1]
+    longest = np.maximum.reduceat(warps(alone), starts)
+    traffic = np.add.reduceat(warps(moved), starts)
+    order = np.arange(sample.blocks)
+    if not balanced and longest.max() > DIFFERENT * np.median(longest):
+        order = np.roll(order, -int(np.argmax(longest)))
+    mean = traffic.mean()
+    return order, np.where(traffic > DIFFERENT * mean, mean / np.maximum(traffic, 1e-300), 1.0)
 
 
 def spread(groups: Any) -> Any:

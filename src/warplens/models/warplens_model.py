@@ -38,7 +38,7 @@ _IN_WORDS = {
 #: instructions of the machine code.
 ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
 #: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
-WITHOUT = ("none", "network", "arrivals", "sets", "banks", "queue", "mshrs", "scheduler", "write-backs")
+WITHOUT = ("none", "network", "arrivals", "sets", "banks", "queue", "mshrs", "scheduler", "write-backs", "imbalance")
 #: Longer than estimated by this, and the network is solved again.
 SLOWER = 1.1
 #: Events that are followed, about, and powers of two between which those of a warp lie.

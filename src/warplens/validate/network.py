@@ -57,6 +57,7 @@ MECHANISMS = {
     "mshrs": "MSHRs",
     "scheduler": "greedy schedulers: all take turns",
     "write-backs": "dirty lines that go to DRAM",
+    "imbalance": "blocks that take longer than others",
 }
 
 
