@@ -6,12 +6,13 @@ OUT    ?= out
 
 .PHONY: demo test quick check docs bench clean
 
-# Set up, run a bundled CUDA kernel on the CPU, predict it on two GPUs, and draw the picture.
+# Set up, run a bundled CUDA kernel on the CPU, predict it on two GPUs, draw the picture and write the report.
 demo: $(VENV)/.runtime
 	@mkdir -p $(OUT)
 	$(BIN)/warplens predict examples/cuda/saxpy.toml --gpu h200 --gpu accelsim-mdm
 	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 \
 	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --plot $(OUT)/spmv.png
+	$(BIN)/warplens report examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 -o $(OUT)/report.html
 
 # Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
 test: $(VENV)/.dev

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -31,3 +35,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def everything(request: pytest.FixtureRequest) -> bool:
     """Whether the full tier runs: loops over random inputs are longer then."""
     return bool(request.config.getoption("--everything"))
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation, built strictly: a link or anchor that mkdocs cannot find is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder

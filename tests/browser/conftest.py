@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+
+#: Patience with a machine on which much else runs.
+MILLISECONDS = 60_000
 
 LOCAL_SCHEMES = ("file", "data", "blob", "about")
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -33,6 +36,8 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A page of its own profile. The test fails where a script fails, or where a request leaves the machine."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(MILLISECONDS)
+    expect.set_options(timeout=MILLISECONDS)
     opened = context.new_page()
     problems: list[str] = []
 

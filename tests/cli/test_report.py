@@ -56,7 +56,18 @@ def test_a_profile_is_a_line(good, tmp_path):
         '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
         '"0","mdm-baseline(float *)","sm__cycles_elapsed.max","cycle","73278"\n'
     )
-    text = good("report", "mdm-baseline", "--profile", profile, "--view", "stacks", "-o", tmp_path / "out.html")
+    text = good(
+        "report",
+        "mdm-baseline",
+        "--profile",
+        profile,
+        "--model",
+        "mdm",
+        "--view",
+        "stacks",
+        "-o",
+        tmp_path / "out.html",
+    )
     assert "mdm is 50 % below" in text.replace("\n", " ")
 
 

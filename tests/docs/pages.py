@@ -366,6 +366,10 @@ def errors(name: str) -> str:
     return _reference().errors(name)
 
 
+def accuracy() -> str:
+    return _reference().accuracy()
+
+
 def cli() -> str:
     return _reference().cli()
 
@@ -391,6 +395,7 @@ TABLES: dict[str, Callable[..., str]] = {
         reproduced,
         measured,
         errors,
+        accuracy,
         cli,
         api,
     )

@@ -16,6 +16,7 @@ import warplens
 import warplens.sweep
 from warplens.api import record
 from warplens.errors import InputError
+from warplens.models import MODELS
 from warplens.report.build import make_report
 from warplens.reproduce import kernels
 from warplens.sweep.run import run_sweep
@@ -78,7 +79,7 @@ def _help(text: str) -> str:
         if paragraph.startswith("\b"):
             made.append("```text\n" + paragraph.removeprefix("\b").strip("\n") + "\n```")
         else:
-            made.append(re.sub(r"\s+", " ", paragraph).strip())
+            made.append(re.sub(r"\s+", " ", paragraph).strip().replace("*", r"\*"))
     return "\n\n".join(made) + "\n"
 
 
@@ -127,7 +128,9 @@ def _signature(path: str, item: Any) -> str:
 
 def _doc(item: Any) -> str:
     text = inspect.getdoc(item) or ""
-    return "" if text.startswith(f"{getattr(item, '__name__', '')}(") else text + "\n"
+    if text.startswith(f"{getattr(item, '__name__', '')}("):  # what dataclasses write themselves
+        return ""
+    return re.sub(r"^>>> .*?(?=\n\n|\Z)", r"```python\n\g<0>\n```", text, flags=re.M | re.S) + "\n"
 
 
 def _members(item: type) -> Iterator[str]:
@@ -154,34 +157,57 @@ def _h200() -> Any:
     return h200.compare(h200.kept_predictions())
 
 
+#: Groups of the Accel-Sim kernels, by what tables call them.
+GROUPS = {
+    "all": accelsim.kernels,
+    "memory-divergent": kernels.divergent_kernels,
+    "others": kernels.other_kernels,
+}
+
+
+def _accelsim(name: str, group: str) -> list[float]:
+    """Signed IPC errors in percent; none where the model cannot run."""
+    try:
+        return [100.0 * kernels.error(name, "base", kernel, kernels.THEIRS) for kernel in GROUPS[group]()]
+    except InputError:
+        return []
+
+
+def _measured(name: str) -> list[float]:
+    """Signed errors of cycles in percent, on the H200's long kernels; none where the model was not run on all."""
+    found = _h200()
+    errors = [found.error(name, kernel) for kernel in found.long_kernels] if name in found.models else [None]
+    return [] if None in errors else [100.0 * each for each in errors]
+
+
 def errors(name: str) -> str:
     """How far a model is from Accel-Sim and from an H200, from the data that comes with the package."""
     rows: Rows = []
-    groups = {
-        "all": accelsim.kernels(),
-        "memory-divergent": kernels.divergent_kernels(),
-        "others": kernels.other_kernels(),
-    }
-    for label, chosen in groups.items():
-        try:
-            found = [100.0 * kernels.error(name, "base", kernel, kernels.THEIRS) for kernel in chosen]
-        except InputError:
-            break
-        rows.append(_row(f"[Accel-Sim](../validation/accelsim.md), {label}", found, "IPC"))
-    summary = _h200()
-    measured = [summary.error(name, kernel) for kernel in summary.long_kernels]
-    if name in summary.models and None not in measured:
-        rows.append(_row("[H200](../validation/h200.md), above 20 µs", [100.0 * each for each in measured], "cycles"))
-        swept = summary.sweeps(name)
-        if swept:
-            mean = sum(100.0 * each.mape for each in swept) / len(swept)
-            shape = sum(100.0 * each.mape_shape for each in swept) / len(swept)
+    for group in GROUPS:
+        if found := _accelsim(name, group):
+            rows.append(_row(f"[Accel-Sim](../validation/accelsim.md), {group}", found, "IPC"))
+    if found := _measured(name):
+        rows.append(_row("[H200](../validation/h200.md), above 20 µs", found, "cycles"))
+        if swept := _h200().sweeps(name):
+            mean, shape = (
+                100.0 * statistics.mean(getattr(each, of) for each in swept) for of in ("mape", "mape_shape")
+            )
             text = f"{mean:.0f} % (shape alone {shape:.0f} %)"
             rows.append(("H200, over occupancies", f"{len(swept)}", "speed", text, "", ""))
     if not rows:
         return "The model runs on no kernel of the validation data.\n"
     header = ("reference", "kernels", "error of", "mean magnitude", "median magnitude", "too fast / too slow")
     return table(header, rows)
+
+
+def accuracy() -> str:
+    """All models side by side: mean magnitudes of their errors."""
+    rows: Rows = []
+    for name in MODELS:
+        columns = [*(_accelsim(name, group) for group in GROUPS), _measured(name)]
+        means = [f"{statistics.mean(map(abs, each)):.0f} %" if each else "–" for each in columns]
+        rows.append((f"[`{name}`]({name}.md#accuracy)", *means))
+    return table(("model", *(f"Accel-Sim, {group} (IPC)" for group in GROUPS), "H200 (cycles)"), rows)
 
 
 def _row(reference: str, found: list[float], quantity: str) -> tuple[str, ...]:

@@ -91,7 +91,8 @@ def test_disagreement_names_the_term_that_differs_most(predictions, tmp_path):
         if each.by_category is not None:
             assert sum(each.by_category.values()) == pytest.approx(each.cpi - own["mdm"].cpi)
             assert abs(each.by_category[each.term]) == max(map(abs, each.by_category.values()))
-    assert "roofline" in view.summary or "volkov" in view.summary
+    furthest = max(own.values(), key=lambda p: max(p.cpi / own["mdm"].cpi, own["mdm"].cpi / p.cpi))
+    assert f"furthest from mdm (CPI 2.62) is {furthest.model} (CPI {furthest.cpi:.3g}" in view.summary
     with pytest.raises(InputError, match="no two models"):
         disagreement([own["mdm"]], "mdm")
 
@@ -141,6 +142,11 @@ def test_empty_slots_are_booked_to_instructions(placed, tmp_path):
     assert held["barrier"] == pytest.approx(stack["SYNC"])
     assert held["dependence"] + held["pipeline"] == pytest.approx(stack["DEP"])
     assert sum(held.values()) == pytest.approx(1.0 - stack["BASE"] - stack["IDLE"])
+    with_slots = source_use(workload, gpu, simulated=result)
+    lines = {row.line: row.lost_slots for row in with_slots.lines}
+    nothing = sum(float(slots[-1]) for slots in result.stalled_slots.values())
+    assert sum(lines.values()) + nothing == pytest.approx(sum(held.values()))
+    assert max(lines, key=lambda line: lines[line]) == 18
     # A warp that waits for a load is booked to the instruction that reads it, which has sources.
     worst = int(np.argmax(result.stalled_slots["memory"][:-1]))
     assert workload.trace.static.sources_of(worst)

@@ -42,9 +42,10 @@ def test_a_kernel_becomes_a_trace(sandbox: Sandbox) -> None:
         (KERNEL.replace("x[threadIdx.x] *= 2", "while (true) x[threadIdx.x] += 1"), "stopped after|nothing can end"),
         (KERNEL.replace("x[threadIdx.x] *= 2", "x[1 << 28] = 1"), "out of bounds"),
         (KERNEL.replace("*= 2", "*= two"), 'kernel.cu:1: identifier "two" is undefined'),
+        ("__device__ float big[1 << 30];\n" + KERNEL.replace("*= 2", "= big[n]"), "memory"),
         ('#line 1 "/etc/passwd"\n#error here\n' + KERNEL, "here"),
     ],
-    ids=["endless", "wild", "wrong", "line"],
+    ids=["endless", "wild", "wrong", "giant", "line"],
 )
 def test_what_goes_wrong_is_said_and_leaves_nothing(sandbox: Sandbox, monkeypatch, source: str, words: str) -> None:
     with pytest.raises(FieldError, match=words) as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from warplens.web.errors import FieldError
@@ -96,6 +98,18 @@ def test_launches_are_checked_field_by_field(change: dict, field: str) -> None:
     with pytest.raises(FieldError) as caught:
         launch_of(LAUNCH | change)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__global__ ", "/*", "f(", "__launch_bounds__(", "\\ ", "# ", "__global__ void f(", "a" * 99 + "*"],
+)
+def test_no_text_takes_long_to_look_at(text: str) -> None:
+    source = (text * 64_000)[:64_000]
+    began = time.thread_time()
+    for look in (check_source, signatures):
+        look(source)
+    assert time.thread_time() - began < 3.0
 
 
 def test_keys_that_name_files_are_not_taken_over() -> None:

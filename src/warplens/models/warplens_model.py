@@ -55,7 +55,7 @@ class Warplens(Model):
     name = "warplens"
     title = "warplens"
     paper = WARPLENS
-    equations = "W §1–7"
+    equations = "W §1–6"
     needs = "interval_profile"
     aspects = frozenset(Aspect)
     categories: ClassVar[tuple[str, ...] | None] = CATEGORIES

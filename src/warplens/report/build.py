@@ -3,93 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..api import JSON_SCHEMA, Comparison, Input, compare, join, load_workloads, place, simulate
+from ..api import JSON_SCHEMA, Comparison, Input, compare, join, load_workloads
 from ..errors import InputError, UnknownNameError, nearest
-from ..frontends.ncu import KernelProfile, profiles_by_kernel
+from ..frontends.ncu import KernelProfile
 from ..machine import Gpu
 from ..models import Prediction
-from ..sweep.local import sensitivity
 from ..workload import Workload
-from . import figures
-from .headline import Headline, headline, preferred_model
-from .occupancy import MOST_POINTS
+from ..workload.kept import open_kept
+from ..workload.traced import TracedWorkload, workload_of_trace
+from .headline import preferred_model
+from .section import VIEWS, Section, Settings, make_section
 from .sweep_section import SweepSection, sweep_section
 from .view import View
 
 #: Launches of an input that get a section of their own, the longest ones; all are in the overview.
 MOST_SECTIONS = 8
-#: Occupancies that are worked out for a trace, each with a cache simulation of its own.
-TRACED_POINTS = 8
-
-VIEWS: dict[str, str] = {
-    each.name: each.heading
-    for each in (
-        figures.CpiStacks,
-        figures.Disagreement,
-        figures.Tornado,
-        figures.Roofline,
-        figures.Occupancy,
-        figures.TransitDiagram,
-        figures.MemoryUse,
-        figures.SourceUse,
-        figures.Intervals,
-        figures.Timeline,
-        figures.Simulated,
-        figures.HeatMaps,
-        figures.Curves,
-        figures.Front,
-    )
-}
-"""Names that `--view` takes, with their headings, in the order of the page."""
-
+#: Part of the progress bar that loading inputs takes.
+_LOADING = 0.2
 #: (part of the work that is done, all of it).
 Progress = Callable[[float, float], None]
-
-
-@dataclass(frozen=True)
-class Section:
-    """One launch on one machine: what it says in words, in pictures, and what could not be shown."""
-
-    kernel: str
-    launch: int | None
-    gpu: str
-    description: str
-    headline: Headline
-    predictions: tuple[Prediction, ...]
-    views: tuple[View, ...]
-    #: View -> why it is not there.
-    absent: Mapping[str, str]
-    #: Model -> why it did not run.
-    skipped: Mapping[str, str]
-    references: tuple[figures.Reference, ...] = ()
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return f"{self.kernel} on {self.gpu}"
-
-    @property
-    def base(self) -> Prediction:
-        """The prediction that the headline quotes."""
-        name = preferred_model(self.predictions)
-        return next(p for p in self.predictions if p.model == name)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kernel": self.kernel,
-            "launch": self.launch,
-            "gpu": self.gpu,
-            "headline": list(self.headline.sentences),
-            "predictions": [p.to_dict() for p in self.predictions],
-            "views": [view.to_dict() for view in self.views],
-            "absent": dict(self.absent),
-            "skipped": dict(self.skipped),
-        }
 
 
 @dataclass(frozen=True)
@@ -138,19 +75,6 @@ class Report:
         return bundle([view for view in self.views() if view.name in ("stacks", "heat-map")])
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a report is asked for besides its inputs."""
-
-    models: tuple[str, ...] | None = None
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    profiles: Sequence[KernelProfile] = ()
-    simulate: bool = False
-    source: str | None = None
-    wanted: frozenset[str] = frozenset(VIEWS)
-
-
 def make_report(
     inputs: Input | Iterable[Input],
     output: str | Path | None = None,
@@ -192,12 +116,14 @@ def make_report(
     sweeps: list[SweepSection] = []
     groups: list[list[Workload]] = []
     several = [inputs] if isinstance(inputs, str | Path) or not isinstance(inputs, Iterable) else list(inputs)
+    work = _Work(settings, progress, len(several))
     for each in several:
         if isinstance(each, str | Path) and str(each).endswith(".parquet"):
             sweeps.append(sweep_section(Path(each), names))
         else:
-            groups.append(choose(_workloads(each, machines[0], loading)))
-    work = _Work(settings, progress, sum(min(len(group), MOST_SECTIONS) for group in groups) * len(machines))
+            groups.append(choose(_workloads(each, machines[0], {"progress": work.loading, **loading})))
+        work.loaded += 1
+    work.sections = sum(min(len(group), MOST_SECTIONS) for group in groups) * len(machines)
     parts = [_group(group, machines, work) for group in groups if group]
     report = Report(
         tuple(section for sections, _, _ in parts for section in sections),
@@ -211,28 +137,36 @@ def make_report(
 
 
 def _workloads(given: Any, gpu: Any, loading: Mapping[str, Any]) -> list[Workload]:
+    """The launches of an input; cache simulations of traces are kept in the user's cache folder."""
     if isinstance(given, str | Path):
-        return load_workloads(given, gpu=gpu, **loading)
-    if isinstance(given, Workload):
-        return [given]
-    from ..workload.traced import workload_of_trace
-
-    return [workload_of_trace(given)]
+        found = load_workloads(given, gpu=gpu, **loading)
+    else:
+        found = [given if isinstance(given, Workload) else workload_of_trace(given)]
+    return [replace(each, kept=open_kept()) if isinstance(each, TracedWorkload) else each for each in found]
 
 
 @dataclass
 class _Work:
-    """What is asked for, and how much of it is done."""
+    """What is asked for, and how much of it is done: inputs are loaded first, then sections made."""
 
     settings: Settings
     progress: Progress | None
-    sections: int
+    inputs: int
+    loaded: int = 0
+    sections: int = 1
     done: float = 0.0
 
-    def step(self, part: float) -> None:
-        self.done += part
+    def _tell(self, part: float) -> None:
         if self.progress is not None:
-            self.progress(min(self.done, self.sections), self.sections)
+            self.progress(min(part, 1.0), 1.0)
+
+    def loading(self, done: float, total: float) -> None:
+        self._tell(_LOADING * (self.loaded + done / max(total, 1)) / self.inputs)
+
+    def step(self, part: float) -> None:
+        """A part of a section is done."""
+        self.done += part
+        self._tell(_LOADING + (1.0 - _LOADING) * self.done / max(self.sections, 1))
 
 
 def _group(
@@ -254,7 +188,7 @@ def _group(
             "choose others with --kernel or --launch"
         )
     sections = [
-        _section(workload, gpu, compared[id(workload), number], number == 0, work)
+        make_section(workload, gpu, compared[id(workload), number], settings, measured=number == 0, step=work.step)
         for workload in chosen
         for number, gpu in enumerate(gpus)
     ]
@@ -265,88 +199,3 @@ def _group(
 def _seconds(found: Comparison) -> float:
     name = preferred_model(found.predictions)
     return next(float(p.seconds) for p in found.predictions if p.model == name)
-
-
-def _section(workload: Workload, gpu: Any, found: Comparison, first_gpu: bool, work: _Work) -> Section:
-    settings = work.settings
-    placed, machine = place(workload, gpu, settings.overrides)
-    predictions = found.predictions
-    base = preferred_model(predictions)
-    names = [p.model for p in predictions]
-    traced = getattr(placed, "trace", None) is not None
-    made: dict[str, View] = {}
-    absent: dict[str, str] = {}
-    references = _measured(placed, settings) if first_gpu else []
-
-    def try_view(name: str, make: Callable[[], View], key: str | None = None) -> None:
-        if name in settings.wanted or name == "roofline":  # which the headline needs
-            try:
-                made[key or name] = make()
-            except InputError as error:
-                absent[key or name] = str(error)
-        work.step(0.1)
-
-    if settings.simulate and traced:
-        result = simulate(placed, machine, "detailed", record=True)
-        references.append(
-            figures.Reference(
-                placed.name, machine.name, _simulated_label(placed), result.cycles, result.stack, result.cpi
-            )
-        )
-        try_view("simulation", lambda: figures.simulated(result))
-        try_view("timeline", lambda: figures.timeline(result), "timeline, reference simulator")
-    else:
-        reason = "it was not asked for (--simulate)" if traced else "it needs a trace or a CUDA source"
-        absent["simulation"] = absent["timeline, reference simulator"] = reason
-    try_view("stacks", lambda: figures.cpi_stacks(predictions, references))
-    try_view("disagreement", lambda: figures.disagreement(predictions, base))
-    own = settings.options.get(base)
-    title = f"{placed.name} on {machine.name}, {base}"
-    try_view("sensitivity", lambda: figures.Tornado(title, tuple(sensitivity(placed, machine, base, options=own))))
-    try_view("roofline", lambda: figures.roofline(placed, machine, predictions, references))
-    points = TRACED_POINTS if traced else MOST_POINTS
-    try_view("occupancy", lambda: figures.occupancy(placed, machine, names, options=settings.options, points=points))
-    try_view("transit", lambda: figures.transit_diagram(placed, machine))
-    try_view("memory", lambda: figures.memory_use(placed, machine, list(predictions)))
-    try_view("source", lambda: figures.source_use(placed, machine, settings.source))
-    try_view("intervals", lambda: figures.intervals(placed, machine))
-    try_view("timeline", lambda: figures.timeline(simulate(placed, machine, "pipeline", record=True)))
-    roof, tornado = made.get("roofline"), made.get("sensitivity")
-    told = headline(
-        placed,
-        machine,
-        predictions,
-        references,
-        roof if isinstance(roof, figures.Roofline) else None,
-        tornado if isinstance(tornado, figures.Tornado) else None,
-    )
-    order = list(VIEWS)
-    shown = [view for view in made.values() if view.name in settings.wanted]
-    return Section(
-        placed.name,
-        placed.launch_index if traced else None,
-        machine.name,
-        placed.description,
-        told,
-        predictions,
-        tuple(sorted(shown, key=lambda view: order.index(view.name))),
-        {name: reason for name, reason in absent.items() if name.partition(",")[0] in settings.wanted},
-        {each.model: each.reason for each in found.skipped},
-        tuple(references),
-        dict(predictions[0].overrides),
-    )
-
-
-def _measured(workload: Workload, settings: Settings) -> list[figures.Reference]:
-    """What Nsight Compute measured of a kernel of this name."""
-    profile = profiles_by_kernel(settings.profiles).get(workload.name)
-    if profile is None or profile.cycles is None:
-        return []
-    return [figures.Reference(workload.name, None, "measured", profile.cycles)]
-
-
-def _simulated_label(workload: Any) -> str:
-    """Says so where the trace, and with it the simulation, has a part of the launch."""
-    header = workload.trace.header
-    recorded = header.extra.get("recorded_blocks", header.blocks)
-    return "simulated" if recorded == header.blocks else f"simulated ({recorded} of {header.blocks} blocks)"

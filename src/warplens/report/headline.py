@@ -30,7 +30,7 @@ _LEAST_SHARE = 0.1
 _WAITS = {
     "BASE": "issues instructions",
     "DEP": "waits for results of computation",
-    "L1": "waits for L1 hits",
+    "L1": "waits for the L1",
     "L2": "waits for the LLC",
     "DRAM": "waits for DRAM's latency",
     "MSHR": "waits for MSHRs",
@@ -186,5 +186,7 @@ def _time(base: Prediction, predictions: Sequence[Prediction]) -> str:
 
 def _reference(base: Prediction, each: Reference) -> str:
     factor = base.cpi / each.cpi_beside(base) - 1.0
-    word = "above" if factor >= 0 else "below"
-    return f"{each.label}: {show_number(each.cycles)} cycles; {base.model} is {100 * abs(factor):.0f} % {word}"
+    off = (
+        f"{100 * abs(factor):.0f} % {'above' if factor >= 0 else 'below'}" if abs(factor) >= 0.005 else "within 0.5 %"
+    )
+    return f"{each.label}: {show_number(each.cycles)} cycles; {base.model} is {off}"

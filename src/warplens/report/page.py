@@ -26,7 +26,8 @@ from .sweep_section import SweepSection
 from .view import Figure, Table, View
 
 if TYPE_CHECKING:
-    from .build import Report, Section
+    from .build import Report
+    from .section import Section
 
 #: Rows of a table beside a figure; `--json` has them all.
 MOST_ROWS = 200
@@ -81,6 +82,7 @@ def page(report: Report) -> str:
         f'<li><a href="#{anchor}">{text(title)}</a></li>'
         for anchor, title in zip((*anchors, *sweep_anchors), titles, strict=True)
     )
+    navigation = f'<nav aria-label="Contents"><ol>{contents}</ol></nav>' if len(titles) > 1 else ""
     title = text(titles[0] if len(titles) == 1 else f"{len(titles)} results")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -96,7 +98,7 @@ def page(report: Report) -> str:
 <a class="skip" href="#main">Skip to content</a>
 <header><h1>warplens <span>report</span></h1>
 <button id="theme" type="button" aria-label="Switch between light and dark">◐</button></header>
-<nav aria-label="Contents"><ol>{contents}</ol></nav>
+{navigation}
 <main id="main">
 <noscript><p class="note">Figures need JavaScript; the tables below them have all numbers.</p></noscript>
 {"".join(body)}
@@ -166,8 +168,8 @@ def _section(section: Section, anchor: str, figures: _Figures) -> str:
         parts.append(f'<p class="description">with {text(changed)}</p>')
     parts.append(_headline(section.headline.lead, section.headline.rest))
     parts.append(_predictions(section))
-    for view in section.views:
-        parts.append(_view(view, anchor, figures))
+    parts.append(_jumps(section.views, anchor))
+    parts += [_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views)]
     parts.append(_validity(section))
     parts.append("</section>")
     return "".join(parts)
@@ -224,19 +226,25 @@ def _notes(notes: Sequence[str]) -> str:
     return "".join(f'<p class="note">{text(note)}</p>' for note in notes)
 
 
+def _jumps(views: Sequence[View], anchor: str) -> str:
+    """Links to the figures of a section."""
+    links = [f'<a href="#{anchor}-view-{number}">{text(view.title)}</a>' for number, view in enumerate(views)]
+    return f'<p class="jumps">{" · ".join(links)}</p>' if len(links) > 1 else ""
+
+
 def _view(view: View, anchor: str, figures: _Figures) -> str:
     heading = f"<h3>{text(view.title)}</h3>"
     caption = f"<figcaption>{text(view.summary)}</figcaption>"
     legend = _category_legend(view) if isinstance(view, CpiStacks) else ""
     numbers = f"<details><summary>Numbers</summary>{html_table(view.table(), numbers_from=1)}</details>"
     extra = source_listing(view, anchor) if view.name == "source" else ""
-    return f"<figure>{heading}{figures.place(view)}{caption}{legend}{extra}{numbers}</figure>"
+    return f'<figure id="{anchor}">{heading}{figures.place(view)}{caption}{legend}{extra}{numbers}</figure>'
 
 
 _MEANINGS = {
     "BASE": "issue",
     "DEP": "results of computation",
-    "L1": "L1 hits",
+    "L1": "the L1",
     "L2": "last-level cache",
     "DRAM": "DRAM's latency",
     "MSHR": "free MSHRs",
@@ -256,7 +264,8 @@ def _category_legend(view: CpiStacks) -> str:
 
 
 def _sweep(section: SweepSection, anchor: str, figures: _Figures) -> str:
-    shown = "".join(_view(view, anchor, figures) for view in section.views)
+    shown = _jumps(section.views, anchor)
+    shown += "".join(_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views))
     absent = "".join(f"<li>Not shown: {text(n)}: {text(reason)}</li>" for n, reason in section.absent.items())
     return (
         f'<section id="{anchor}" class="kernel"><h2>Sweep {text(section.name)}</h2>{_headline(section.headline)}'

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Gpu
+from ..simulators.detailed import DetailedResult
 from ..workload import Workload
 from ..workload.instructions import InstructionTable, instruction_table
 from .style import CATEGORY_COLOURS
@@ -35,6 +36,8 @@ class Counts:
     l1_hit_ratio: float | None
     llc_hit_ratio: float | None
     dram_bytes: float
+    lost_slots: float | None = None
+    """Part of all issue slots that stayed empty while it was next, where the launch was simulated."""
     pc: int | None = None
     opcode: str = ""
 
@@ -48,6 +51,7 @@ COLUMNS = (
     "L1 hits, %",
     "LLC hits, %",
     "DRAM, KiB",
+    "issue slots lost, %",
 )
 
 
@@ -56,7 +60,8 @@ def cells_of(row: Counts) -> tuple[Any, ...]:
     ratios = [None if value is None else 100.0 * value for value in (row.l1_hit_ratio, row.llc_hit_ratio)]
     kibibytes = row.dram_bytes / 1024 if row.dram_bytes else None
     shares = (100.0 * row.waits_share, 100.0 * row.waited_for_share)
-    return (row.executions, row.active_lanes, *shares, row.lines_per_load, *ratios, kibibytes)
+    lost = None if row.lost_slots is None else 100.0 * row.lost_slots
+    return (row.executions, row.active_lanes, *shares, row.lines_per_load, *ratios, kibibytes, lost)
 
 
 @dataclass(frozen=True)
@@ -137,19 +142,26 @@ class SourceUse(View):
         return figure
 
 
-def source_use(workload: Workload, gpu: Gpu, source: str | None = None) -> SourceUse:
-    """Lines and instructions of a traced workload on a machine; `source` is the text, where the trace has none."""
+def source_use(
+    workload: Workload, gpu: Gpu, source: str | None = None, simulated: DetailedResult | None = None
+) -> SourceUse:
+    """Lines and instructions of a traced workload on a machine.
+
+    `source` is the text, where the trace has none; `simulated` a run of the
+    same launch in the reference simulator, which knows the issue slots lost.
+    """
     found = instruction_table(workload, gpu)
+    lost = None if simulated is None else np.sum(list(simulated.stalled_slots.values()), axis=0)
     extra = workload.trace.header.extra  # type: ignore[attr-defined]
     text = source if source is not None else extra.get("source_text")
     lines = np.unique(found.static.line[found.executions > 0])
     total = float(found.waits_cycles.sum())
     rows = []
     for line in lines.tolist():
-        rows.append(_counts(found, np.flatnonzero(found.static.line == line), line, total))
+        rows.append(_counts(found, np.flatnonzero(found.static.line == line), line, total, lost))
     executed = np.flatnonzero(found.executions > 0)
     instructions = [
-        _counts(found, np.array([index]), int(found.static.line[index]), total,
+        _counts(found, np.array([index]), int(found.static.line[index]), total, lost,
                 pc=int(found.static.pc[index]), opcode=str(found.static.opcode[index]))
         for index in executed[:MOST_INSTRUCTIONS].tolist()
     ]  # fmt: skip
@@ -165,7 +177,7 @@ def source_use(workload: Workload, gpu: Gpu, source: str | None = None) -> Sourc
     )
 
 
-def _counts(found: InstructionTable, rows: Any, line: int, total: float, **names: Any) -> Counts:
+def _counts(found: InstructionTable, rows: Any, line: int, total: float, lost: Any, **names: Any) -> Counts:
     executions = found.executions[rows]
     requests = found.requests[rows]
     loads = rows[found.is_load[rows]]
@@ -180,6 +192,7 @@ def _counts(found: InstructionTable, rows: Any, line: int, total: float, **names
         l1_hit_ratio=_mean(found.l1_hit_ratio[rows], requests),
         llc_hit_ratio=_mean(found.llc_hit_ratio[rows], beyond),
         dram_bytes=float(found.dram_bytes[rows].sum()),
+        lost_slots=None if lost is None else float(lost[rows].sum()),
         **names,
     )
 

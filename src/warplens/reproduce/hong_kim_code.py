@@ -238,13 +238,13 @@ def figure13() -> Findings:
     for item in loop:
         if isinstance(item, Instruction):
             found[".".join((item.opcode, *item.modifiers[:1]))] += 1
-    steps = found["fma.rn"]
+    steps = int.from_bytes(kernel.ptx.variables["kTile"].initial or b"", "little")  # as the source says
     counted = {
         "ld.global": float(found["ld.global"]),
         "st.shared": float(found["st.shared"]),
         "bar.sync": float(found["bar.sync"] + found["bar.cta"]),
         "ld.shared, each inner step": found["ld.shared"] / steps,
-        "multiply-add, each inner step": 1.0 if steps else 0.0,
+        "multiply-add, each inner step": found["fma.rn"] / steps,
     }
     rest = sum(found.values()) - sum(
         found[name] for name in ("ld.global", "st.shared", "bar.sync", "ld.shared", "fma.rn")

@@ -19,6 +19,7 @@ from ..workload import Launch, Workload
 from .base import COMPARISON, FROM_H200, Claim, Findings, Table, compare, recipe
 from .hong_kim_periods import simulate_periods
 from .lemeire import EXAMPLE, PAPER_LATENCY
+from .lemeire_parts import mix_kernel
 from .lemeire_pipeline import barrier_kernel
 from .machine_tables import TABLE4
 
@@ -104,13 +105,12 @@ def figure1() -> Findings:
 )
 def figure11() -> Findings:
     beta, repeats = 4, 2
-    classes = (["fp32"] * beta + ["sfu"]) * repeats
-    graph = DependenceGraph(tuple(Instruction(name, (i - 1,) if i else ()) for i, name in enumerate(classes)))
+    graph = mix_kernel(beta, repeats)
     mix = graph.instruction_mix(lambda _: 1.0)
     ratio = mix.entries["fp32"].count / mix.entries["sfu"].count
     claim = Claim("β instructions of type 1 for each one of type 2 (§4.2)", ratio == beta, f"{ratio:g}, β = {beta}")
-    names = [("2" if name == "sfu" else "1") for name in classes]
-    return _graph_findings(graph, names, (claim,), len(classes))
+    names = ["2" if item.instruction_class == "sfu" else "1" for item in graph.instructions]
+    return _graph_findings(graph, names, (claim,), len(names))
 
 
 @recipe(

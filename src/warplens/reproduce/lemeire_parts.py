@@ -308,15 +308,20 @@ def _mix_on(beta: float, second_subsystem: str, issue_limit: float | None) -> fl
     return float(predict(kernel, model="roofline", overrides=overrides).terms["WPC_roof"] * beta)
 
 
+def mix_kernel(beta: int, repeats: int) -> DependenceGraph:
+    """Fig. 11: a chain of β instructions of type 1 and one of type 2, repeated."""
+    sequence = ["fp32"] * beta + ["sfu"]
+    chain = [Instruction(name, (i - 1,) if i else ()) for i, name in enumerate(sequence * repeats)]
+    return DependenceGraph(tuple(chain))
+
+
 def _mix_simulated(beta: float, second_subsystem: str, issue_limit: float | None, policy: str = "rr") -> float:
     """The same from the Pipeline model: a chain of repetitions (Fig. 11) in as many warps as fill the pipelines."""
-    sequence = ["fp32"] * int(beta) + ["sfu"]
-    chain = [Instruction(name, (i - 1,) if i else ()) for i, name in enumerate(sequence * MIX_REPEATS)]
     kernel = Workload(
         "instruction-mix",
         Launch(warps_per_sm=float(MIX_WARPS)),
         machine=EXAMPLE,
-        graph=DependenceGraph(tuple(chain)),
+        graph=mix_kernel(int(beta), MIX_REPEATS),
     )
     made = predict(
         kernel,

@@ -69,8 +69,13 @@ def sensitivity(
     keys: Sequence[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
+    slopes: bool = True,
 ) -> list[Sensitivity]:
-    """Local elasticities and the speed at half and twice of each parameter, those that matter most first."""
+    """Local elasticities and the speed at half and twice of each parameter, those that matter most first.
+
+    Without `slopes` there are no elasticities, which cost two cache simulations
+    for each parameter that changes what hits.
+    """
     fixed = {canonical_key(key): value for key, value in (overrides or {}).items()}
     placed, machine = place(workload, gpu, fixed)
     own = speed_of(predict(workload, gpu, model, overrides=fixed, options=options))
@@ -82,12 +87,13 @@ def sensitivity(
     found = []
     for key in [canonical_key(key) for key in keys] if keys is not None else _given(machine):
         value = _value(placed, machine, key)
+        slope, error = None, ""
         try:
-            lower, upper = _neighbours(machine, key, value)
-            slope = math.log(speed(key, upper) / speed(key, lower)) / math.log(upper / lower)
-            error = ""
+            if slopes:
+                lower, upper = _neighbours(machine, key, value)
+                slope = math.log(speed(key, upper) / speed(key, lower)) / math.log(upper / lower)
         except InputError as problem:
-            slope, error = None, str(problem)
+            error = str(problem)
         ends: list[float | None] = []
         for factor in (0.5, 2.0):
             other = _scaled(key, value, factor)

@@ -15,6 +15,7 @@ from ..errors import InputError, WarplensError
 from ..machine import Gpu
 from ..models import MODELS, Prediction, get_model
 from ..report.figures import cpi_stacks, occupancy, roofline
+from ..report.headline import headline
 from ..report.occupancy import MOST_POINTS
 from ..report.view import View, plain
 from ..workload import Workload, resident
@@ -165,6 +166,8 @@ def answers(
                 ),
                 "occupancy",
             )
+            text = str(headline(placed, gpu, predictions))
+            yield {"type": "headline", "machine": task.index, "text": text}
     table = table_of([each for *_, predictions in ready for each in predictions])
     took = 1e3 * (time.perf_counter() - started)
     yield {"type": "done", "milliseconds": took, "simulations": simulated, "csv": table}

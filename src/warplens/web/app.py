@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -152,9 +153,11 @@ class Page:
 
     def warm_up(self) -> None:
         """Compile what the first answer needs, so that the first visitor need not wait for it."""
-        ticket = Visitor("").ask("warm-up")
+        nobody = Visitor("", self.visitors.closing)
         try:
-            self.parts(self.first_state, Visitor(""), ticket.check, lambda part: None)
+            self.parts(self.first_state, nobody, nobody.ask("warm-up").check, lambda part: None)
+        except Cancelled:
+            pass
         except InputError as error:  # the visitor will see it
             log.info("warm-up: %s", error)
 
@@ -164,6 +167,7 @@ class Page:
             self.sandbox.remove(folder)
 
     def close(self) -> None:
+        self.visitors.closing.set()
         self.pool.shutdown(wait=False, cancel_futures=True)
         self.sandbox.close()
 
@@ -313,10 +317,11 @@ async def _signatures(request: Request) -> Response:
     """Kernels and parameters of a source, for the form."""
     try:
         document = await _document(request)
-        source = check_source(document.get("source") if isinstance(document, dict) else None)
+        source = document.get("source") if isinstance(document, dict) else None
+        found = await run_in_threadpool(lambda: signatures(check_source(source)))
     except FieldError as error:
         return JSONResponse({"field": error.field, "error": str(error)}, 400)
-    return JSONResponse({"kernels": signatures(source)})
+    return JSONResponse({"kernels": found})
 
 
 def _not_found(request: Request, error: Exception) -> Response:

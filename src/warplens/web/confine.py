@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -37,11 +38,14 @@ def limit(*, memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
     ):
         hard = resource.getrlimit(what)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (least, least))
+        with suppress(ValueError):  # macOS does not limit address space
+            resource.setrlimit(what, (least, least))
 
 
 def confine(readable: Iterable[Path | str], writable: Iterable[Path | str]) -> bool:
     """Leave this process some folders, and no TCP. False where the kernel cannot do that."""
+    if sys.platform != "linux":
+        return False
     try:
         library = ctypes.CDLL(None, use_errno=True)
         version = library.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 from .confine import confine, limit
 
-MEMORY_BYTES = 6 * 2**30
+MEMORY_BYTES = 4 * 2**30
 CPU_SECONDS = 60
 FILE_BYTES = 256 * 2**20
 #: Time and thread instructions of the launch itself.
@@ -53,11 +53,11 @@ def _run(request: Any, folder: Path) -> dict[str, Any]:
         return {"field": error.field, "error": str(error)}
     except MemoryError:
         return {
-            "field": "arguments",
-            "error": f"takes more than the {MEMORY_BYTES >> 30} GiB that a page's kernel gets",
+            "field": "source",
+            "error": f"takes more memory than the {MEMORY_BYTES >> 30} GiB that a page's kernel gets",
         }
     except WarplensError as error:
-        return {"field": "source", "error": str(error)}
+        return {"field": "source", "error": str(error).replace("Raise the limit", "Use a smaller problem")}
     return {"instructions": execution.instructions}
 
 

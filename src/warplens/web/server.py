@@ -115,6 +115,7 @@ class PageServer:
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 limit_concurrency=MOST_CONNECTIONS,
                 timeout_keep_alive=10,
                 timeout_graceful_shutdown=2,

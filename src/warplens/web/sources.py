@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..frontends.cuda.arguments import FILLS
-from ..frontends.cuda.compile import kernel_names
+from ..frontends.cuda.compile import kernel_names, without_comments
 from ..frontends.cuda.headers import STANDARD_HEADERS
 from ..tomlfile import TomlFile
 from ..workload.source import CudaLaunch, cuda_launch_of
@@ -15,6 +15,8 @@ from .errors import FieldError
 
 MOST_SOURCE_BYTES = 64 * 2**10
 MOST_ARGUMENTS = 32
+#: Kernels of one source that the form offers.
+MOST_SIGNATURES = 64
 #: Of all arrays together; they are held twice while a kernel runs.
 MOST_ARRAY_BYTES = 256 * 2**20
 #: What messages and the page call the source.
@@ -113,10 +115,10 @@ def _blamed(text: str) -> FieldError:
 
 def signatures(source: str) -> list[dict[str, Any]]:
     """Kernels of a source with their parameters, as far as the text shows them."""
-    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.S)
+    plain = without_comments(source)
     found = []
-    for name in kernel_names(source):
-        match = re.search(rf"\b{re.escape(name)}\s*\(([^)]*)\)", plain)
+    for name in kernel_names(source)[:MOST_SIGNATURES]:
+        match = re.search(rf"\b{re.escape(name)}\s*\(([^)]{{0,2000}})\)", plain)
         rows = [_parameter(part) for part in match[1].split(",") if part.strip()] if match else []
         found.append({"kernel": name, "parameters": rows})
     return found

@@ -20,17 +20,17 @@ MOST_SECONDS = 180.0
 
 
 class Ticket:
-    """A question on its way; it ends when the visitor asks the next one, leaves, or after some minutes."""
+    """A question on its way: until the visitor asks the next one or leaves, the server ends, or minutes pass."""
 
-    def __init__(self) -> None:
-        self._ended = threading.Event()
+    def __init__(self, closing: threading.Event) -> None:
+        self._ended, self._closing = threading.Event(), closing
         self._until = time.monotonic() + MOST_SECONDS
 
     def end(self) -> None:
         self._ended.set()
 
     def check(self) -> None:
-        if self._ended.is_set():
+        if self._ended.is_set() or self._closing.is_set():
             raise Cancelled
         if time.monotonic() > self._until:
             raise FieldError("kernel", f"took longer than {MOST_SECONDS:g} s and was given up")
@@ -39,8 +39,8 @@ class Ticket:
 class Visitor:
     """One browser."""
 
-    def __init__(self, identity: str) -> None:
-        self.identity = identity
+    def __init__(self, identity: str, closing: threading.Event) -> None:
+        self.identity, self._closing = identity, closing
         self.kernels: OrderedDict[str, tuple[Kernel, Path]] = OrderedDict()
         self._tickets: dict[str, Ticket] = {}
 
@@ -48,7 +48,7 @@ class Visitor:
         """A ticket for a question; the one before of the same kind ends."""
         if what in self._tickets:
             self._tickets[what].end()
-        self._tickets[what] = Ticket()
+        self._tickets[what] = Ticket(self._closing)
         return self._tickets[what]
 
 
@@ -56,6 +56,7 @@ class Visitors:
     """All visitors; those not seen for longest are forgotten, with all that was theirs."""
 
     def __init__(self, forget: Any) -> None:
+        self.closing = threading.Event()
         self._visitors: OrderedDict[str, Visitor] = OrderedDict()
         self._lock = threading.Lock()
         self._forget = forget
@@ -66,7 +67,7 @@ class Visitors:
         with self._lock:
             visitor = self._visitors.get(identity or "")
             if visitor is None:
-                visitor = Visitor(secrets.token_urlsafe(24))
+                visitor = Visitor(secrets.token_urlsafe(24), self.closing)
                 self._visitors[visitor.identity] = visitor
             self._visitors.move_to_end(visitor.identity)
             while len(self._visitors) > MOST_VISITORS:

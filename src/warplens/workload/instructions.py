@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..intervals.warps import instruction_stalls, latencies
 from ..machine import Gpu
-from ..trace import SPACES, StaticTable
+from ..trace import SPACES, LaunchTrace, StaticTable
 from .workload import Workload
 
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
@@ -60,11 +60,7 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
         raise InputError(f"{workload.path or workload.name}: a table of instructions needs a trace or a CUDA source")
     trace, misses = workload.trace, workload.misses(gpu)
     static = trace.static
-    executions, lanes = np.zeros(len(static), dtype=np.int64), np.zeros(len(static))
-    for group in trace.groups():
-        active = _ONES[np.ascontiguousarray(group.mask).view(np.uint8)].reshape(-1, 4).sum(axis=1)
-        executions += np.bincount(group.static, minlength=len(static))
-        lanes += np.bincount(group.static, weights=active, minlength=len(static))
+    executions, lanes = workload._once("executions", lambda: _executions(trace))
     needed_by = "the table of instructions"
     waits, waited_for = instruction_stalls(
         workload.representative(gpu), static, latencies(static, misses, gpu, needed_by), float(gpu.issue_rate)
@@ -86,6 +82,16 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
         _ratio(llc_hits, llc_hits + llc_misses),
         (reads + writes) * misses.transfer_bytes,
     )
+
+
+def _executions(trace: LaunchTrace) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """How often each instruction was executed, and by how many threads in all: one pass over the trace."""
+    executions, lanes = np.zeros(len(trace.static), dtype=np.int64), np.zeros(len(trace.static))
+    for group in trace.groups():
+        active = _ONES[np.ascontiguousarray(group.mask).view(np.uint8)].reshape(-1, 4).sum(axis=1)
+        executions += np.bincount(group.static, minlength=len(trace.static))
+        lanes += np.bincount(group.static, weights=active, minlength=len(trace.static))
+    return executions, lanes
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 // The page: a state, the question it makes, and the answer shown part by part.
 
 import { MachinePanel } from "./controls.js";
-import { MachineResults, save, verdict } from "./results.js";
+import { MachineResults, redraw, save, verdict } from "./results.js";
 import { OWN_MACHINE, addressOfState, ask, element, showErrors, stateOfAddress } from "./state.js";
 import { Upload } from "./upload.js";
 
@@ -69,6 +69,9 @@ function changed() {
   question();
 }
 
+/** The results of the machines that are compared, or of the one. */
+const shown = () => results.slice(0, state.machines.length);
+
 /** Controls as the state has them; values of parameters follow with the answer. */
 function show() {
   const chosen = catalogue.kernels.find(({ id }) => id === state.kernel);
@@ -88,10 +91,10 @@ function show() {
     get(`tab-${index}`).tabIndex = index === shownTab ? 0 : -1;
   });
   get("columns").classList.toggle("two", both);
-  const roots = results.slice(0, state.machines.length).map(({ root }) => root);
+  const roots = shown().map(({ root }) => root);
   if (get("columns").children.length !== roots.length) {
     get("columns").replaceChildren(...roots);
-    results.forEach((each) => each.redraw());
+    redraw(shown());
   }
   if (!both) get("verdict").hidden = true;
 }
@@ -137,10 +140,13 @@ function handle(part, mine) {
     get("columns").classList.remove("empty");
     results[part.machine].predictions(part);
     if (part.machine === 1) { get("verdict").replaceChildren(...verdict(mine.parts)); get("verdict").hidden = false; }
+  } else if (part.type === "headline") {
+    results[part.machine].say(part);
   } else if (part.type === "view") {
     results[part.machine].view(part);
   } else if (part.type === "done") {
     Object.assign(answers, { parts: mine.parts, csv: part.csv });
+    if (state.machines.length > 1) redraw(shown());
     const took = Math.round(performance.now() - mine.began);
     get("status").textContent = `${took} ms`;
     document.documentElement.dataset.answered = String(Number(document.documentElement.dataset.answered ?? 0) + 1);
@@ -201,7 +207,7 @@ function setUpActions() {
   let resized = 0;
   window.addEventListener("resize", () => {
     clearTimeout(resized);
-    resized = setTimeout(() => results.forEach((each) => each.redraw()), 150);
+    resized = setTimeout(() => redraw(shown()), 150);
   });
   get("controls").addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("hashchange", () => {
@@ -214,7 +220,7 @@ function setUpActions() {
 function setUpTheme() {
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const set = (dark) => { root.dataset.theme = dark ? "dark" : "light"; results?.forEach((each) => each.redraw()); };
+  const set = (dark) => { root.dataset.theme = dark ? "dark" : "light"; if (results) redraw(shown()); };
   set(system.matches);
   system.addEventListener("change", () => set(system.matches));
   get("theme").addEventListener("click", () => set(root.dataset.theme !== "dark"));

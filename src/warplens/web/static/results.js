@@ -3,6 +3,8 @@
 import { element } from "./state.js";
 
 const VIEWS = { stacks: "CPI stacks", roofline: "Roofline", occupancy: "Occupancy" };
+//: Machines whose largest numbers are further apart than this factor keep a scale each.
+const MOST_APART = 8;
 const CAUSES = {
   BASE: "issuing", DEP: "dependences", L1: "the L1", L2: "the LLC", DRAM: "DRAM", MSHR: "MSHRs", NOC: "the NoC",
   QUEUE: "DRAM's queue", SYNC: "barriers", IDLE: "idle SMs",
@@ -39,7 +41,7 @@ function dressed(view, figure, width) {
   if (width < 560) {
     layout.font.size = 11;
     layout.margin = { ...layout.margin, l: 40, r: 12 };
-    layout.legend = { ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", font: { size: 10 }, entrywidthmode: "fraction", entrywidth: view === "stacks" || width > 420 ? 0.3 : 0.46 };
+    layout.legend = { ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", font: { size: 10 }, entrywidthmode: "fraction", entrywidth: view === "stacks" || width > 420 ? 0.3 : 0.5 };
     if (view === "stacks") { // one panel above the other
       Object.assign(layout.xaxis, { domain: [0, 1] });
       Object.assign(layout.yaxis, { domain: [0.6, 1] });
@@ -48,9 +50,7 @@ function dressed(view, figure, width) {
       layout.height *= 1.7;
     }
   }
-  // A machine's models are told apart by their colours, here as in the curves beside it.
-  const data = figure.data.map((trace) => (view === "roofline" && trace.marker?.symbol === "circle" ? { ...trace, showlegend: true } : trace));
-  return { data, layout };
+  return { data: figure.data, layout };
 }
 
 export class MachineResults {
@@ -60,6 +60,7 @@ export class MachineResults {
     this.title = element("h2");
     this.changes = element("p", { class: "changes" });
     this.headline = element("p", { class: "headline" });
+    this.caches = element("p", { class: "note" });
     this.table = element("table");
     this.notes = element("ul", { class: "notes" });
     this.views = {};
@@ -71,7 +72,7 @@ export class MachineResults {
       return root;
     });
     this.root = element("article", { class: "column", "aria-label": `Machine ${"AB"[index]}` },
-      element("div", { class: "card" }, this.title, this.changes, this.headline, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Predictions" }, this.table), this.notes),
+      element("div", { class: "card" }, this.title, this.changes, this.headline, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Predictions" }, this.table), this.caches, this.notes),
       ...figures);
   }
 
@@ -94,8 +95,8 @@ export class MachineResults {
       element("caption", { class: "hidden" }, `Predictions on ${this.name}`),
       element("thead", {}, element("tr", {}, ...heads, element("th", { scope: "col", class: "text" }, "most of it"))), element("tbody", {}, ...rows));
     this.table.hidden = rows.length === 0;
-    const input = part.input;
-    this.headline.textContent = input.dpki === undefined ? "" :
+    const { input } = part;
+    this.caches.textContent = input.dpki === undefined ? "" :
       `L1 misses ${(100 * input.l1_miss_ratio).toFixed(1)} %, LLC ${(100 * input.llc_miss_ratio).toFixed(1)} %; ` +
       `${digits(input.dpki)} divergent loads in 1000 instructions`;
     const notes = new Map();
@@ -109,28 +110,49 @@ export class MachineResults {
     this.headline.replaceChildren("None of the chosen models can use this kernel. ", ...(part.possible.length ? [instead] : []));
   }
 
+  say(part) {
+    this.headline.textContent = part.text;
+  }
+
   view(part) {
     const view = this.views[part.view];
+    const drawn = part.figure && JSON.stringify(part.figure) === JSON.stringify(view.figure);
     view.figure = part.figure ?? null;
     view.caption.textContent = part.message ?? part.summary;
     view.root.hidden = !view.figure && !part.message;
     view.plot.setAttribute("aria-label", view.caption.textContent);
-    this.draw(part.view);
+    if (!drawn) this.draw(part.view);
   }
 
-  draw(name) {
+  draw(name, range = null) {
     const { plot, figure } = this.views[name];
     plot.hidden = !figure;
     if (!figure) { Plotly.purge(plot); return; }
     const { data, layout } = dressed(name, figure, plot.clientWidth);
+    if (range) layout[name === "stacks" ? "xaxis" : "yaxis"].range = range;
     Plotly.react(plot, data, layout, {
       responsive: true, displaylogo: false, modeBarButtons: [["toImage"]], displayModeBar: "hover",
       toImageButtonOptions: { format: "svg", filename: `warplens-${name}` },
     });
   }
 
-  redraw() {
-    for (const name of Object.keys(this.views)) if (this.views[name].figure) this.draw(name);
+  /** The largest number that a figure shows on the axis that machines share; 0 where it is logarithmic. */
+  largest(name) {
+    const { figure } = this.views[name];
+    const [axis, key] = name === "stacks" ? ["xaxis", "x"] : ["yaxis", "y"];
+    if (!figure || figure.layout[axis].type === "log") return 0;
+    const traces = name === "stacks" ? figure.data.filter((trace) => trace.mode === "text") : figure.data;
+    return Math.max(...traces.flatMap((trace) => trace[key]).filter(Number.isFinite));
+  }
+}
+
+/** Draw figures again; those of two machines on one scale, where both can be seen on it. */
+export function redraw(results) {
+  for (const name of Object.keys(VIEWS)) {
+    const most = name === "roofline" ? [] : results.map((each) => each.largest(name));
+    const common = most.length > 1 && Math.max(...most) < MOST_APART * Math.min(...most);
+    const range = common ? [0, (name === "stacks" ? 1.15 : 1.05) * Math.max(...most)] : null;
+    for (const each of results) if (each.views[name].figure) each.draw(name, range);
   }
 }
 
@@ -139,7 +161,7 @@ export function verdict(answers) {
   const [first, second] = answers.map((each) => new Map(each.predictions.map((p) => [p.model, p.seconds])));
   const parts = [...first].filter(([model]) => second.has(model)).map(([model, time]) => {
     const ratio = time / second.get(model);
-    const said = Math.abs(ratio - 1) < 0.005 ? "as fast" : `${Number(Math.max(ratio, 1 / ratio).toPrecision(3))}× ${ratio > 1 ? "faster" : "slower"}`;
+    const said = Math.abs(ratio - 1) < 0.005 ? "equal" : `${Number(Math.max(ratio, 1 / ratio).toPrecision(3))}× ${ratio > 1 ? "faster" : "slower"}`;
     return element("span", { class: "ratio" }, element("b", {}, said), ` ${model}`);
   });
   return parts.length ? [element("span", {}, "B against A:"), ...parts] : [];
