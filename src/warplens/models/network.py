@@ -60,7 +60,13 @@ def l1_sets(gpu: Gpu) -> int:
 
 
 def demand_of_sample(
-    sample: BlockSample, misses: MissProfile, recorded_blocks: float, gpu: Gpu, needed_by: str, without: str = "none"
+    sample: BlockSample,
+    misses: MissProfile,
+    recorded_blocks: float,
+    instructions_per_block: float,
+    gpu: Gpu,
+    needed_by: str,
+    without: str = "none",
 ) -> Demand:
     """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism."""
     from . import _access_kernels as k
@@ -102,9 +108,11 @@ def demand_of_sample(
     scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
     if without == "write-backs":
         columns[k.E_DRAM_WRITES] = np.zeros(len(static))
+    more = instructions_per_block / max(float((sample.instructions * weight).sum()) / sample.blocks, 1e-300)
     for column, values in columns.items():
         asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
-        events[:, column] = values * weight * (scale if asked else 1.0)
+        issued = column in (k.E_ISSUE, k.E_GAP, k.E_TAIL, k.E_SHARED)
+        events[:, column] = values * weight * (scale if asked else more if issued else 1.0)
     events[:, k.E_WEIGHT] = weight
     events[:, k.E_LEFT] = left
     events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
@@ -121,9 +129,9 @@ def demand_of_sample(
         sample.dependence,
         sets,
         events,
-        _units(sample, gpu, needed_by),
+        _units(sample, gpu, needed_by) * more,
         *_order(sample, events, levels, gpu, balanced=without == "imbalance"),
-        float((sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
+        float(more * (sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
         1.0 if without == "banks" else misses.busiest_bank,
         1.0 if without == "banks" else misses.busiest_channel,
         count > 0,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..workload.sampled import sample_batches
 from ..workload.traced import TracedWorkload
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import IntervalModel
@@ -36,7 +37,7 @@ _IN_WORDS = {
 #: Half-widths of the range, as parts of the prediction: judgements, not fits. Where the busiest resource is never
 #: idle, the time is its own; where it is idle, how waits overlap decides. The suite's PTX has 0.6 to 1.4 times the
 #: instructions of the machine code.
-ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
+ALWAYS, NOT_FULL, OF_PTX = 0.10, 0.40, 0.20
 #: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
 WITHOUT = ("none", "network", "arrivals", "sets", "banks", "queue", "mshrs", "scheduler", "write-backs", "imbalance")
 #: Longer than estimated by this, and the network is solved again.
@@ -95,7 +96,8 @@ class Warplens(Model):
         """(rows of the batch, what warps ask for) for machines that differ in nothing that it depends on."""
         workload, gpu, needed_by = case.workload, case.gpu, case.model_name
         if isinstance(workload, TracedWorkload):
-            batches = workload.sample_batches(
+            batches = sample_batches(
+                workload,
                 gpu,
                 case.size,
                 needed_by,
@@ -105,7 +107,7 @@ class Warplens(Model):
             for rows, machine, sample, misses in batches:
                 yield (
                     rows,
-                    demand_of_sample(sample, misses, workload.recorded_blocks, machine, needed_by, self.without),
+                    demand_of_sample(sample, misses, *workload.recorded_size, machine, needed_by, self.without),
                 )
             return
         from .network_by_hand import demands_by_hand

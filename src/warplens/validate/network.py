@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -251,7 +251,11 @@ def sections(found: NetworkValidation) -> Sections:
         "changes": change_table,
         "suite": suite_table,
     }
-    return {name: (lambda make=make: [make(found)]) for name, make in tables.items()}
+    return {name: partial(_one, make, found) for name, make in tables.items()}
+
+
+def _one(make: Callable[[NetworkValidation], Table], found: NetworkValidation) -> list[Table]:
+    return [make(found)]
 
 
 def all_tables(found: NetworkValidation) -> list[Table]:
