@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from making import complete_gpu, run, with_graph
-from warplens.models import MODELS, Aspect
+from warplens.models import GENERAL_MODELS as MODELS
+from warplens.models import Aspect
 
 # Two periods of computation and memory, with a special function and nothing that could run in parallel.
 CHAIN = [

@@ -1,5 +1,7 @@
 """Views of a traced kernel: lines, caches, intervals, timelines, and what the reference simulator saw."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,14 @@ def test_disagreement_names_the_term_that_differs_most(predictions, tmp_path):
     assert f"furthest from mdm (CPI 2.62) is {furthest.model} (CPI {furthest.cpi:.3g}" in view.summary
     with pytest.raises(InputError, match="no two models"):
         disagreement([own["mdm"]], "mdm")
+
+
+def test_a_model_that_is_far_off_does_not_hide_the_others(predictions, tmp_path):
+    far = replace(predictions[0], cpi=1000.0, stack=None)
+    view = disagreement([far, *predictions[1:]], "mdm")
+    figure = check_view(view, tmp_path)
+    assert figure["layout"]["xaxis"]["range"][1] < 50
+    assert "+997" in [note["text"] for note in figure["layout"]["annotations"]]
 
 
 def test_both_simulators_have_timelines(placed, tmp_path):

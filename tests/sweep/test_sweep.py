@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import warplens
 from warplens.api import load_workloads, predict, simulate
 from warplens.errors import InputError, OptionError, OverrideError, UnknownNameError, WarplensError
-from warplens.models import MODELS
+from warplens.memory import simulate_caches
+from warplens.models import GENERAL_MODELS, MODELS
 from warplens.sweep import read_sweep, run_sweep
 from warplens.sweep.evaluate import CATEGORIES
 
@@ -63,7 +64,7 @@ def test_a_row_is_what_predict_gives_bit_for_bit(strided, data):
     count = data.draw(st.integers(1, 5))
     vary = {key: data.draw(st.lists(VALUES[key], min_size=count, max_size=count)) for key in keys}
     models = data.draw(
-        st.lists(st.sampled_from(sorted(set(MODELS) - {"pipeline"})), unique=True, min_size=1, max_size=3)
+        st.lists(st.sampled_from(sorted(set(GENERAL_MODELS) - {"pipeline"})), unique=True, min_size=1, max_size=3)
     )
     result = run_sweep(strided, GPU, vary, mode="zip", models=models, workers=1)
     assert len(result) == count * len(models)
@@ -79,7 +80,7 @@ def test_a_row_is_what_predict_gives_bit_for_bit(strided, data):
             check_row(row, expected)
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name != "pipeline"])
+@pytest.mark.parametrize("model", [name for name in GENERAL_MODELS if name != "pipeline"])
 def test_every_model_on_many_machines_of_a_trace(model, strided):
     vary = {
         "l1.mshrs": [32, 128],
@@ -119,6 +120,17 @@ def test_several_kernels_models_and_simulators():
         if row["model"] == "detailed":
             assert row["cpi"] == expected.cpi
             assert {name: row[f"stack.{name}"] for name in expected.stack} == expected.stack
+
+
+def test_clocks_of_a_run_that_is_measured_once():
+    """CRISP among the others: one simulation for all clocks, left out where nothing may be measured."""
+    kernel, clocks = trace("compute_ilp4_lowocc"), [0.7e9, 1.4e9, 2.1e9]
+    measured = {"crisp": {"simulate": True}}
+    result = run_sweep(kernel, GPU, {"clock": clocks}, models=["mdm", "crisp"], options=measured)
+    for row in rows(result.table):
+        options = measured.get(row["model"])
+        check_row(row, predict(kernel, GPU, row["model"], overrides={"clock": row["clock"]}, options=options))
+    assert "crisp.simulate=true" in run_sweep(kernel, GPU, {"clock": clocks}).skipped["crisp"]
 
 
 def test_the_whole_configuration_is_in_every_row():
@@ -186,6 +198,34 @@ def test_mistakes_are_refused_before_any_work(arguments, error, message, monkeyp
     inputs = arguments.pop("inputs", "mdm-baseline")
     with pytest.raises(error, match=message):
         run_sweep(inputs, **arguments)
+
+
+def test_caches_that_differ_in_ways_take_one_pass(monkeypatch):
+    """Where that is exact: warps in turn. The rows are those of a simulation each."""
+    from warplens.workload import traced
+
+    way = 3 * 2**20 // 8  # bytes of a way: the sets stay the same
+    ways = [2, 4, 8, 16, 32]
+    vary = {"llc.ways": ways, "llc.size": [way * each for each in ways]}
+    (timed,) = load_workloads(trace("chase_divergent"))
+    in_turn = dataclasses.replace(timed, order="round-robin", _memo={})
+    rest = {"mode": "zip", "models": ["mdm", "gpumech"], "workers": 1}
+    with monkeypatch.context() as patch:
+        simulated = []
+        patch.setattr(traced, "simulate_caches", lambda *a, **k: simulated.append(a[2].llc.ways) or original(*a, **k))
+        original = simulate_caches
+        result = run_sweep(in_turn, GPU, vary, **rest)
+        assert simulated == [8]  # the machine as named, for the representative warp
+        simulated.clear()
+        run_sweep(timed, GPU, vary, **rest)  # time decides the order: one by one
+        assert sorted(simulated) == sorted(ways)
+    misses = set()
+    for row in result.table.to_pylist():
+        fresh = dataclasses.replace(in_turn, _memo={})
+        chosen = {key: row[key] for key in vary}
+        check_row(row, predict(fresh, GPU, row["model"], overrides=chosen))
+        misses.add(fresh.misses(warplens.load_gpu(GPU, chosen)).llc_misses)
+    assert len(misses) > 1  # the sizes matter
 
 
 def test_options_reach_the_models():

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from warplens.cli.main import cli
 from warplens.errors import UnknownNameError
 from warplens.machine import load_gpu
-from warplens.models import MODELS
+from warplens.models import GENERAL_MODELS as MODELS
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.trace import CLASS_NAMES

@@ -27,6 +27,7 @@ def assert_same(found: Simulated, expected: Simulated) -> None:
     assert found.cpi == pytest.approx(expected.cpi, rel=1e-8)
     assert found.stack == pytest.approx(expected.stack, rel=1e-8, abs=1e-12)
     assert found.miss_latency == pytest.approx(expected.miss_latency, rel=1e-8, abs=1e-12)
+    assert found.run == pytest.approx(expected.run, rel=1e-8, abs=1e-12)
 
 
 def test_every_setting_is_recorded_and_nothing_else():
@@ -49,7 +50,7 @@ def test_settings_of_the_figures():
 
 def test_a_sample_of_every_setting_of_all_kernels():
     runs = [(name, SAMPLE) for name, setting in settings().items() if SAMPLE in setting.kernels]
-    assert len(runs) == 23
+    assert len(runs) == 24
     for run, found in simulate_again(runs).items():
         assert_same(found, recorded()[run])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warplens.errors import InputError, UnknownNameError
-from warplens.models import MODELS
+from warplens.models import GENERAL_MODELS as MODELS
 from warplens.validate import DATASETS, Validation, accelsim, find_datasets, validate_accelsim
 from warplens.validate.explain import EXPERIMENTS, SENSITIVE, STACKED
 from warplens.validate.harness import VARIANTS, model_names

@@ -60,6 +60,7 @@ def test_no_path_reaches_the_file_system(client: Client, path: str) -> None:
 def test_no_name_of_a_machine_or_kernel_reaches_the_file_system(client: Client, name: str) -> None:
     for document, field in (
         (STATE | {"machines": [{"gpu": name, "set": {}}]}, "machines.0.gpu"),
+        (STATE | {"machines": [*STATE["machines"], {"gpu": name, "set": {}}]}, "machines.1.gpu"),
         (STATE | {"kernel": name}, "kernel"),
         (STATE | {"kernel": f"papers:{name}"}, "kernel"),
     ):

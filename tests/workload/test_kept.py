@@ -67,14 +67,14 @@ def test_what_changes_a_simulation_is_an_entry_of_its_own(workload, changes):
     workload.misses(gpu)
     without = fresh(workload, kept=None).misses(other)
     assert np.array_equal(fresh(workload).misses(other).counters, without.counters)
-    assert len(list(workload.kept.folder.glob("*/*.npz"))) == 2
+    assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 2
 
 
 @pytest.mark.parametrize("changes", [{"dram.bandwidth": "1GB/s"}, {"clock": "2GHz"}, {"dram.latency": 9}])
 def test_what_does_not_shares_it(workload, changes):
     workload.misses(place(workload, accelsim.GPU)[1])
     fresh(workload).misses(place(workload, accelsim.GPU, changes)[1])
-    assert len(list(workload.kept.folder.glob("*/*.npz"))) == 1
+    assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 1
 
 
 def test_orders_and_traces_are_told_apart(workload):
@@ -85,7 +85,7 @@ def test_orders_and_traces_are_told_apart(workload):
     assert trace_digest(same.trace) == trace_digest(workload.trace)
     for each in (workload, fresh(workload, order="round-robin"), dataclasses.replace(other, kept=workload.kept)):
         each.misses(gpu)
-    assert len(list(workload.kept.folder.glob("*/*.npz"))) == 3
+    assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 3
 
 
 def test_keys_do_not_depend_on_how_a_count_is_written():
@@ -93,10 +93,14 @@ def test_keys_do_not_depend_on_how_a_count_is_written():
     assert entry_key("misses", "d", (14,)) != entry_key("misses", "e", (14,))
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 nonsense", b"\x00" * 100])
+#: A header that could be right, over bytes that are not those that were written.
+FLIPPED = b'{"checksum": 1, "arrays": {"x": ["<i8", [3]]}}\n' + bytes(24)
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", b"\x00" * 100, b"{}\n", b"[]\n", FLIPPED])
 def test_a_damaged_entry_is_no_entry(kept, damage):
     kept.put("ab12", {"x": np.arange(3)})
-    (path,) = kept.folder.glob("*/*.npz")
+    (path,) = kept.folder.glob("*/*.arrays")
     path.write_bytes(damage)
     assert kept.get("ab12") is None
     kept.put("ab12", {"x": np.arange(4)})
@@ -114,11 +118,11 @@ def test_the_least_recently_used_go_first(kept):
     kept.most_bytes = 10 * 2**20
     for number in range(8):
         kept.put(f"{number:02d}key", {"x": np.zeros(2**17)})  # 1 MiB each
-        os.utime(kept.folder / f"{number:02d}" / f"{number:02d}key.npz", (number, number))
+        os.utime(kept.folder / f"{number:02d}" / f"{number:02d}key.arrays", (number, number))
     assert kept.get("00key") is not None  # used just now, so it stays
     kept.most_bytes = 5 * 2**20
     kept.evict()
-    left = sorted(path.stem for path in kept.folder.glob("*/*.npz"))
+    left = sorted(path.stem for path in kept.folder.glob("*/*.arrays"))
     assert left == ["00key", "05key", "06key", "07key"]
 
 

@@ -225,7 +225,7 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
     """A copy of `gpu` with other values; arrays make it a batch of machines."""
     if not overrides:
         return gpu
-    values = {path: gpu.get(path) for path in parameters() if gpu.get(path) is not None}
+    values = dict(gpu.given)
     sources = dict(gpu.sources)
     applied = dict(gpu.overrides)
     for key, raw in overrides.items():

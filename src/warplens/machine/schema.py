@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -257,6 +257,11 @@ class Gpu:
             timing = self.instructions.get(name)
             return None if timing is None else getattr(timing, leaf)
         return getattr(getattr(self, head), rest)
+
+    @cached_property
+    def given(self) -> Mapping[str, Any]:
+        """All values that the machine gives, by their paths; many machines of a sweep are made of one."""
+        return MappingProxyType({path: value for path in parameters() if (value := self.get(path)) is not None})
 
     def require(self, path: str, needed_by: str) -> Quantity:
         """The value at `path`, or a `MissingInputError` that names the remedy."""

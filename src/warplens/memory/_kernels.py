@@ -219,6 +219,30 @@ def remove(tags, states, slot, end):
 
 
 @njit(cache=True, nogil=True)
+def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
+    """A line's access where the L1 is written through and stores take no room: (missing, asked), both as sectors.
+
+    `asked` are the sectors that go on to the LLC. A store hits where its sector
+    is there, and goes on; an atomic leaves no copy.
+    """
+    if what == LOAD:
+        if sectors == 1:
+            missing = 1 - touch_whole(tags, row, ways, line)
+        else:
+            touch(tags, states, row, ways, line)
+            missing = touched & ~states[row]
+            states[row] |= touched
+        return missing, missing
+    slot = present(tags, row, ways, line)
+    if slot >= 0 and what == STORE:
+        touch(tags, states, row, ways, line)
+        return 0 if sectors == 1 else touched & ~states[row], touched
+    if slot >= 0:
+        remove(tags, states, slot, row + ways)
+    return touched, touched
+
+
+@njit(cache=True, nogil=True)
 def access_written_l1(what, line, words, touched, row, tags, states, parameters):
     """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
 
@@ -292,6 +316,14 @@ def llc_row(line, parameters):
 
 
 @njit(cache=True, nogil=True)
+def bank_of(line, banks, hashed):
+    """The LLC bank that counts for a line."""
+    if hashed:
+        return (((line * HASH) & 0x7FFFFFFFFFFFFFFF) >> 31) % banks
+    return line % banks
+
+
+@njit(cache=True, nogil=True)
 def access_lines(
     turns,
     count,
@@ -328,7 +360,6 @@ def access_lines(
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
     holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
-    whole = sectors == 1 and not holds_writes
     llc_ways = parameters[P_LLC_WAYS]
     no_llc = parameters[P_LLC_SETS] == 0
     write_back = parameters[P_LLC_WRITE_BACK] == 1
@@ -360,10 +391,9 @@ def access_lines(
             asked = touched
             if sets > 0:
                 row = (sm * sets + (place[j] >> 32)) * ways
-                if what == LOAD and whole:
-                    missing = 1 - touch_whole(l1_tags, row, ways, line)
-                    asked = missing
-                elif holds_writes:
+                if not holds_writes:
+                    missing, asked = access_read_l1(what, line, touched, row, ways, sectors, l1_tags, l1_states)
+                else:
                     missing, asked, leaves, dirty = access_written_l1(
                         what, line, words, touched, row, l1_tags, l1_states, parameters
                     )
@@ -376,18 +406,6 @@ def access_lines(
                         dram_writes += stored
                     if asked != touched:
                         words &= granules_of(asked, sectors)
-                elif what == LOAD:
-                    touch(l1_tags, l1_states, row, ways, line)
-                    missing = touched & ~l1_states[row]
-                    l1_states[row] |= touched
-                    asked = missing
-                else:
-                    slot = present(l1_tags, row, ways, line)
-                    if slot >= 0 and what == STORE:
-                        touch(l1_tags, l1_states, row, ways, line)
-                        missing = 0 if sectors == 1 else touched & ~l1_states[row]
-                    elif slot >= 0:
-                        remove(l1_tags, l1_states, slot, row + ways)
             going = asked
             if sectors == 1:
                 requests += 1
@@ -399,10 +417,7 @@ def access_lines(
             outcome[j - first] = 0
             if going == 0:
                 continue
-            bank = line % banks
-            if hashed:
-                bank = ((line * HASH) & 0x7FFFFFFFFFFFFFFF) >> 31
-                bank %= banks
+            bank = bank_of(line, banks, hashed)
             bank_load[0, bank] += going
             leaving += going
             outcome[j - first] = 1

@@ -60,16 +60,11 @@ def heap_push(keys, warps, size, key, warp):
 
 
 @njit(cache=True, nogil=True)
-def heap_pop(keys, warps, size):
-    """Remove the least entry; returns the new size. The entry itself is read before the call."""
-    size -= 1
-    key = keys[size]
-    warp = warps[size]
+def heap_fill(keys, warps, size, key, warp):
+    """Put an entry in place of the least one: cheaper than to remove that first, most of all where both are near."""
     hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
+    child = 1
+    while child < size:
         if child + 1 < size and (
             keys[child + 1] < keys[child] or (keys[child + 1] == keys[child] and warps[child + 1] < warps[child])
         ):
@@ -79,9 +74,16 @@ def heap_pop(keys, warps, size):
         keys[hole] = keys[child]
         warps[hole] = warps[child]
         hole = child
+        child = 2 * hole + 1
     keys[hole] = key
     warps[hole] = warp
-    return size
+
+
+@njit(cache=True, nogil=True)
+def heap_pop(keys, warps, size):
+    """Remove the least entry; returns the new size. The entry itself is read before the call."""
+    heap_fill(keys, warps, size - 1, keys[size - 1], warps[size - 1])
+    return size - 1
 
 
 @njit(cache=True, nogil=True)
@@ -265,7 +267,6 @@ def simulate_progress(
     while size > 0:
         now = keys[0]
         entry = heap[0]
-        size = heap_pop(keys, heap, size)
         if entry < warps:
             w = entry
             b = block_of[w]
@@ -276,11 +277,14 @@ def simulate_progress(
                     lined_up[sm] += 1
                     last[sm] = w
                     if lined_up[sm] == 1:
-                        size = heap_push(keys, heap, size, max(now, free[sm]), warps + sm)
+                        heap_fill(keys, heap, size, max(now, free[sm]), warps + sm)
+                        continue
                 else:
                     queue[sm, queued[sm]] = w
                     queued[sm] += 1
+                size = heap_pop(keys, heap, size)
                 continue
+            size = heap_pop(keys, heap, size)
             alive[b] -= 1
             if alive[b] == 0 and next_block < blocks:
                 sm_of[next_block] = sm
@@ -308,6 +312,7 @@ def simulate_progress(
             position[w] = event + 1
             busy = event_instructions[event] * timing[Q_ISSUE_INTERVAL]
             done[event] = now
+            when = now
             if kind[s] == BARRIER:
                 blocked[w] = True
                 at_barrier[b] += 1
@@ -348,10 +353,16 @@ def simulate_progress(
                     latest[w] = done[event]  # results are taken in order
                 busy = max(busy, float(end - first), start - now)
                 when = reach_time(w, event + 1, now, event_start, event_gap, event_dependence, event_tail, done)
-                size = heap_push(keys, heap, size, when, w)
             free[sm] = now + busy
+            # The SM's next service takes the place of this one, else the warp's next event.
             if lined_up[sm] > 0:
-                size = heap_push(keys, heap, size, free[sm], warps + sm)
+                heap_fill(keys, heap, size, free[sm], warps + sm)
+                if kind[s] != BARRIER:
+                    size = heap_push(keys, heap, size, when, w)
+            elif kind[s] != BARRIER:
+                heap_fill(keys, heap, size, when, w)
+            else:
+                size = heap_pop(keys, heap, size)
         if at_barrier[b] > 0 and at_barrier[b] == alive[b]:
             for other in range(block_start[b], block_start[b + 1]):
                 if blocked[other]:

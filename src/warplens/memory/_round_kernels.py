@@ -41,50 +41,44 @@ def warps_of_blocks(block_start):
 
 
 @njit(cache=True, nogil=True)
-def simulate_rounds(
-    block_start,
-    event_start,
-    event_static,
-    line_start,
-    line_id,
-    line_words,
-    place,
-    kind,
-    l1_tags,
-    l1_states,
-    llc_tags,
-    llc_states,
-    parameters,
-    counters,
-    bank_load,
-):
-    """Warps of an SM take turns, one memory instruction each; SMs take turns too.
+def start_rounds(block_start, event_start, parameters):
+    """Warps that are resident at first, and all that `fill_turns` needs to go on from there.
 
-    Only the `P_WINDOW` oldest resident warps of an SM that are not finished take
-    part (0: all of them). Thread blocks go to SMs round robin, and a new one
-    enters where one has left.
+    (block of each warp, its warps that are left, warps of each SM with the oldest
+    first, their number, whose turn it is, next event of each warp, next block)
     """
     blocks = len(block_start) - 1
     sms = parameters[P_SMS]
     block_of, left, largest = warps_of_blocks(block_start)
-    capacity = parameters[P_BLOCKS_PER_SM] * largest
-    resident = np.empty((sms, capacity), dtype=np.int64)  # warps, oldest first
+    resident = np.empty((sms, parameters[P_BLOCKS_PER_SM] * largest), dtype=np.int64)
     count = np.zeros(sms, dtype=np.int64)
     turn = np.zeros(sms, dtype=np.int64)
-    position = event_start[:-1].copy()
-    next_block = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
-    for b in range(next_block):
+    next_block = np.zeros(1, dtype=np.int64)
+    next_block[0] = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
+    for b in range(next_block[0]):
         for w in range(block_start[b], block_start[b + 1]):
             resident[b % sms, count[b % sms]] = w
             count[b % sms] += 1
+    return block_of, left, resident, count, turn, event_start[:-1].copy(), next_block
+
+
+@njit(cache=True, nogil=True)
+def fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns):
+    """The next memory instructions, some rounds of them; their number, 0 where all is done.
+
+    Warps of an SM take turns, one memory instruction each; SMs take turns too.
+    Only the `P_WINDOW` oldest resident warps of an SM that are not finished take
+    part (0: all of them). Thread blocks go to SMs round robin, and a new one
+    enters where one has left. No turn depends on what hits.
+    """
+    block_of, left, resident, count, turn, position, next_block = state
+    blocks = len(block_start) - 1
     window = parameters[P_WINDOW]
-    turns = np.empty((TURNS + sms, 5), dtype=np.int64)
-    outcome = np.zeros(MOST_LINES, dtype=np.int8)
     filled = 0
     busy = True
-    while busy:
+    while busy and filled < TURNS:
         busy = False
-        for sm in range(sms):
+        for sm in range(len(count)):
             while count[sm] > 0:
                 here = count[sm] if window == 0 else min(count[sm], window)
                 if turn[sm] >= here:
@@ -111,25 +105,52 @@ def simulate_rounds(
                     resident[sm, k] = resident[sm, k + 1]
                 count[sm] -= 1
                 left[block_of[w]] -= 1
-                if left[block_of[w]] == 0 and next_block < blocks:
-                    for other in range(block_start[next_block], block_start[next_block + 1]):
+                if left[block_of[w]] == 0 and next_block[0] < blocks:
+                    for other in range(block_start[next_block[0]], block_start[next_block[0] + 1]):
                         resident[sm, count[sm]] = other
                         count[sm] += 1
-                    next_block += 1
-        if filled >= TURNS or not busy:
-            access_lines(
-                turns,
-                filled,
-                line_id,
-                line_words,
-                place,
-                l1_tags,
-                l1_states,
-                llc_tags,
-                llc_states,
-                parameters,
-                counters,
-                outcome,
-                bank_load,
-            )
-            filled = 0
+                    next_block[0] += 1
+    return filled
+
+
+@njit(cache=True, nogil=True)
+def simulate_rounds(
+    block_start,
+    event_start,
+    event_static,
+    line_start,
+    line_id,
+    line_words,
+    place,
+    kind,
+    l1_tags,
+    l1_states,
+    llc_tags,
+    llc_states,
+    parameters,
+    counters,
+    bank_load,
+):
+    """Warps that take turns, through the caches of one machine."""
+    state = start_rounds(block_start, event_start, parameters)
+    outcome = np.zeros(MOST_LINES, dtype=np.int8)
+    turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
+    while True:
+        filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
+        if filled == 0:
+            return
+        access_lines(
+            turns,
+            filled,
+            line_id,
+            line_words,
+            place,
+            l1_tags,
+            l1_states,
+            llc_tags,
+            llc_states,
+            parameters,
+            counters,
+            outcome,
+            bank_load,
+        )

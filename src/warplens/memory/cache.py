@@ -147,8 +147,8 @@ def simulate_caches(
     from . import _kernels, _progress_kernels, _round_kernels
 
     window = order_window(order)
-    parameters = _parameters(gpu, blocks_per_sm, window, needed_by)
-    slots = _empty_caches(parameters)
+    parameters = cache_parameters(gpu, blocks_per_sm, window, needed_by)
+    slots = empty_caches(parameters)
     counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
     bank_load = np.zeros((2, int(parameters[_kernels.P_LLC_BANKS])), dtype=np.int64)
     arrivals = np.zeros((len(kinds), _kernels.ARRIVALS))
@@ -185,15 +185,20 @@ def simulate_caches(
                 arrivals,
             )
     sectors = int(parameters[_kernels.P_SECTORS])
-    l1_dirty = _written_sectors(slots[1], sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
-    dirty = _written_sectors(slots[3], sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
-    uneven = [float(each.max() / each.mean()) if each.any() else 1.0 for each in bank_load]
+    l1_dirty = written_sectors(slots[1], sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
+    dirty = written_sectors(slots[3], sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
+    uneven = [unevenness(each) for each in bank_load]
     return MissProfile(
         counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles, l1_dirty, uneven[0], uneven[1], arrivals
     )
 
 
-def _parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> NDArray[np.int64]:
+def unevenness(loads: NDArray[np.int64]) -> float:
+    """The largest over the mean."""
+    return float(loads.max() / loads.mean()) if loads.any() else 1.0
+
+
+def cache_parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) -> NDArray[np.int64]:
     from . import _kernels
 
     line = int(gpu.require("l1.line_bytes", needed_by))
@@ -248,7 +253,7 @@ def _timing(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
     return found
 
 
-def _empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+def empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """Tags and states of the slots of all L1 caches, then those of the LLC."""
     from . import _kernels
 
@@ -261,7 +266,7 @@ def _empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...
     return tuple(made)
 
 
-def _written_sectors(states: NDArray[np.int64], sectors: int) -> int:
+def written_sectors(states: NDArray[np.int64], sectors: int) -> int:
     """Sectors of all lines that were written, at least in part."""
     from . import _kernels
 

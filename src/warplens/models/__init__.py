@@ -3,9 +3,10 @@
 from .base import Aspect, Model, options_of
 from .papers import PAPERS, Paper
 from .prediction import Condition, Prediction
-from .registry import MODELS, get_model, model_names
+from .registry import GENERAL_MODELS, MODELS, get_model, model_names
 
 __all__ = [
+    "GENERAL_MODELS",
     "MODELS",
     "PAPERS",
     "Aspect",

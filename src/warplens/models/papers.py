@@ -54,7 +54,14 @@ LEMEIRE = Paper(
     "Analysis of the analytical performance models for GPUs and extracting the underlying Pipeline model",
     "JPDC (preprint)",
 )
+NATH_TULLSEN = Paper(
+    "crisp-micro2015",
+    "N",
+    "Nath & Tullsen",
+    "The CRISP performance model for dynamic voltage and frequency scaling in a GPGPU",
+    "MICRO 2015",
+)
 WARPLENS = Paper(
     "warplens", "W", "warplens", "The warps of one SM as a closed network", "this package's documentation"
 )
-PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, WARPLENS)}
+PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, NATH_TULLSEN, WARPLENS)}

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import UnknownNameError, nearest
 from .base import Model, parse_options
+from .crisp import Crisp
 from .gpumech import (
     CorrectedRoundRobin,
     GpuMech,
@@ -47,9 +48,13 @@ MODELS: dict[str, type[Model]] = {
         MemoryDivergence2019,
         MemoryDivergence,
         Pipeline,
+        Crisp,
         Warplens,
     )
 }
+
+#: Those that predict from a kernel alone, without a run that was measured.
+GENERAL_MODELS = {name: model for name, model in MODELS.items() if model.needs != "measured_run"}
 
 
 def model_names() -> list[str]:

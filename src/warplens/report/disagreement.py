@@ -11,6 +11,9 @@ from ..models import MODELS, Prediction
 from .style import CATEGORY_COLOURS, PLAIN_COLOUR
 from .view import BOTH_COLUMNS, Figure, Table, View, axis, escaped, layout
 
+#: Bars longer than this many times the middle one are cut, and say how long they are.
+MOST_CUT = 4.0
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -24,6 +27,11 @@ class Difference:
     #: Aspects that the base considers and this model does not, and the other way round.
     lacks: tuple[str, ...]
     adds: tuple[str, ...]
+
+    def extent(self, base_cpi: float) -> tuple[float, float]:
+        """How far its bar reaches to the left and to the right."""
+        parts = [self.cpi - base_cpi] if self.by_category is None else list(self.by_category.values())
+        return sum(part for part in parts if part < 0), sum(part for part in parts if part > 0)
 
     def why(self) -> str:
         """The reason, as far as the models tell it."""
@@ -69,6 +77,21 @@ class Disagreement(View):
         }
         return [name for name in CATEGORY_COLOURS if name in used]
 
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """Ends of the axis: one model that is far off must not hide what makes the others differ."""
+        found = [each.extent(self.base_cpi) for each in self.differences]
+        reach = sorted(max(-low, high) for low, high in found)
+        most = max(MOST_CUT * reach[len(reach) // 2], 1e-12)
+        low, high = min(low for low, _ in found), max(high for _, high in found)
+        return 1.08 * max(low, -most), 1.08 * min(high, most)
+
+    def _cut(self) -> list[tuple[int, float]]:
+        """(place, difference) of bars that go on beyond an end."""
+        low, high = self._ends
+        rows = [(place, each.cpi - self.base_cpi) for place, each in enumerate(self.differences)]
+        return [(place, value) for place, value in rows if not low <= value <= high]
+
     def figure(self) -> Figure:
         names = [escaped(each.model) for each in self.differences]
         base = {"type": "bar", "orientation": "h", "y": names}
@@ -81,10 +104,17 @@ class Disagreement(View):
         if any(value is not None for value in whole):
             traces.append({**base, "x": whole, "name": "no stack", "marker": {"color": PLAIN_COLOUR},
                            "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"})  # fmt: skip
-        x = axis(f"CPI minus that of {self.base}", zeroline=True)
+        low, high = self._ends
+        x = axis(f"CPI minus that of {self.base}", zeroline=True, range=[low, high])
+        notes = [
+            {"text": f"{value:+.3g}", "x": low if value < 0 else high, "y": names[place], "showarrow": False,
+             "xanchor": "left" if value < 0 else "right", "font": {"color": "white", "size": 11}}
+            for place, value in self._cut()
+        ]  # fmt: skip
         y = {"autorange": "reversed", "automargin": True, "type": "category"}
         height = 120 + 24 * len(names)
-        return {"data": traces, "layout": layout(height=height, barmode="relative", xaxis=x, yaxis=y, bargap=0.3)}
+        look = layout(height=height, barmode="relative", xaxis=x, yaxis=y, bargap=0.3, annotations=notes)
+        return {"data": traces, "layout": look}
 
     def draw(self, plt: Any) -> Any:
         figure, panel = plt.subplots(figsize=(BOTH_COLUMNS, 0.9 + 0.2 * len(self.differences)))
@@ -96,6 +126,12 @@ class Disagreement(View):
                 colour = CATEGORY_COLOURS.get(name, PLAIN_COLOUR)
                 panel.barh(position, part, left=ends[positive], color=colour, height=0.65)
                 ends[positive] += part
+        low, high = self._ends
+        panel.set_xlim(low, high)
+        for position, value in self._cut():
+            end = low if value < 0 else high
+            side = "left" if value < 0 else "right"
+            panel.annotate(f" {value:+.3g} ", (end, position), ha=side, va="center", fontsize=7, color="white")
         panel.set_yticks(range(len(self.differences)), [each.model for each in self.differences])
         panel.invert_yaxis()
         panel.axvline(0.0, color="black", linewidth=0.8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -190,16 +191,25 @@ def _make_views(
         kinds = sensitivity(placed, machine, base, options=options.get(base), slopes=False)
         return figures.Tornado(f"{placed.name} on {machine.name}, {base}", tuple(kinds))
 
-    making.attempt("stacks", lambda: figures.cpi_stacks(predictions, all_references))
-    making.attempt("disagreement", lambda: figures.disagreement(predictions, base))
-    making.attempt("sensitivity", what_would_help)
-    making.attempt("roofline", lambda: figures.roofline(placed, machine, predictions, all_references))
-    making.attempt("occupancy", lambda: figures.occupancy(placed, machine, names, options=options, points=points))
-    making.attempt("transit", lambda: figures.transit_diagram(placed, machine))
-    making.attempt("memory", lambda: figures.memory_use(placed, machine, list(predictions)))
-    making.attempt("source", lambda: figures.source_use(placed, machine, settings.source, result))
-    making.attempt("intervals", lambda: figures.intervals(placed, machine))
-    making.attempt("timeline", lambda: figures.timeline(simulate(placed, machine, "pipeline", record=True)))
+    def occupancies() -> View:
+        return figures.occupancy(placed, machine, names, options=options, points=points)
+
+    # These two simulate caches over and over, in compiled code that lets others run.
+    with ThreadPoolExecutor(2) as pool:
+        slow = [
+            pool.submit(making.attempt, "sensitivity", what_would_help),
+            pool.submit(making.attempt, "occupancy", occupancies),
+        ]
+        making.attempt("stacks", lambda: figures.cpi_stacks(predictions, all_references))
+        making.attempt("disagreement", lambda: figures.disagreement(predictions, base))
+        making.attempt("roofline", lambda: figures.roofline(placed, machine, predictions, all_references))
+        making.attempt("transit", lambda: figures.transit_diagram(placed, machine))
+        making.attempt("memory", lambda: figures.memory_use(placed, machine, list(predictions)))
+        making.attempt("source", lambda: figures.source_use(placed, machine, settings.source, result))
+        making.attempt("intervals", lambda: figures.intervals(placed, machine))
+        making.attempt("timeline", lambda: figures.timeline(simulate(placed, machine, "pipeline", record=True)))
+        for each in slow:
+            each.result()
     return found
 
 

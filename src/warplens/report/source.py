@@ -93,9 +93,15 @@ class SourceUse(View):
             f"cycles of stalls wait for {place}{text}"
         )
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of `COLUMNS` that have numbers: slots are lost where the launch was simulated."""
+        return COLUMNS if any(row.lost_slots is not None for row in self.lines) else COLUMNS[:-1]
+
     def table(self) -> Table:
-        rows = tuple((row.line or None, self.text_of(row.line), *cells_of(row)) for row in self.lines)
-        return Table(("line", "source", *COLUMNS), rows)
+        width = len(self.columns)
+        rows = tuple((row.line or None, self.text_of(row.line), *cells_of(row)[:width]) for row in self.lines)
+        return Table(("line", "source", *self.columns), rows)
 
     @property
     def _shown(self) -> list[Counts]:

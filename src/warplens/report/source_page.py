@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from .source import COLUMNS, Counts, SourceUse, cells_of
+from .source import Counts, SourceUse, cells_of
 from .view import Table
 
 #: A longer source is shown around its executed lines only, with some lines before and after.
@@ -24,15 +24,16 @@ def source_listing(view: Any, anchor: str) -> str:
     return "".join(parts)
 
 
-def _head(*first: str) -> str:
+def _head(view: SourceUse, *first: str) -> str:
     heads = [f'<th scope="col">{name}</th>' for name in first]
-    return "".join([*heads, *(f'<th scope="col" class="number">{name}</th>' for name in COLUMNS)])
+    return "".join([*heads, *(f'<th scope="col" class="number">{name}</th>' for name in view.columns)])
 
 
-def _cells(row: Counts | None) -> str:
+def _cells(view: SourceUse, row: Counts | None) -> str:
+    width = len(view.columns)
     if row is None:
-        return "<td></td>" * len(COLUMNS)
-    shown = Table(COLUMNS, (cells_of(row),)).text()[0]
+        return "<td></td>" * width
+    shown = Table(view.columns, (cells_of(row)[:width],)).text()[0]
     return "".join(f'<td class="number">{escape(cell)}</td>' for cell in shown)
 
 
@@ -56,16 +57,16 @@ def _lines(view: SourceUse, anchor: str) -> str:
     rows, before = [], None
     for number in _shown_lines(view, set(counts)):
         if before is not None and number != before + 1:
-            rows.append(f'<tr><td class="number">⋮</td><td></td>{_cells(None)}</tr>')
+            rows.append(f'<tr><td class="number">⋮</td><td></td>{_cells(view, None)}</tr>')
         before = number
         row = counts.get(number)
         code = escape(view.text[number - 1].rstrip()) or " "
         rows.append(
             f'<tr id="{anchor}-line-{number}"{_heat(row)}><td class="number">{number}</td>'
-            f"<td><code>{code}</code></td>{_cells(row)}</tr>"
+            f"<td><code>{code}</code></td>{_cells(view, row)}</tr>"
         )
     return (
-        f'<div class="wide source" tabindex="0"><table><thead><tr>{_head("line", "source")}</tr></thead>'
+        f'<div class="wide source" tabindex="0"><table><thead><tr>{_head(view, "line", "source")}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -77,11 +78,12 @@ def _instructions(view: SourceUse, anchor: str) -> str:
         link = f'<a href="#{anchor}-line-{row.line}">{line}</a>' if view.text and row.line else line
         rows.append(
             f"<tr{_heat(row)}><td>{row.pc:#06x}</td><td>{link}</td>"
-            f"<td><code>{escape(row.opcode)}</code></td>{_cells(row)}</tr>"
+            f"<td><code>{escape(row.opcode)}</code></td>{_cells(view, row)}</tr>"
         )
     more = view.total_instructions - len(view.instructions)
     cut = f'<p class="note">… and {more} more</p>' if more > 0 else ""
+    head = _head(view, "PC", "line", "instruction")
     return (
-        f'<div class="wide source" tabindex="0"><table><thead><tr>{_head("PC", "line", "instruction")}</tr></thead>'
+        f'<div class="wide source" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{cut}"
     )

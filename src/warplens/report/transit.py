@@ -60,9 +60,10 @@ class TransitDiagram(View):
                 (_DEMAND, self.demand, LINE_COLOURS[1]),
             )
         ]  # fmt: skip
+        side = "top left" if self.k > self.warps / 2 else "top right"
         text = f"k = {self.k:.3g}, {self.warps_per_cycle:.3g} warps per cycle"
         traces.append({"type": "scatter", "mode": "markers+text", "x": [self.k], "y": [self.warps_per_cycle],
-                       "text": [text], "textposition": "top center", "showlegend": False, "hoverinfo": "text",
+                       "text": [text], "textposition": side, "showlegend": False, "hoverinfo": "text",
                        "marker": {"size": 10, "color": "rgba(127,127,127,1)"}})  # fmt: skip
         x = axis("k: warps that wait for memory", range=[0, self.warps])
         y = axis("warps per cycle", range=[0, self._top])

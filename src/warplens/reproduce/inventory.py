@@ -74,11 +74,6 @@ OMITTED = {
             "a block diagram; its steps are our packages frontends to models, whose times are in mdm-table2",
         ),
         Omission(
-            "mdm-fig13",
-            "Figure 13: error of the predicted gain of a higher clock",
-            "needs CRISP, a model of clock frequencies that is not among ours yet",
-        ),
-        Omission(
             "lemeire-fig10",
             "Figure 10: subsystems as pipelines and the issue limit as a valve",
             "a drawing of the idea; what it does is in lemeire-fig12 and lemeire-fig13",

@@ -11,9 +11,9 @@ import numpy as np
 from ..machine.schema import parameters_by_key
 from ..memory import DEFAULT_ORDER
 from ..workload import Workload
-from ..workload.batches import distinct
+from ..workload.batches import cache_keys, distinct
 from ..workload.launch import LAUNCH_KEYS
-from ..workload.traced import TracedWorkload, cache_keys
+from ..workload.traced import TracedWorkload
 from .evaluate import Question, Rows
 
 #: Seconds that a unit should take, about: long against handing it out, short against losing it.
@@ -66,6 +66,10 @@ def plan(workloads: Sequence[Workload], question: Question) -> list[Unit]:
 def _cache_codes(question: Question) -> Any:
     """Configurations with the same number share their cache simulations."""
     columns = []
+    size, ways = question.space.columns.get("llc.size"), question.space.columns.get("llc.ways")
+    if size is not None and ways is not None:
+        # Caches of as many sets stand together: one pass may do for all of them.
+        columns.append(np.asarray(size) / np.maximum(np.asarray(ways), 1.0))
     for key, column in question.space.columns.items():
         path = key if key in LAUNCH_KEYS else parameters_by_key()[key].path
         if path in cache_keys(DEFAULT_ORDER) or key in _RESIDENCY or key.startswith("occupancy."):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,8 +33,10 @@ GROUP_ROWS = 131_072
 MERGE_SECONDS = 60.0
 #: Times that a reader starts again because the file was replaced under it.
 _MOST_READS = 20
-#: Rows with few distinct values, which most are, take next to no room.
+#: Columns with few distinct values, which most are, take next to no room.
 _OPTIONS = {"compression": "zstd", "compression_level": 1}
+#: Columns that have a value of their own in most rows: no use to look for repetitions.
+_RESULTS = re.compile(r"configuration|cycles|seconds|ipc|cpi|stack\..*")
 
 
 class StoreError(WarplensError):
@@ -154,7 +157,8 @@ class Store:
         written: list[Any] = []
         try:
             schema = self.schema.with_metadata({_SPECIFICATION: json.dumps(self._specification).encode()})
-            with pq.ParquetWriter(temporary, schema, **_OPTIONS) as writer:
+            repeating = [name for name in schema.names if not _RESULTS.fullmatch(name)]
+            with pq.ParquetWriter(temporary, schema, use_dictionary=repeating, **_OPTIONS) as writer:
                 for table, units in groups:
                     writer.write_table(table, row_group_size=max(table.num_rows, 1))
                     written.append(units)

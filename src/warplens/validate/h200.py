@@ -23,7 +23,8 @@ import numpy as np
 from .._version import __version__
 from ..errors import FileError, InputError
 from ..machine import Gpu, load_gpu, with_overrides
-from ..models import MODELS, get_model
+from ..models import GENERAL_MODELS as MODELS
+from ..models import get_model
 from ..simulators.detailed.stream import stream_groups
 from ..suite.catalog import SUITE
 from ..suite.execution import run_on_cpu

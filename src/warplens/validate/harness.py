@@ -13,7 +13,8 @@ import numpy as np
 from ..api import load_workloads, place
 from ..errors import MissingInputError
 from ..memory import DEFAULT_ORDER
-from ..models import MODELS, get_model
+from ..models import GENERAL_MODELS as MODELS
+from ..models import get_model
 from ..trace import LaunchTrace
 from ..workload.traced import TracedWorkload, workload_of_trace
 from . import accelsim, recorded

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ..api import load_workload, place
+from ..models.crisp import measured_run
 from ..simulators.detailed import simulate_detailed
+from ..workload import MeasuredRun
 from . import accelsim
 
 PATH = Path(__file__).parent / "data" / "simulated.csv"
@@ -36,6 +38,8 @@ GRID_KERNELS = ("saxpy", "graph")
 #: (NoC, DRAM) bandwidths (GB/s) of MDM's Fig. 14, and the kernel.
 BANDWIDTHS = ((525, 240), (525, 480), (1050, 240), (1050, 480), (1050, 960), (2100, 480), (2100, 960))
 BANDWIDTH_KERNEL = "graph"
+#: The setting at the clock at which Fig. 13 starts.
+FAST, FAST_HZ = "clock2000", 2e9
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,12 @@ class Simulated:
     cpi: float
     stack: dict[str, float]
     miss_latency: dict[str, float]
+    #: What CRISP would have counted.
+    run: dict[str, float]
+
+    @property
+    def measured_run(self) -> MeasuredRun:
+        return MeasuredRun(**self.run)
 
 
 def grid_name(sms: int, bandwidth: int) -> str:
@@ -85,6 +95,7 @@ def settings() -> Mapping[str, Setting]:
         }
         found.setdefault(bandwidth_name(noc, dram), Setting(accelsim.GPU, changes, (BANDWIDTH_KERNEL,)))
     # 4096 MSHRs (§VII); what is in flight is limited by the SM's NoC queue.
+    found[FAST] = Setting(accelsim.GPU, {"clock": FAST_HZ}, kernels)
     found["streaming"] = Setting(accelsim.GPU, {"l1.streaming": "true", "l1.mshrs": 4096}, kernels)
     varied: dict[str, dict[str, Any]] = {"rr": {}, "gto": {"scheduler": "gto"}}
     varied |= {f"warps{n}": {"max_warps": n} for n in WARPS if n != 32}
@@ -101,13 +112,13 @@ def recorded() -> Mapping[tuple[str, str], Simulated]:
     found = {}
     with PATH.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            parts: dict[str, dict[str, float]] = {"stack": {}, "latency": {}}
+            parts: dict[str, dict[str, float]] = {"stack": {}, "latency": {}, "run": {}}
             for column, value in row.items():
                 kind, _, name = column.partition(" ")
                 if kind in parts:
                     parts[kind][name] = float(value)
             found[row["setting"], row["kernel"]] = Simulated(
-                float(row["cycles"]), float(row["cpi"]), parts["stack"], parts["latency"]
+                float(row["cycles"]), float(row["cpi"]), parts["stack"], parts["latency"], parts["run"]
             )
     return found
 
@@ -121,7 +132,8 @@ def simulate_again(runs: Iterable[tuple[str, str]], workers: int = 2) -> dict[tu
         setting = settings()[run[0]]
         placed, gpu = place(workloads[run[1]], setting.gpu, setting.changes)
         result = simulate_detailed(placed, gpu)
-        return Simulated(result.cycles, result.cpi, result.stack, result.miss_latency)
+        counted = vars(measured_run(result))
+        return Simulated(result.cycles, result.cpi, result.stack, result.miss_latency, counted)
 
     first = {run: one(run) for run in chosen[:1]}  # compiles before threads ask for it at once
     with ThreadPoolExecutor(workers) as threads:  # compiled code holds no lock
@@ -135,12 +147,12 @@ def write(path: Path = PATH) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         example = found[runs[0]]
-        stack, latency = ([f"{kind} {name}" for name in part] for kind, part in _parts(example))
-        writer.writerow(["setting", "kernel", "cycles", "cpi", *stack, *latency])
+        columns = [f"{kind} {name}" for kind, part in _parts(example) for name in part]
+        writer.writerow(["setting", "kernel", "cycles", "cpi", *columns])
         for run, each in found.items():
-            values = [each.cycles, each.cpi, *each.stack.values(), *each.miss_latency.values()]
+            values = [each.cycles, each.cpi, *(value for _, part in _parts(each) for value in part.values())]
             writer.writerow([*run, *(f"{value:.9g}" for value in values)])
 
 
 def _parts(run: Simulated) -> tuple[tuple[str, dict[str, float]], ...]:
-    return ("stack", run.stack), ("latency", run.miss_latency)
+    return ("stack", run.stack), ("latency", run.miss_latency), ("run", run.run)

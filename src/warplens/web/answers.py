@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..api import JSON_SCHEMA, place
@@ -20,7 +20,7 @@ from ..report.occupancy import MOST_POINTS
 from ..report.view import View, plain
 from ..workload import Workload, resident
 from ..workload.traced import TracedWorkload
-from .controls import WARPS, blamed, check_machine, checked_changes, described
+from .controls import blamed, check_machine, checked_changes, described
 from .errors import FieldError
 
 #: Models that are chosen when a page is opened.
@@ -90,92 +90,95 @@ class Task:
         try:
             placed, gpu = place(self.workload, self.named, self.choice.changes)
             resident(placed.launch, gpu)
-        except FieldError:
-            raise
         except InputError as error:
             raise blamed(error, self.field) from None
         return placed, gpu
+
+
+@dataclass
+class Watch:
+    """Stands beside the work: `stopped` raises when nobody waits any more, `tell` is handed progress."""
+
+    stopped: Callable[[], None]
+    tell: Callable[[Part], None]
+    simulations: int = 0
+
+    def over(self, workload: Workload, text: str, total: int) -> Workload:
+        """The workload, with this watch over the about `total` cache simulations that it may need."""
+        if not isinstance(workload, TracedWorkload):
+            return workload
+        first = self.simulations
+
+        def before() -> None:
+            self.stopped()
+            done = min(self.simulations - first, total - 1)
+            self.tell({"type": "progress", "text": text, "done": done, "total": total})
+            self.simulations += 1
+
+        return replace(workload, before_simulation=before)
 
 
 def answers(
     state: State,
     workload_of: Callable[[str, str], Workload],
     machine_of: Callable[[str, Workload], Gpu],
-    *,
-    stopped: Callable[[], None] = lambda: None,
-    tell: Callable[[Part], None] = lambda part: None,
+    stopped: Callable[[], None],
+    tell: Callable[[Part], None],
 ) -> Iterator[Part]:
-    """The parts of an answer. `stopped` raises when nobody waits any more; `tell` is handed progress meanwhile."""
-    started = time.perf_counter()
-    ready: list[tuple[Task, Workload, Gpu, list[Prediction]]] = []
-    simulated = 0
-
-    def watched(workload: Workload, text: str, total: int) -> Workload:
-        if not isinstance(workload, TracedWorkload):
-            return workload
-        count = 0
-
-        def before() -> None:
-            nonlocal count, simulated
-            stopped()
-            tell({"type": "progress", "text": text, "done": min(count, total - 1), "total": total})
-            count += 1
-            simulated += 1
-
-        return dataclasses.replace(workload, before_simulation=before)
-
+    """The parts of an answer, those that need most simulations last (see `Watch` for `stopped` and `tell`)."""
+    began = time.perf_counter()
+    watch = Watch(stopped, tell)
+    done: list[tuple[Task, Workload, Gpu, list[Prediction]]] = []
     for index, choice in enumerate(state.machines):
         stopped()
         tell({"type": "progress", "text": "Loading the kernel", "done": 0, "total": 0})
-        try:
-            workload = workload_of(state.kernel, choice.gpu)
-        except FieldError:
-            raise
-        except InputError as error:
-            raise FieldError("kernel", str(error)) from None
-        task = Task(index, workload, machine_of(choice.gpu, workload), choice)
+        task = _task(index, choice, state.kernel, workload_of, machine_of)
         try:
             placed, gpu = task.placed()
         except FieldError:
-            yield _machine_part(task, workload, task.named)  # the page can still show what the machine has
+            yield _machine_part(task, task.workload, task.named)  # the page can still show what the machine has
             raise
-        stopped()
-        one = watched(placed, "Simulating caches", 1)
         yield _machine_part(task, placed, gpu)
-        predictions, skipped = _predicted(state, one, gpu, stopped)
-        ready.append((task, placed, gpu, predictions))
-        yield _predictions_part(task, one, gpu, predictions, skipped)
+        watched = watch.over(placed, "Simulating caches", 1)
+        predictions, skipped = _predicted(state, watched, gpu, stopped)
+        yield _predictions_part(task, watched, gpu, predictions, skipped)
         if predictions:
-            yield _view(task, lambda made=predictions: cpi_stacks(made))  # type: ignore[misc]
-            yield _view(
-                task,
-                lambda one=one, gpu=gpu, made=predictions: roofline(one, gpu, made),  # type: ignore[misc]
-                "roofline",
-            )
-    for task, placed, gpu, predictions in ready:
+            yield _view(task, "stacks", partial(cpi_stacks, predictions))
+            yield _view(task, "roofline", partial(roofline, watched, gpu, predictions))
+            done.append((task, placed, gpu, predictions))
+    for task, placed, gpu, predictions in done:
         stopped()
-        if predictions:
-            names = [each.model for each in predictions]
-            points = min(MOST_POINTS, int(gpu.max_warps))
-            own = watched(_without_warps(task, placed), "Simulating caches at other occupancies", points)
-            here = float(resident(placed.launch, gpu).warps_per_sm)
-            yield _view(
-                task,
-                lambda own=own, gpu=gpu, names=names, here=here: dataclasses.replace(  # type: ignore[misc]
-                    occupancy(own, gpu, names), resident_warps=here
-                ),
-                "occupancy",
-            )
-            text = str(headline(placed, gpu, predictions))
-            yield {"type": "headline", "machine": task.index, "text": text}
-    table = table_of([each for *_, predictions in ready for each in predictions])
-    took = 1e3 * (time.perf_counter() - started)
-    yield {"type": "done", "milliseconds": took, "simulations": simulated, "csv": table}
+        # A curve over warps starts from the launch as it is, whatever number of warps is chosen.
+        points = min(MOST_POINTS, int(gpu.max_warps))
+        launch = watch.over(task.workload, "Simulating caches at other occupancies", points)
+        yield _view(task, "occupancy", partial(_occupancy, launch, placed, gpu, predictions))
+        text = str(headline(placed, gpu, predictions))
+        yield {"type": "headline", "machine": task.index, "text": text}
+    table = table_of([each for *_, predictions in done for each in predictions])
+    took = 1e3 * (time.perf_counter() - began)
+    yield {"type": "done", "milliseconds": took, "simulations": watch.simulations, "csv": table}
 
 
-def _without_warps(task: Task, placed: Workload) -> Workload:
-    """A curve over warps starts from the launch as it is, whatever number of warps is chosen."""
-    return task.workload if WARPS in task.choice.changes else placed
+def _task(
+    index: int,
+    choice: MachineChoice,
+    kernel: str,
+    workload_of: Callable[[str, str], Workload],
+    machine_of: Callable[[str, Workload], Gpu],
+) -> Task:
+    try:
+        workload = workload_of(kernel, choice.gpu)
+    except InputError as error:
+        raise FieldError("kernel", str(error)) from None
+    try:
+        return Task(index, workload, machine_of(choice.gpu, workload), choice)
+    except InputError as error:
+        raise FieldError(f"machines.{index}.gpu", str(error)) from None
+
+
+def _occupancy(launch: Workload, placed: Workload, gpu: Gpu, predictions: list[Prediction]) -> View:
+    here = float(resident(placed.launch, gpu).warps_per_sm)
+    return replace(occupancy(launch, gpu, [each.model for each in predictions]), resident_warps=here)
 
 
 def _machine_part(task: Task, workload: Workload, gpu: Gpu) -> Part:
@@ -234,7 +237,7 @@ def table_of(predictions: list[Prediction]) -> str:
     return out.getvalue()
 
 
-def _view(task: Task, make: Callable[[], View], name: str = "stacks") -> Part:
+def _view(task: Task, name: str, make: Callable[[], View]) -> Part:
     """A figure, or why there is none."""
     part: Part = {"type": "view", "machine": task.index, "view": name}
     try:

@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from importlib import metadata
 from importlib.resources import files
@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from .._version import __version__
 from ..api import place
-from ..errors import InputError
+from ..errors import InputError, UnknownNameError
 from ..machine import Gpu, gpu_names, load_gpu
 from ..models import MODELS
 from ..workload import Workload
@@ -65,6 +65,7 @@ class Page:
         self.machines: dict[str, Gpu | None] = {gpu.name: gpu for gpu in machines}
         self.machines |= {name: None for name in gpu_names() if name not in self.machines}
         self.first_machine = machines[0].name if machines else FIRST_GPU
+        self._own_machines: dict[tuple[str, str | None], Gpu] = {}
         self.given = given_kernels(workloads)
         self.held = Held()
         self.sandbox = Sandbox()
@@ -109,16 +110,19 @@ class Page:
                 told = (
                     "was brought in another visit; paste it again" if kernel_id.startswith("own:") else "is unknown"
                 )
-                raise FieldError("kernel", f"this kernel {told}")
+                raise UnknownNameError(f"this kernel {told}")
             return self.held.get(kernel, machine)
 
         return find
 
     def machine_of(self, name: str, workload: Workload) -> Gpu:
         if name == OWN_MACHINE:
-            return place(workload)[1]
+            own = (workload.path, workload.machine)
+            if own not in self._own_machines:
+                self._own_machines[own] = place(workload)[1]
+            return self._own_machines[own]
         if name not in self.machines:  # never a path: names of this list alone are looked up
-            raise FieldError("machines.0.gpu", f"no machine is called {name[:60]!r}")
+            raise UnknownNameError(f"no machine is called {name[:60]!r}")
         gpu = self.machines[name]
         if gpu is None:
             gpu = self.machines[name] = load_gpu(name)
@@ -129,7 +133,7 @@ class Page:
     ) -> None:
         """Answer a question part by part."""
         state = state_of(document)
-        for part in answers(state, self.workload_of(visitor), self.machine_of, stopped=stopped, tell=tell):
+        for part in answers(state, self.workload_of(visitor), self.machine_of, stopped, tell):
             tell(part)
 
     def bring(
@@ -186,7 +190,8 @@ class Page:
         ticket = visitor.ask(what)
 
         def tell(part: Part | None) -> None:
-            loop.call_soon_threadsafe(queue.put_nowait, part)
+            with suppress(RuntimeError):  # the server has ended in the meantime
+                loop.call_soon_threadsafe(queue.put_nowait, part)
 
         def run() -> None:
             try:

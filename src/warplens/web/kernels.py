@@ -20,6 +20,8 @@ from ..workload.traced import TracedWorkload, workload_of_trace
 MOST_BLOCKS = 1056
 #: Kernels, each as it is on one machine, that are held in memory.
 MOST_HELD = 8
+#: Recorded warp instructions that all of them have together; each takes some tens of bytes.
+MOST_INSTRUCTIONS = 24_000_000
 #: Evaluations after which a kernel is taken from its trace anew, so that what was worked out for it is let go.
 MOST_USES = 2000
 
@@ -99,12 +101,19 @@ def given_kernels(workloads: Iterable[Workload]) -> list[Kernel]:
     ]
 
 
+@dataclass
+class _Entry:
+    workload: Workload
+    instructions: int
+    uses: int = 0
+
+
 class Held:
     """Workloads in memory, the least recently used of them let go; each machine has its own."""
 
-    def __init__(self, most: int = MOST_HELD) -> None:
-        self.most = most
-        self._held: OrderedDict[tuple[str, str], tuple[Workload, list[int]]] = OrderedDict()
+    def __init__(self, most: int = MOST_HELD, most_instructions: int = MOST_INSTRUCTIONS) -> None:
+        self.most, self.most_instructions = most, most_instructions
+        self._held: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
 
@@ -119,14 +128,15 @@ class Held:
             with self._lock:
                 if (found := self._use(key)) is not None:
                     return found
-                same = next((each for (other, _), (each, _) in self._held.items() if other == kernel.id), None)
-            workload = kernel.load() if same is None else same
-            if isinstance(workload, TracedWorkload):
+                same = next((entry for (other, _), entry in self._held.items() if other == kernel.id), None)
+            workload = kernel.load() if same is None else same.workload
+            instructions = 0
+            if isinstance(workload, TracedWorkload) and workload.trace is not None:
+                instructions = sum(group.instructions for group in workload.trace.groups())
                 workload = dataclasses.replace(workload, kept=open_kept(), _memo={})
             with self._lock:
-                self._held[key] = workload, [1]
-                while len(self._held) > self.most:
-                    self._held.popitem(last=False)
+                self._held[key] = _Entry(workload, instructions)
+                self._make_room()
                 self._loading.pop(kernel.id, None)
             return workload
 
@@ -137,12 +147,19 @@ class Held:
                 del self._held[key]
 
     def _use(self, key: tuple[str, str]) -> Workload | None:
-        if key not in self._held:
+        entry = self._held.get(key)
+        if entry is None:
             return None
-        workload, uses = self._held[key]
-        uses[0] += 1
-        if uses[0] > MOST_USES:
+        entry.uses += 1
+        if entry.uses > MOST_USES:
             del self._held[key]
             return None
         self._held.move_to_end(key)
-        return workload
+        return entry.workload
+
+    def _make_room(self) -> None:
+        while len(self._held) > 1 and (
+            len(self._held) > self.most
+            or sum(entry.instructions for entry in self._held.values()) > self.most_instructions
+        ):
+            self._held.popitem(last=False)

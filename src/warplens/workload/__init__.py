@@ -2,12 +2,14 @@
 
 from .launch import LAUNCH_KEYS, Launch, Residency, launch_with_overrides, resident
 from .load import example_folder, example_names, load_workload
+from .measured import MeasuredRun
 from .workload import VIEWS, Workload
 
 __all__ = [
     "LAUNCH_KEYS",
     "VIEWS",
     "Launch",
+    "MeasuredRun",
     "Residency",
     "Workload",
     "example_folder",

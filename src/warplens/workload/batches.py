@@ -1,8 +1,8 @@
-"""Machines of a batch that are alike in what something depends on."""
+"""Batches of machines: what caches depend on, which machines are alike, and one with values of another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,30 @@ from numpy.typing import NDArray
 from ..machine import Gpu, with_overrides
 from ..machine.schema import parameters
 from .launch import Launch
+
+#: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
+_CACHE_KEYS = (
+    "sms",
+    "l1.size_bytes",
+    "l1.ways",
+    "l1.line_bytes",
+    "l1.sector_bytes",
+    "l1.write_policy",
+    "l1.write_allocate",
+    "llc.size_bytes",
+    "llc.ways",
+    "llc.banks",
+    "llc.hashed",
+    "llc.write_policy",
+    "llc.write_allocate",
+)
+#: What changes the order of accesses where it is estimated.
+_PROGRESS_KEYS = ("scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries")
+
+
+def cache_keys(order: str) -> tuple[str, ...]:
+    """Parameters on which a cache simulation in an order of warps depends."""
+    return _CACHE_KEYS + (_PROGRESS_KEYS if order == "progress" else ())
 
 
 def distinct(columns: Sequence[Any], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -36,7 +60,7 @@ def is_batch(gpu: Gpu, launch: Launch) -> bool:
     return any(isinstance(value, np.ndarray) for value in values)
 
 
-def with_values(gpu: Gpu, values: dict[str, Any]) -> Gpu:
+def with_values(gpu: Gpu, values: Mapping[str, Any]) -> Gpu:
     """A machine with some values of another one, by TOML path."""
     changed = {parameters()[path].key: value for path, value in values.items() if gpu.get(path) != value}
     return with_overrides(gpu, changed)

@@ -60,7 +60,7 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
         raise InputError(f"{workload.path or workload.name}: a table of instructions needs a trace or a CUDA source")
     trace, misses = workload.trace, workload.misses(gpu)
     static = trace.static
-    executions, lanes = workload._once("executions", lambda: _executions(trace))
+    executions, lanes = workload.once("executions", lambda: _executions(trace))
     needed_by = "the table of instructions"
     waits, waited_for = instruction_stalls(
         workload.representative(gpu), static, latencies(static, misses, gpu, needed_by), float(gpu.issue_rate)

@@ -25,6 +25,7 @@ from ..machine import INSTRUCTION_CLASSES
 from ..tomlfile import TomlFile, exists, read_toml
 from ..units import LARGEST
 from .launch import Launch
+from .measured import MeasuredRun
 from .workload import Workload
 
 #: Folders of bundled workloads.
@@ -162,6 +163,7 @@ class _Reader:
         graph = self.rows("dependence_graph")
         flow = self.rows("work_flow_graph")
         profile = self.table_of("interval_profile")
+        run = self.table_of("measured_run")
         machine_name, overrides = machine.machine() if machine else (None, {})
         result = Workload(
             name=name,
@@ -171,15 +173,16 @@ class _Reader:
             graph=_dependence_graph(graph) if graph else None,
             flow=_work_flow_graph(flow) if flow else None,
             profile=profile.interval_profile() if profile else None,
+            run=run.measured_run() if run else None,
             machine=machine_name,
             machine_overrides=MappingProxyType(overrides),
             path=self.file.path,
         )
         self.done()
-        if not any((mix, graph, flow, profile)):
+        if not any((mix, graph, flow, profile, run)):
             raise WorkloadError(
                 f"{self.file.path}: says nothing about the kernel; add [instruction_mix], [[dependence_graph]], "
-                "[[work_flow_graph]] or [interval_profile]"
+                "[[work_flow_graph]], [interval_profile] or [measured_run]"
             )
         return result
 
@@ -251,6 +254,24 @@ class _Reader:
             matrix += [values] * repeat
             causes += [cause] * repeat
         return IntervalProfile(np.array(matrix), np.array(causes), latency)
+
+    def measured_run(self) -> MeasuredRun:
+        needed = {name: self.number(name, minimum=0.0, above=True) for name in ("clock_hz", "instructions_per_warp")}
+        for name, value in needed.items():
+            if value is None:
+                raise self.fail(name, "is missing")
+        load = self.number("load_seconds", 0.0)
+        found = MeasuredRun(
+            load_seconds=load,
+            overlapped_seconds=self.number("overlapped_seconds", 0.0, most=load),
+            outside_seconds=self.number("outside_seconds", 0.0),
+            store_seconds=self.number("store_seconds", 0.0),
+            **needed,
+        )
+        self.done()
+        if not max(found.load_seconds, found.outside_seconds, found.store_seconds) > 0:
+            raise self.fail("", "has no time in it; give load_seconds, outside_seconds or store_seconds")
+        return found
 
     def interval(self) -> tuple[int, list[float], list[float]]:
         repeat = self.whole("repeat") or 1

@@ -29,7 +29,7 @@ def sample_batches(
         chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
         first, inverse = distinct(chosen, len(rows))
         for group, index in enumerate(first):
-            machine, placed = workload._one_of(gpu, int(rows[index]))
+            machine, placed = workload.one_of(gpu, int(rows[index]))
             given = {} if reorder == workload.is_ptx else {"reorder": reorder}
             whole = placed.block_sample(machine, needed_by, **given)
             yield rows[inverse == group], machine, _shortened(workload, whole, int(most_events[rows[index]])), misses
@@ -37,7 +37,7 @@ def sample_batches(
 
 def _shortened(workload: TracedWorkload, whole: BlockSample, most: int) -> BlockSample:
     # The sample is kept with its shorter form, so that no other one can come to have its identity.
-    kept: tuple[BlockSample, BlockSample] = workload._once(
+    kept: tuple[BlockSample, BlockSample] = workload.once(
         ("shortened", id(whole), most), lambda: (whole, shortened(whole, most))
     )
     return kept[1]

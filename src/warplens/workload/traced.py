@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -24,10 +24,18 @@ from ..intervals.warps import (
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
 from ..machine.schema import parameters
-from ..memory import DEFAULT_ORDER, Events, MissProfile, collect_events, instruction_kinds, simulate_caches
+from ..memory import (
+    DEFAULT_ORDER,
+    Events,
+    MissProfile,
+    collect_events,
+    instruction_kinds,
+    simulate_caches,
+    simulate_families,
+)
 from ..trace import CLASS_NAMES, LaunchTrace, WarpGroup
-from .batches import distinct, is_batch, with_values
-from .kept import Kept, entry_key, trace_digest
+from .batches import cache_keys, distinct, is_batch, with_values
+from .kept import Kept, Remembering
 from .launch import launch_of, resident
 from .workload import Workload
 
@@ -39,33 +47,9 @@ LARGE_DISTANCE = 0.25
 #: Interval profiles of a batch that are held at once.
 _MOST_PROFILE_BYTES = 64 * 2**20
 
-#: What changes a cache simulation, besides the residents of an SM. Times are those of the machine as named.
-_CACHE_KEYS = (
-    "sms",
-    "l1.size_bytes",
-    "l1.ways",
-    "l1.line_bytes",
-    "l1.sector_bytes",
-    "l1.write_policy",
-    "l1.write_allocate",
-    "llc.size_bytes",
-    "llc.ways",
-    "llc.banks",
-    "llc.hashed",
-    "llc.write_policy",
-    "llc.write_allocate",
-)
-#: What changes the order of accesses where it is estimated.
-_PROGRESS_KEYS = ("scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries")
-
-
-def cache_keys(order: str) -> tuple[str, ...]:
-    """Parameters on which a cache simulation in an order of warps depends."""
-    return _CACHE_KEYS + (_PROGRESS_KEYS if order == "progress" else ())
-
 
 @dataclass(frozen=True, eq=False)
-class TracedWorkload(Workload):
+class TracedWorkload(Remembering, Workload):
     """One traced launch. `order` is how warps interleave in the caches, `selection` how the warp is chosen."""
 
     trace: LaunchTrace | None = None
@@ -83,7 +67,7 @@ class TracedWorkload(Workload):
         return self.trace
 
     def offers(self, view: str) -> bool:
-        return True
+        return view != "measured_run" or self.run is not None
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> TracedWorkload:
         changed = super().with_overrides(overrides)
@@ -125,7 +109,7 @@ class TracedWorkload(Workload):
             counts = [(group.blocks, group.instructions) for group in self._trace.groups()]
             return sum(blocks for blocks, _ in counts), float(sum(instructions for _, instructions in counts))
 
-        return self._once("recorded", count)
+        return self.once("recorded", count)
 
     @property
     def recorded_order(self) -> bool:
@@ -189,27 +173,7 @@ class TracedWorkload(Workload):
 
     @property
     def _kinds(self) -> Any:
-        return self._once("kinds", lambda: instruction_kinds(self._trace.static))
-
-    def _once(self, key: Any, make: Callable[[], T]) -> T:
-        """The result of `make`, kept under `key`."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        return self._memo[key]
-
-    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
-        """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
-        if key in self._memo or self.kept is None:
-            return self._once(key, make)
-        digest = self._once("digest", lambda: trace_digest(self._trace))
-        entry = entry_key(key[0], digest, key[1:])
-        found = self.kept.get(entry)
-        if found is not None:
-            plain = {name: value if value.ndim else value.item() for name, value in found.items()}
-            return self._once(key, lambda: unpack(**plain))
-        made = self._once(key, make)
-        self.kept.put(entry, vars(made))
-        return made
+        return self.once("kinds", lambda: instruction_kinds(self._trace.static))
 
     # -- what the machine decides ---------------------------------------------------
 
@@ -220,21 +184,42 @@ class TracedWorkload(Workload):
         named, so that changed bandwidths, latencies or clocks do not change what
         hits: those sweeps share one simulation.
         """
-        blocks_per_sm = int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
-        paths = cache_keys(self.order)
-        key = ("misses", *self._named(gpu), self.order, blocks_per_sm, *(gpu.get(path) for path in paths))
+        blocks_per_sm = self._blocks_per_sm(gpu)
 
         def simulate() -> MissProfile:
-            machine = gpu
-            if gpu.original is not None:
-                keep = {path: gpu.get(path) for path in paths if gpu.get(path) is not None}
-                machine = with_values(gpu.original, keep)
+            machine = self._as_simulated(gpu)
             if self.before_simulation is not None:
                 self.before_simulation()
             events = self._events(machine, needed_by)
             return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
 
-        return self._kept(key, simulate, MissProfile)
+        return self._kept(self._misses_key(gpu), simulate, MissProfile)
+
+    def _blocks_per_sm(self, gpu: Gpu) -> int:
+        return int(np.floor(np.max(resident(self.launch, gpu).blocks_per_sm)))
+
+    def _misses_key(self, gpu: Gpu) -> tuple[Any, ...]:
+        values = (gpu.get(path) for path in cache_keys(self.order))
+        return ("misses", *self._named(gpu), self.order, self._blocks_per_sm(gpu), *values)
+
+    def _as_simulated(self, gpu: Gpu) -> Gpu:
+        """The machine as named, with those values of another that caches depend on."""
+        if gpu.original is None:
+            return gpu
+        keep = {path: gpu.get(path) for path in cache_keys(self.order) if gpu.get(path) is not None}
+        return with_values(gpu.original, keep)
+
+    def _simulate_families(self, pairs: Sequence[tuple[Gpu, TracedWorkload]], needed_by: str) -> None:
+        """Cache simulations that one pass can do together, before they are asked for one by one."""
+        keyed = {workload._misses_key(gpu): (gpu, workload) for gpu, workload in pairs}
+        unknown = {key: pair for key, pair in keyed.items() if self._known(key, MissProfile) is None}
+        machines = [self._as_simulated(gpu) for gpu, _ in unknown.values()]
+        blocks = [workload._blocks_per_sm(gpu) for gpu, workload in unknown.values()]
+        events = functools.partial(self._events, needed_by=needed_by)
+        found = simulate_families(events, self._kinds, machines, blocks, order=self.order)
+        for index, key in enumerate(unknown):
+            if index in found:
+                self._kept(key, functools.partial(found.pop, index), MissProfile)
 
     def _events(self, gpu: Gpu, needed_by: str) -> list[Events]:
         line_bytes = int(gpu.require("l1.line_bytes", needed_by))
@@ -244,7 +229,7 @@ class TracedWorkload(Workload):
                 return 0.0
             return float(gpu.timing(name, needed_by).latency_cycles)
 
-        return self._once(
+        return self.once(
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
@@ -267,7 +252,7 @@ class TracedWorkload(Workload):
                 blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=order
             )
 
-        return self._once(("sample", line_bytes, order, *latency.values()), sampled)
+        return self.once(("sample", line_bytes, order, *latency.values()), sampled)
 
     def compute_latencies(self, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
         """Latencies of the classes that the kernel has, memory apart."""
@@ -313,7 +298,7 @@ class TracedWorkload(Workload):
         self, gpu: Gpu, size: int, needed_by: str, *, compute_latency: bool = True, min_gap: float = 1.0
     ) -> Iterator[tuple[Any, IntervalProfile]]:
         for index in range(size):
-            machine, workload = self._one_of(gpu, index)
+            machine, workload = self.one_of(gpu, index)
             yield slice(index, index + 1), workload.profile_on(machine, needed_by, min_gap=min_gap)
 
     def profile_batches(
@@ -441,7 +426,7 @@ class TracedWorkload(Workload):
         return self.dependence_graph(gpu, needed_by).work_flow_graph
 
     def dependence_graph(self, gpu: Gpu, needed_by: str) -> DependenceGraph:
-        return self._once(
+        return self.once(
             ("graph", self._named(gpu), self.order, self.selection),
             lambda: graph_of_warp(self.representative(gpu, needed_by), self._trace.static),
         )
@@ -450,7 +435,7 @@ class TracedWorkload(Workload):
         """What the machine as named is, whatever its name: results kept for one must not serve another."""
         named = gpu.original or gpu
         # Kept with the machine, so that no other one can come to have its identity.
-        known: dict[int, Any] = self._once("named", dict)
+        known: dict[int, Any] = self.once("named", dict)
         entry = known.get(id(named))
         if entry is None:
             if len(known) > 64:
@@ -465,7 +450,7 @@ class TracedWorkload(Workload):
         arrays = [*gpu.overrides.values(), self.launch.warps_per_sm, self.launch.blocks_per_sm]
         return max([np.size(value) for value in arrays if isinstance(value, np.ndarray)], default=1)
 
-    def _one_of(self, gpu: Gpu, index: int) -> tuple[Gpu, TracedWorkload]:
+    def one_of(self, gpu: Gpu, index: int) -> tuple[Gpu, TracedWorkload]:
         """One machine of a batch, and this workload with its residents there."""
         launch = {
             f"launch.{key}": getattr(self.launch, key)[index]
@@ -478,8 +463,10 @@ class TracedWorkload(Workload):
         """(rows, cache simulation) of a batch: machines that differ in nothing that caches see share one."""
         blocks = np.floor(resident(self.launch, gpu).blocks_per_sm)
         first, inverse = distinct([blocks, *(gpu.get(path) for path in cache_keys(self.order))], size)
-        for group, index in enumerate(first):
-            machine, workload = self._one_of(gpu, int(index))
+        pairs = [self.one_of(gpu, int(index)) for index in first]
+        if len(pairs) > 1 and self.order != "progress":
+            self._simulate_families(pairs, needed_by)
+        for group, (machine, workload) in enumerate(pairs):
             rows = np.arange(size) if len(first) == 1 else np.flatnonzero(inverse == group)
             yield rows, workload.misses(machine, needed_by)
 

@@ -22,6 +22,7 @@ from ..intervals import (
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity
 from .launch import Launch, launch_with_overrides
+from .measured import MeasuredRun
 
 #: What a workload can offer, and what each can be worked out from besides being given.
 VIEWS = {
@@ -29,6 +30,7 @@ VIEWS = {
     "work_flow_graph": "a work flow graph, or a dependence graph",
     "interval_profile": "an interval profile, or a dependence graph",
     "dependence_graph": "a dependence graph",
+    "measured_run": "a measured run (of a trace, --option crisp.simulate=true measures one)",
 }
 
 
@@ -43,6 +45,7 @@ class Workload:
     graph: DependenceGraph | None = None
     flow: WorkFlowGraph | None = None
     profile: IntervalProfile | None = None
+    run: MeasuredRun | None = None
     launch_index: int = 0
     machine: str | None = None
     machine_overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -60,8 +63,9 @@ class Workload:
             "work_flow_graph": self.flow,
             "interval_profile": self.profile,
             "dependence_graph": self.graph,
+            "measured_run": self.run,
         }[view]
-        return given is not None or self.graph is not None
+        return given is not None or (self.graph is not None and view != "measured_run")
 
     def require(self, view: str, needed_by: str) -> None:
         """Raise `MissingInputError` unless the view is there."""
