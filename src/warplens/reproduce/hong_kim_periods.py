@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..api import place, predict
@@ -236,11 +236,6 @@ def figure8() -> Findings:
 # -- memory --------------------------------------------------------------------------------
 
 
-def _table2_terms() -> tuple[dict[str, float], float]:
-    workload, gpu = place("hong-kim-table2")
-    return dict(predict(workload, gpu, "mwp-cwp").terms), float(gpu.dram.departure_uncoalesced_cycles)
-
-
 @recipe(
     "hong-kim-fig9",
     HONG_KIM,
@@ -248,7 +243,7 @@ def _table2_terms() -> tuple[dict[str, float], float]:
     "memory warps that leave a departure delay apart: how many are served at a time, against Equation (16)",
 )
 def figure9() -> Findings:
-    terms, _ = _table2_terms()
+    terms = predict("hong-kim-table2", model="mwp-cwp").terms
     latency, departure = terms["Mem_L"], terms["Departure_delay"]
     periods = [p for p in simulate_periods(8, 1, 0.0, latency, 8, departure) if p.kind == "memory"]
     middle = [p for p in periods if p.start >= latency]
@@ -278,22 +273,17 @@ def figure9() -> Findings:
 def figure10() -> Findings:
     _, gpu = place("hong-kim-table2")
     count, latency = int(gpu.dram.uncoalesced_transactions), float(gpu.dram.latency_cycles)
-    gaps = {
-        "uncoalesced": gpu.dram.departure_uncoalesced_cycles,
-        "coalesced": gpu.dram.departure_coalesced_cycles or 4,
-    }
+    ways = {"uncoalesced": (count, gpu.dram.departure_uncoalesced_cycles), "coalesced": (1, 4.0)}
     made: dict[str, list[Period]] = {}
-    for access, gap in gaps.items():
-        each = count if access == "uncoalesced" else 1
-        made[access] = [
-            Period(warp, "memory", (warp * each + number) * gap, (warp * each + number) * gap + latency)
-            for warp in range(2)
-            for number in range(each)
-        ]
+    for access, (
+        each,
+        gap,
+    ) in ways.items():  # transactions depart one by one
+        sent = simulate_periods(2 * each, 1, 0.0, latency, 2 * each, gap)
+        made[access] = [replace(p, warp=p.warp // each) for p in sent if p.kind == "memory"]
     whole = {access: max(p.end for p in periods if p.warp == 0) for access, periods in made.items()}
     apart = {access: min(p.start for p in periods if p.warp == 1) for access, periods in made.items()}
-    uncoalesced = latency + (count - 1) * gaps["uncoalesced"]  # Eq. (H-10)
-    terms, _ = _table2_terms()
+    terms = predict("hong-kim-table2", model="mwp-cwp").terms
 
     def draw(plt: Any) -> Any:
         figure, axes = plt.subplots(1, 2, figsize=(8.8, 3.0), width_ratios=(3, 2))
@@ -315,8 +305,8 @@ def figure10() -> Findings:
         claims=(
             Claim(
                 "the latency of an uncoalesced memory warp has the departures of all its transactions (Eq. (10))",
-                whole["uncoalesced"] == uncoalesced == terms["Mem_L"],
-                f"{whole['uncoalesced']:g} cycles one by one, Eq. (10) {uncoalesced:g}, the model {terms['Mem_L']:g}",
+                whole["uncoalesced"] == terms["Mem_L"],
+                f"{whole['uncoalesced']:g} cycles one by one, Eq. (10) gives {terms['Mem_L']:g}",
             ),
             Claim(
                 "the next memory warp departs #Uncoal_per_mw departure delays later (Eq. (15))",
@@ -347,6 +337,7 @@ def figure11() -> Findings:
     mwp = MEMORY / departure
     free = simulate_periods(warps, repeats, compute, MEMORY, int(mwp), departure)
     held = simulate_periods(warps, repeats, compute, MEMORY, int(mwp), departure, barrier=True)
+    runs = {"no barrier": free, "a barrier after each memory period": held}
     barriers = repeats - 1  # the last period is followed by no other
     extra = (_end(held) - _end(free)) / barriers
     cost = departure * (mwp - 1)  # Eq. (H-26), one barrier of one block
@@ -355,7 +346,7 @@ def figure11() -> Findings:
         compare("one memory waiting period", None, float(MEMORY)),
     ]
     made = _findings(
-        (("no synchronisation", free, "", _end(free)), ("a barrier after each memory period", held, "", _end(held))),
+        [(name, periods, "", _end(periods)) for name, periods in runs.items()],
         (
             Claim(
                 "the additional delay is less than one waiting period (§3.4.6)",
@@ -374,13 +365,8 @@ def figure11() -> Findings:
             f"departure delay {departure:g}, so MWP = {mwp:g}",
         ),
     )
-    return Findings(
-        made.columns,
-        made.rows,
-        lambda plt: _draw(
-            plt, [(f"{t}: {_end(p):g} cycles", p) for t, p in (("no barrier", free), ("barriers", held))]
-        ),
-        made.claims,
-        made.assumptions,
+    return replace(
+        made,
+        draw=lambda plt: _draw(plt, [(f"{name}: {_end(p):g} cycles", p) for name, p in runs.items()]),
         summary=Table(COMPARISON, tuple(rows)),
     )

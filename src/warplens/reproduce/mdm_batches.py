@@ -102,7 +102,7 @@ class Case:
         return max(miss.end for miss in self.misses)
 
 
-def _loads(label: str, warps: int, requests: int, entries: int, loads: int = 1) -> Case:
+def serve_loads(label: str, warps: int, requests: int, entries: int, loads: int = 1) -> Case:
     """Each warp's next load begins when its last one is complete; the cache serves who asked first."""
     ready = [0] * warps
     made: list[Miss] = []
@@ -156,8 +156,8 @@ def _batches(cases: Sequence[Case], claims: tuple[Claim, ...], assumption: str) 
     "three warps with 1 and with 32 misses each on 3 MSHRs, simulated, against the batches of Equation (6)",
 )
 def figure4() -> Findings:
-    calm = _loads("NMD, 1 miss a warp", 3, 1, 3)
-    divergent = _loads("MD, 32 misses a warp", 3, 32, 3)
+    calm = serve_loads("NMD, 1 miss a warp", 3, 1, 3)
+    divergent = serve_loads("MD, 32 misses a warp", 3, 32, 3)
     made = predict(
         "mdm-baseline",
         model="mdm",
@@ -194,8 +194,8 @@ def figure4() -> Findings:
     "two warps with two loads of 1 and of 4 misses, simulated, against the printed order of batches",
 )
 def cal_figure2() -> Findings:
-    calm = _loads("NMD, 1 miss a load", 2, 1, 2, loads=2)
-    divergent = _loads("MD, 4 misses a load", 2, 4, 2, loads=2)
+    calm = serve_loads("NMD, 1 miss a load", 2, 1, 2, loads=2)
+    divergent = serve_loads("MD, 4 misses a load", 2, 4, 2, loads=2)
     order = [miss.warp + 1 for miss in divergent.misses[:8:2]]
     return _batches(
         (calm, divergent),
