@@ -19,7 +19,7 @@ from .stacks import Reference
 from .sweep import Tornado
 
 #: Models whose view a headline takes, best first: those with a CPI stack that covers contention.
-PREFERRED = ("warplens", "mdm", "gpumech", "gpumech-mt", "pipeline", "volkov")
+PREFERRED = ("warplens", "mdm", "gpumech", "gpumech-mt", "pipeline", "volkov", "wfg-corrected")
 #: Lines per load beyond which a kernel is called divergent.
 DIVERGENT_LINES = 1.5
 #: A gain that is worth a word, and one that is none.
