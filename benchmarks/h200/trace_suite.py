@@ -79,7 +79,7 @@ def _job(source: str, kernel: str, size: str, folder: Path, swept: bool) -> dict
     trace, summary = {"sass": _sass, "ptx": _ptx}[source](kernel, size, folder)
     traced = time.monotonic()
     profile = profile_launch(trace, kernel, size, swept=swept)
-    write_profiles(folder / f"{source}-{kernel}-{size}.xz", {kernel: profile}, _about(source, size), leave_out=())
+    write_profiles(folder / f"{source}-{kernel}-{size}.xz", {kernel: profile}, _about(source, size))
     (folder / f"{kernel}-{size}.wlt").unlink(missing_ok=True)
     times = {"traced": traced - began, "profiled": time.monotonic() - traced}
     return {"source": source, "kernel": kernel, "size": size, "times": times, "summary": summary}

@@ -23,7 +23,15 @@ def test_a_table_and_its_answers(tmp_path):
     plots = ["--pareto", "sms", "--sensitivity", "--agreement", "--heat-map", "sms,dram.bandwidth"]
     done = run(*asked, *plots, "--plots", tmp_path / "plots")
     assert done.exit_code == 0, done.output
-    for part in ("fastest configurations", "Pareto front, mdm", "elasticity", "next: ", "regret", "16 rows"):
+    for part in (
+        "fastest configurations",
+        "Pareto front, mdm",
+        "elasticity",
+        "next: ",
+        "95 % of its best IPC from",
+        "regret",
+        "16 rows",
+    ):
         assert part in done.output
     assert sorted(picture.name for picture in (tmp_path / "plots").iterdir()) == [
         "heat-map-mdm-baseline.png",
@@ -69,6 +77,8 @@ def test_zip_sample_and_errors(tmp_path):
         (["--vary", "sms=1", "--kernel", "nothing"], "match no kernel"),
         (["--vary", "sms=1", "--model", "mdn"], "did you mean 'mdm'"),
         (["--vary", "sms=1", "--workers", "0"], "--workers"),
+        (["--vary", "sms=1", "--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "its own workers"),
+        (["--vary", "sms=1", "--scheduler", "tcp://127.0.0.1:1"], "no Dask scheduler answers there"),
     ],
 )
 def test_mistakes(tmp_path, arguments, message):

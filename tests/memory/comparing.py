@@ -62,6 +62,10 @@ def assert_same(found: MissProfile, expected: cache.Memory) -> None:
         counts = expected.counts.get(row, {})
         counted = dict(zip(COUNTERS, found.counters[row].tolist(), strict=True))
         assert counted == {name: counts.get(name, 0) for name in COUNTERS}, ROWS[row].opcode
+    if found.order == "progress":
+        for row in range(len(found.counters)):
+            noted = expected.arrivals.get(row, {})
+            assert found.arrivals[row].tolist() == [noted.get(n, 0) for n in ("L1", "L1 left", "LLC", "LLC left")]
     totals = {name: sum(counts[name] for counts in expected.counts.values()) for name in COUNTERS}
     assert (found.l1_dirty_left, found.dirty_left) == (expected.l1_dirty_left, expected.dirty_left)
     written_back = totals["WRITEBACK_HITS"] + totals["WRITEBACK_MISSES"]

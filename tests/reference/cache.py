@@ -101,6 +101,10 @@ class Memory:
         self.l1 = [Lru(geometry.l1_ways) for _ in range(geometry.sms)]
         self.llc = Lru(geometry.llc_ways)
         self.counts: dict[int, Counter[str]] = {}
+        #: Level that served each line of the last instruction: L1, LLC or DRAM.
+        self.served: dict[int, str] = {}
+        #: Of loads whose data were on their way: how many, and the part of the wait that was left, by level.
+        self.arrivals: dict[int, Counter[str]] = {}
 
     def sector(self, granule: int) -> int:
         return granule * self.geometry.sectors // GRANULES
@@ -112,6 +116,7 @@ class Memory:
         """All lines of one memory instruction; (requests that left the SM, that missed the LLC)."""
         count = self.counts.setdefault(event.row, Counter())
         left = missed = 0
+        self.served = dict.fromkeys(event.lines, "L1")
         for number, granules in event.lines.items():
             touched = {self.sector(granule) for granule in granules}
             missing, asked, leaver = self._through_l1(sm, event.kind, number, granules, touched)
@@ -124,6 +129,7 @@ class Memory:
                 lost = self._through_llc(event.kind, number, sent, asked, count)
                 left += len(asked)
                 missed += len(lost)
+                self.served[number] = "DRAM" if lost else "LLC"
         count["EXECUTED"] += 1
         count["LINES"] += len(event.lines)
         count["DIVERGENT"] += len(event.lines) > 1
@@ -312,6 +318,7 @@ class _Warp:
         self.events = events
         self.next = 0
         self.done: list[float] = []  # when the data of each event so far is there
+        self.latest = 0.0  # when that of all loads so far is
         self.at_barrier = False
 
     def reach(self, now: float) -> float:
@@ -345,6 +352,7 @@ class _Sm:
         self.free = 0.0
         self.link_free = 0.0
         self.in_flight = [0.0] * outstanding  # a ring: when each is back
+        self.coming: dict[int, tuple[int, float, float]] = {}
         self.flown = 0
 
 
@@ -361,11 +369,13 @@ class Progress:
         self.memory = memory
         self.timing = timing
         self.blocks_per_sm = blocks_per_sm
+        self.arrivals: dict[int, Counter[str]] = memory.arrivals
 
     def run(self, launch: Launch) -> float:
         """Returns the estimated cycles."""
         self.sms = [_Sm(number, self.timing.outstanding) for number in range(self.memory.geometry.sms)]
         self.noc_free = self.dram_free = 0.0
+        self.coming: dict[int, tuple[int, float, float]] = {}
         #: (time, number): a warp's number, or after all of those an SM's.
         self.agenda: list[tuple[float, int]] = []
         self.warps: list[_Warp] = []
@@ -449,13 +459,43 @@ class Progress:
             hits, misses = count["WRITEBACK_HITS"] - before[0], count["WRITEBACK_MISSES"] - before[1]
             self._misses(sm, now, hits + misses, misses, store=True)  # before its own; nobody waits for them
             back, start = self._misses(sm, now, left, missed, store=event.kind == "store")
-            warp.done.append(max(back, now + self.timing.l1_latency))
+            done = max(back, now + self.timing.l1_latency)
+            if event.kind == "load":
+                done = max(done, self._arrival(sm, now, back, event), warp.latest)
+                warp.latest = done
+            warp.done.append(done)
             busy = max(busy, float(len(event.lines)), start - now)
             self._send(warp, now)
         sm.free = now + busy
         if sm.queue:
             heapq.heappush(self.agenda, (sm.free, len(self.warps) + sm.number))
         return warp.block
+
+    def _arrival(self, sm: _Sm, now: float, back: float, event: Event) -> float:
+        """When the last line is there that was on its way; counts the part of a wait that is left of it.
+
+        Lines on their way have places, of an SM and of the LLC, in which one may push out another.
+        """
+        there, left = now, {"L1": 0.0, "LLC": 0.0}
+        for number, level in self.memory.served.items():
+            where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
+            until = back
+            for name, (coming, places) in where.items():
+                line, time, span = coming.get(number % places, (-1, 0.0, 1.0))
+                if level == name and line == number and time > now:
+                    left[name] = max(left[name], (time - now) / span)
+                    there = max(there, time)
+                    until = max(back, there)
+            if level != "L1":
+                sm.coming[number % (1 << 10)] = number, until, until - now
+            if level == "DRAM":
+                self.coming[number % (1 << 16)] = number, back, back - now
+        worst = max(self.memory.served.values(), key=("L1", "LLC", "DRAM").index, default="L1")
+        if left.get(worst, 0.0) > 0.0:
+            found = self.arrivals.setdefault(event.row, Counter())
+            found[worst] += 1
+            found[f"{worst} left"] += left[worst]
+        return there
 
     def _misses(self, sm: _Sm, now: float, left: int, missed: int, *, store: bool) -> tuple[float, float]:
         """(when the last of them is back, when the L1 goes on). Those that miss the LLC go first."""

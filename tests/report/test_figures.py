@@ -9,7 +9,7 @@ import warplens
 from warplens.api import compare, place
 from warplens.errors import InputError
 from warplens.report.figures import Reference, cpi_stacks, occupancy, roofline
-from warplens.report.style import CATEGORY_COLOURS
+from warplens.report.style import CATEGORY_COLOURS, model_style
 
 from .checks import check_view
 
@@ -105,3 +105,8 @@ def test_occupancy_follows_predictions(tmp_path):
 def test_occupancy_says_why_there_is_none():
     with pytest.raises(InputError, match="dependence graph"):
         occupancy("mdm-baseline", models=["pipeline"])
+
+
+def test_every_model_has_a_look_of_its_own():
+    looks = [model_style(name)[:2] for name in warplens.model_names()]
+    assert len(set(looks)) == len(looks)

@@ -75,11 +75,12 @@ class Answers:
         return [{key: value for key, value in row.items() if value is not None} for row in found.to_pylist()]
 
     def _sensitivity(self, workload: Any, gpu: Any, overrides: Mapping[str, Any], model: str) -> dict[str, Any]:
-        from ..sweep.local import limits, sensitivity
+        from ..sweep.local import limits, saturation_point, sensitivity
 
         try:
             found = sensitivity(workload, gpu, model, overrides=overrides)
             next_limits = limits(workload, gpu, model, overrides=overrides)
+            saturation = saturation_point(workload, gpu, model, overrides=overrides)
         except InputError as error:  # a model that cannot run on one kernel still answers for the others
             return {"kernel": workload.name, "model": model, "error": str(error)}
         if self.plots is not None:
@@ -92,6 +93,7 @@ class Answers:
             "model": model,
             "parameters": [asdict(each) for each in found],
             "limits": [asdict(each) for each in next_limits],
+            "saturation_warps": saturation.point,
         }
 
     def _heat_maps(self, rows: Any, models: Sequence[str]) -> None:
@@ -144,6 +146,9 @@ def _show_sensitivity(each: Mapping[str, Any]) -> None:
             f"next: {step['key']} to {show_number(step['value'])}: {step['gain']:.3g} times as fast{where}",
             markup=False,
         )
+    console().print(
+        f"95 % of its best IPC from {show_number(each['saturation_warps'])} warps per SM on", markup=False
+    )
 
 
 def _cell(value: Any) -> str:

@@ -56,8 +56,9 @@ def validate(
     """Compare every model with references, kernel by kernel.
 
     DATASET is `accelsim` (the cycles of a third-party simulator), the default,
-    `h200` (the kernels of `warplens suite` measured on an H200) or `suite` (no
-    model: those kernels executed on this CPU against an H200). Rows go to
+    `h200` (the kernels of `warplens suite` measured on an H200), `network` (our
+    own model against both simulators, with and without each of its mechanisms)
+    or `suite` (no model: those kernels executed on this CPU against an H200). Rows go to
     DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
     it, and the figures of the MDM paper are drawn.
     """
@@ -80,6 +81,13 @@ def validate(
         if len(set(datasets)) > 1 or configurations or models or orders:
             raise click.UsageError("suite runs no model: give it alone, with --kernel, -o, --markdown and --json")
         validate_suite_command(folder, pattern, pages, as_json)
+        return
+    if "network" in datasets:
+        from .validate_network import validate_network_command
+
+        if len(set(datasets)) > 1 or configurations or models or orders:
+            raise click.UsageError("network runs one model: give it alone, with --kernel, -o, --markdown and --json")
+        validate_network_command(folder, pattern, pages, as_json)
         return
     if "h200" in datasets:
         from .validate_h200 import validate_h200_command

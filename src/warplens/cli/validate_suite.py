@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .common import console, print_json, table, waiting
+
+if TYPE_CHECKING:
+    from ..validate.tables import Table
 
 
 def validate_suite_command(
@@ -23,7 +27,7 @@ def validate_suite_command(
     from ..suite.catalog import SUITE
     from ..validate.report import csv_text, update_sections
     from ..validate.suite import provenance, validate_suite
-    from ..validate.suite_tables import DATASET, new_page, sections
+    from ..validate.suite_tables import DATASET, all_tables, new_page, sections
 
     kernels = [name for name in SUITE if pattern is None or pattern.search(name)]
     if not kernels:
@@ -60,21 +64,18 @@ def validate_suite_command(
         }
         print_json({"schema": JSON_SCHEMA, "datasets": [document]})
     else:
-        _show(found)
+        show_tables(all_tables(found))
     for each in files:
         click.echo(str(each), err=as_json)
 
 
-def _show(found: object) -> None:
+def show_tables(tables: Sequence[Table]) -> None:
+    """Tables of a validation, one below the other."""
     from rich.text import Text
 
-    from ..validate.suite import SuiteValidation
-    from ..validate.suite_tables import all_tables
-
-    assert isinstance(found, SuiteValidation)
     out = console()
     out.width = max(out.width, 160)
-    for each in all_tables(found):
+    for each in tables:
         view = table("", ())
         view.title = Text(each.title, style="bold")
         for index, head in enumerate(each.columns):

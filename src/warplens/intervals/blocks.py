@@ -18,8 +18,8 @@ from ..trace import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup
 END = 5
 #: Thread blocks that are looked at, and the warps and instructions of all of them together.
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
-#: Events of a warp that are kept. Of a longer warp, parts from its beginning, middle and end stand for the rest.
-MOST_EVENTS, PARTS = 48, 3
+#: Of a warp with too many events, so many parts from its beginning, middle and end stand for the rest.
+PARTS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +67,18 @@ class BlockSample:
 
 
 def sample_of_blocks(
-    group: WarpGroup, trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]
+    group: WarpGroup,
+    trace: LaunchTrace,
+    line_bytes: int,
+    latency_of_class: Callable[[str], float],
+    *,
+    reorder: bool = False,
 ) -> BlockSample:
-    """What the warps of some blocks of a trace ask for; its own warps are not read."""
-    if trace.header.origin == "ptx":
+    """What the warps of some blocks of a trace ask for; its own warps are not read.
+
+    `reorder` puts instructions in the order that an assembler would give them.
+    """
+    if reorder:
         group = _assembled(group, trace.static)
     static = trace.static
     kinds = instruction_kinds(static)
@@ -99,7 +107,7 @@ def sample_of_blocks(
     classes = np.unique(static.class_id[group.static])
     executed = static.class_id[group.static]
     lanes = _lanes(group.mask[at])
-    sample = BlockSample(
+    return BlockSample(
         block_start=events.block_start,
         event_start=events.event_start,
         static=events.event_static.astype(np.int64),
@@ -117,7 +125,6 @@ def sample_of_blocks(
         weight=np.ones(len(events.event_static)),
         classes=tuple(CLASS_NAMES[index] for index in classes),
     )
-    return _shortened(sample)
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
@@ -263,19 +270,19 @@ _SUMMED = ("instructions", "gap", "shared_cycles", "counts")
 _COPIED = ("static", "kind", "tail", "lines", "access_bytes")
 
 
-def _shortened(sample: BlockSample) -> BlockSample:
-    """Of warps with many events, parts that stand for the rest; the work of a warp stays what it is."""
+def shortened(sample: BlockSample, most_events: int) -> BlockSample:
+    """Of warps with more events, parts that stand for the rest; the work of a warp stays what it is."""
     starts, counts = sample.event_start, np.diff(sample.event_start)
-    if counts.max(initial=0) <= MOST_EVENTS:
+    if counts.max(initial=0) <= most_events:
         return sample
-    keep = MOST_EVENTS // PARTS
+    keep = most_events // PARTS
     index: list[Any] = []
     part_start: list[Any] = []
     part_end: list[Any] = []
     dependence: list[Any] = []
     new_counts = []
     for start, count in zip(starts[:-1].tolist(), counts.tolist(), strict=True):
-        if count <= MOST_EVENTS:
+        if count <= most_events:
             kept = np.arange(start, start + count)
             begin, end = kept, kept + 1
             needed = sample.dependence[kept]

@@ -135,7 +135,7 @@ def send_misses(sm, now, issued, misses, llc_misses, store, timing, shared, link
 
 @njit(cache=True, nogil=True)
 def note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arrivals):
-    """Count a load whose data are on their way already, and remember the lines that it sends for itself.
+    """When the data of a load are there that were on their way already; it is counted, and its own are remembered.
 
     `coming` has, per SM and for the LLC, lines that were sent for, when they are
     there and how long that takes; a line may push another out of its place.
@@ -144,6 +144,7 @@ def note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arriva
     in_l1 = 0.0
     in_llc = 0.0
     worst = 0
+    there = now
     for j in range(first, end):
         line = line_id[j]
         served = outcome[j - first]
@@ -153,6 +154,7 @@ def note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arriva
         if served == 0:
             if l1_lines[sm, place] == line and l1_times[sm, place, 0] > now:
                 in_l1 = max(in_l1, (l1_times[sm, place, 0] - now) / l1_times[sm, place, 1])
+                there = max(there, l1_times[sm, place, 0])
             continue
         l1_lines[sm, place] = line
         l1_times[sm, place, 0] = back
@@ -160,6 +162,9 @@ def note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arriva
         if served == 1:
             if llc_lines[0, llc_place] == line and llc_times[0, llc_place, 0] > now:
                 in_llc = max(in_llc, (llc_times[0, llc_place, 0] - now) / llc_times[0, llc_place, 1])
+                there = max(there, llc_times[0, llc_place, 0])
+                l1_times[sm, place, 0] = max(back, there)
+                l1_times[sm, place, 1] = max(back, there) - now
         else:
             llc_lines[0, llc_place] = line
             llc_times[0, llc_place, 0] = back
@@ -170,6 +175,7 @@ def note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arriva
     elif worst == 1 and in_llc > 0.0:
         arrivals[s, A_LLC] += 1.0
         arrivals[s, A_LLC_LEFT] += in_llc
+    return there
 
 
 @njit(cache=True, nogil=True)
@@ -251,6 +257,7 @@ def simulate_progress(
     )
     position = event_start[:-1].copy()
     done = np.zeros(len(event_static) + 1, dtype=np.float64)
+    latest = np.zeros(warps, dtype=np.float64)
     next_block = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
     for w in range(block_start[next_block]):
         sm_of[block_of[w]] = block_of[w] % sms
@@ -341,7 +348,9 @@ def simulate_progress(
                 )
                 done[event] = max(back, now + timing[Q_L1_LATENCY])
                 if kind[s] == LOAD:
-                    note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arrivals)
+                    there = note_arrivals(sm, now, back, s, first, end, line_id, outcome, coming, arrivals)
+                    done[event] = max(done[event], there, latest[w])
+                    latest[w] = done[event]  # results are taken in order
                 busy = max(busy, float(end - first), start - now)
                 when = reach_time(w, event + 1, now, event_start, event_gap, event_dependence, event_tail, done)
             free[sm] = now + busy

@@ -63,8 +63,9 @@ EVENT_COLUMNS = 14
     M_BLOCKS,
     M_BLOCK_LAUNCH,
     M_BLOCK_START,
-) = range(23)
-MACHINE_COLUMNS = 23
+    M_ARRIVALS,
+) = range(24)
+MACHINE_COLUMNS = 24
 
 # Causes of waiting, in the order of the CPI stack.
 C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(10)
@@ -163,7 +164,7 @@ def access(now, what, level, set_, event, shared, machine, memory, busy, part):
     part[:] = 0.0
     part[0] = back - now
     if level == COMING:
-        back = max(back, begin + event[E_LEFT] * memory.recent[ALL] * weight)
+        back = max(back, begin + event[E_LEFT] * machine[M_ARRIVALS] * memory.recent[ALL] * weight)
         part[1] = back - now - part[0]
     elif level == GIVEN:
         back = begin + event[E_LEFT] * weight
@@ -211,7 +212,7 @@ def access(now, what, level, set_, event, shared, machine, memory, busy, part):
             latency += machine[M_DRAM_LATENCY] * weight
     if level == LLC and event[E_LEFT] > 0.0:  # the LLC has sent for it already
         longer = max(memory.recent[BY_DRAM] - memory.recent[BY_LLC], machine[M_DRAM_LATENCY])
-        latency += event[E_LEFT] * longer * weight
+        latency += event[E_LEFT] * machine[M_ARRIVALS] * longer * weight
     full = free[R_DRAM] - machine[M_DRAM_QUEUE]  # the banks wait for room in the queues of the channels
     if full > free[R_NET_IN]:
         free[R_NET_IN] = full

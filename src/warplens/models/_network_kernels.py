@@ -46,6 +46,7 @@ from ._access_kernels import (
     R_PORT,
     R_UNIT,
     RESOURCES,
+    STORE,
     access,
     new_memory,
 )
@@ -69,6 +70,8 @@ class Stream(NamedTuple):
     sets: Any
     events: Any
     units: Any
+    order: Any  # blocks in the order in which an SM is given them
+    traffic: Any  # what the mean block asks of shared resources, over what each does
 
 
 class Warps(NamedTuple):
@@ -288,8 +291,8 @@ def solve(stream, machine, waits, busy):
                     continue
                 begin = left_at[slot] + machine[M_BLOCK_START]
                 begin = max(begin, (block - skipped * slots + 1) * machine[M_BLOCK_LAUNCH])
-                share[slot] = min(max(machine[M_BLOCKS] - block, 0.0), 1.0)
-                source = block % (len(stream.block_start) - 1)
+                source = stream.order[(block - skipped * slots) % len(stream.order)]
+                share[slot] = min(max(machine[M_BLOCKS] - block, 0.0), 1.0) * stream.traffic[source]
                 alive[slot] = enter_block(slot, block, begin, source, per_block, stream, warps)
                 left_at[slot] = begin
                 waiting[slot] = 0
@@ -341,6 +344,8 @@ def solve(stream, machine, waits, busy):
         else:
             local = e - warps.first[w]
             warps.done[w, local] = now
+            if local > 0 and not is_access:
+                warps.done[w, local] = max(now, warps.done[w, local - 1])
             if is_access:
                 leaves, back = access(
                     now,
@@ -357,12 +362,18 @@ def solve(stream, machine, waits, busy):
                 queue[accesses % len(queue)] = leaves
                 accesses += 1
                 last_port = w
-                warps.done[w, local] = back
                 warps.back[w] = max(warps.back[w], back)
+                # What needs a load needs those before it: results are taken in order.
+                if local > 0 and (what == STORE or back < warps.done[w, local - 1]):
+                    warps.done[w, local] = warps.done[w, local - 1]
+                    warps.parts[w, local] = warps.parts[w, local - 1]
+                else:
+                    warps.done[w, local] = back
             elif what == END:
                 warps.back[w] = max(warps.back[w], now + stream.events[e, E_LEFT])
             if what == BARRIER:
                 warps.state[w] = AT_BARRIER
+                warps.since[w] = now
                 warps.ready[w] = NEVER
                 waiting[slot] += 1
                 gathered[slot] = max(gathered[slot], now)
@@ -382,7 +393,7 @@ def solve(stream, machine, waits, busy):
                         continue
                     at = warps.position[other]
                     opens = gathered[slot] + machine[M_BARRIER] * stream.events[at, E_WEIGHT]
-                    waits[C_SYNC] += opens - warps.done[other, at - warps.first[other]]
+                    waits[C_SYNC] += opens - warps.since[other]
                     warps.position[other] = at + 1
                     warps.state[other] = DATA
                     if at + 1 < warps.end[other]:

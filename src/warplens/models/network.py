@@ -14,6 +14,8 @@ from ..memory import MissProfile
 from ..memory import _kernels as memory
 
 FLIT_BYTES = 32
+#: Over the median of blocks, what the longest takes where they differ.
+DIFFERENT = 1.1
 #: The golden ratio's fraction: multiples of it spread evenly over the unit interval, however many there are.
 _GOLDEN = 0.6180339887498949
 
@@ -30,10 +32,14 @@ class Demand:
     sets: NDArray[np.int64]
     events: NDArray[np.float64]
     units: NDArray[np.float64]
+    order: NDArray[np.int64]
+    traffic: NDArray[np.float64]
     instructions_per_warp: float
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
     has_sets: bool = False
+    #: Of the cache simulation, where data that are on their way were counted.
+    estimated_cycles: float = 0.0
 
     @property
     def stream(self) -> Any:
@@ -54,14 +60,20 @@ def l1_sets(gpu: Gpu) -> int:
 
 
 def demand_of_sample(
-    sample: BlockSample, misses: MissProfile, recorded_blocks: float, gpu: Gpu, needed_by: str
+    sample: BlockSample,
+    misses: MissProfile,
+    recorded_blocks: float,
+    instructions_per_block: float,
+    gpu: Gpu,
+    needed_by: str,
+    without: str = "none",
 ) -> Demand:
-    """The events of sampled blocks with what the caches did to their instructions."""
+    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism."""
     from . import _access_kernels as k
 
     static, weight = sample.static, sample.weight
     access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
-    level, left = draw_levels(sample, misses)
+    level, left = draw_levels(sample, misses, arrivals=without != "arrivals")
     level[~access] = k.L1
     levels = misses.levels
     dram_part = np.maximum(levels[:, 2], 1e-300)[static]
@@ -94,9 +106,13 @@ def demand_of_sample(
     own = np.bincount(static, weight, len(misses.kinds))
     scale = misses.executed * (sample.blocks / recorded_blocks) / np.maximum(own, 1e-300)
     scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
+    if without == "write-backs":
+        columns[k.E_DRAM_WRITES] = np.zeros(len(static))
+    more = instructions_per_block / max(float((sample.instructions * weight).sum()) / sample.blocks, 1e-300)
     for column, values in columns.items():
         asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
-        events[:, column] = values * weight * (scale if asked else 1.0)
+        issued = column in (k.E_ISSUE, k.E_GAP, k.E_TAIL, k.E_SHARED)
+        events[:, column] = values * weight * (scale if asked else more if issued else 1.0)
     events[:, k.E_WEIGHT] = weight
     events[:, k.E_LEFT] = left
     events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
@@ -113,12 +129,41 @@ def demand_of_sample(
         sample.dependence,
         sets,
         events,
-        _units(sample, gpu, needed_by),
-        float((sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
-        misses.busiest_bank,
-        misses.busiest_channel,
+        _units(sample, gpu, needed_by) * more,
+        *_order(sample, events, levels, gpu, balanced=without == "imbalance"),
+        float(more * (sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
+        1.0 if without == "banks" else misses.busiest_bank,
+        1.0 if without == "banks" else misses.busiest_channel,
         count > 0,
+        misses.estimated_cycles,
     )
+
+
+def _order(sample: BlockSample, events: Any, levels: Any, gpu: Gpu, *, balanced: bool) -> tuple[Any, Any]:
+    """(Blocks in the order in which the slowest SM is given them, part of the SMs that move as much as each).
+
+    Where blocks differ, some SM has one that takes longest; its others are as
+    they come. What a block moves beyond the mean, the other SMs do not.
+    """
+    from . import _access_kernels as k
+
+    llc = gpu.llc.latency_cycles or 0.0
+    latency = levels @ [gpu.l1.latency_cycles or 0.0, llc, llc + (gpu.dram.latency_cycles or 0.0)]
+    alone = events[:, k.E_GAP] + np.where(sample.kind == k.LOAD, latency[sample.static], 0.0) * sample.weight
+    moved = events[:, [k.E_FLITS_OUT, k.E_FLITS_IN, k.E_DRAM_READS, k.E_DRAM_WRITES]].sum(axis=1)
+
+    def warps(values: Any) -> Any:
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        return np.diff(sums[sample.event_start])
+
+    starts = sample.block_start[:-1]
+    longest = np.maximum.reduceat(warps(alone), starts)
+    traffic = np.add.reduceat(warps(moved), starts)
+    order = np.arange(sample.blocks)
+    if not balanced and longest.max() > DIFFERENT * np.median(longest):
+        order = np.roll(order, -int(np.argmax(longest)))
+    mean = traffic.mean()
+    return order, np.where(traffic > DIFFERENT * mean, mean / np.maximum(traffic, 1e-300), 1.0)
 
 
 def spread(groups: Any) -> Any:
@@ -133,7 +178,7 @@ def spread(groups: Any) -> Any:
     return ((rank + 0.5) * _GOLDEN) % 1.0
 
 
-def draw_levels(sample: BlockSample, misses: MissProfile) -> tuple[Any, Any]:
+def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = True) -> tuple[Any, Any]:
     """(Level that serves each event, part of a miss that is left where its data are on their way).
 
     Executions of an instruction are spread over levels as the caches found.
@@ -146,7 +191,7 @@ def draw_levels(sample: BlockSample, misses: MissProfile) -> tuple[Any, Any]:
     point = spread(static)
     level = np.where(point < mine[:, 2], k.DRAM, np.where(point < mine[:, 2] + mine[:, 1], k.LLC, k.L1))
     left = np.zeros(len(static))
-    if misses.arrivals is not None:
+    if arrivals and misses.arrivals is not None:
         for of, count, sum_left, becomes in (
             (k.L1, memory.A_L1, memory.A_L1_LEFT, k.COMING),
             (k.LLC, memory.A_LLC, memory.A_LLC_LEFT, k.LLC),

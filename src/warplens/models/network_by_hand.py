@@ -75,6 +75,8 @@ class _Warp:
             sets=np.zeros(count, dtype=np.int64),
             events=np.array(self.rows),
             units=units,
+            order=np.zeros(1, dtype=np.int64),
+            traffic=np.ones(1),
             instructions_per_warp=instructions,
         )
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..workload.sampled import sample_batches
 from ..workload.traced import TracedWorkload
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import IntervalModel
@@ -36,7 +37,13 @@ _IN_WORDS = {
 #: Half-widths of the range, as parts of the prediction: judgements, not fits. Where the busiest resource is never
 #: idle, the time is its own; where it is idle, how waits overlap decides. The suite's PTX has 0.6 to 1.4 times the
 #: instructions of the machine code.
-ALWAYS, NOT_FULL, OF_PTX = 0.05, 0.25, 0.20
+ALWAYS, NOT_FULL, OF_PTX = 0.10, 0.40, 0.20
+#: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
+WITHOUT = ("none", "network", "arrivals", "sets", "banks", "queue", "mshrs", "scheduler", "write-backs", "imbalance")
+#: Longer than estimated by this, and the network is solved again.
+SLOWER = 1.1
+#: Events that are followed, about, and powers of two between which those of a warp lie.
+MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 #: Places in queues where a machine does not say, as in the detailed simulator.
 _DEFAULT_QUEUE, _DEFAULT_INJECTION, _DEFAULT_DRAM_QUEUE = 8, 64, 64
 _UNLIMITED = 4096
@@ -55,13 +62,16 @@ class Warplens(Model):
     categories: ClassVar[tuple[str, ...] | None] = CATEGORIES
     has_launch = True
 
+    without: str = option("none", "leaves a mechanism out, to see what it buys", WITHOUT)
+    assembler: bool = option(
+        True, "a trace of PTX is put in the order of an assembler: loads before what waits for them"
+    )
     launch_overhead: bool = option(
         True, "launching a kernel and its blocks takes the time that the machine gives, if any"
     )
 
     def evaluate(self, case: Case) -> Outcome:
         from . import _access_kernels as a
-        from . import _network_kernels as k
 
         size = case.size
         cycles = np.empty(size)
@@ -69,13 +79,16 @@ class Warplens(Model):
         instructions = 0.0
         for rows, demand in self._demands(case):
             machines = self._machines(case, demand)[rows]
-            part = (
-                np.empty(len(machines)),
-                np.zeros((len(machines), a.CAUSES)),
-                np.zeros((len(machines), a.RESOURCES)),
-            )
-            k.solve_batch(demand.stream, machines, *part)
+            part = _solve(demand, machines)
+            # Lines are on their way for a smaller part of a time that is longer than the cache simulation's.
+            slower = part[0] > SLOWER * demand.estimated_cycles
+            if demand.estimated_cycles > 0.0 and np.any(slower):
+                machines[slower, a.M_ARRIVALS] = demand.estimated_cycles / part[0][slower]
+                for whole, again in zip(part, _solve(demand, machines[slower]), strict=True):
+                    whole[slower] = again
             cycles[rows], waits[rows], busy[rows] = part
+            if self.without == "network":
+                cycles[rows] = np.maximum(busy[rows].max(axis=1), 1.0)
             instructions = demand.instructions_per_warp
         return self._outcome(case, instructions, cycles, waits, busy)
 
@@ -83,18 +96,51 @@ class Warplens(Model):
         """(rows of the batch, what warps ask for) for machines that differ in nothing that it depends on."""
         workload, gpu, needed_by = case.workload, case.gpu, case.model_name
         if isinstance(workload, TracedWorkload):
-            for rows, machine, sample, misses in workload.sample_batches(gpu, case.size, needed_by):
-                yield rows, demand_of_sample(sample, misses, workload.recorded_blocks, machine, needed_by)
+            batches = sample_batches(
+                workload,
+                gpu,
+                case.size,
+                needed_by,
+                reorder=self.assembler and workload.is_ptx,
+                most_events=self._most_events(case),
+            )
+            for rows, machine, sample, misses in batches:
+                yield (
+                    rows,
+                    demand_of_sample(sample, misses, *workload.recorded_size, machine, needed_by, self.without),
+                )
             return
         from .network_by_hand import demands_by_hand
 
         yield from demands_by_hand(case)
 
+    def _most_events(self, case: Case) -> Any:
+        """Events of a warp that are kept, so that all that are followed stay a few thousand."""
+        from . import _network_kernels as k
+
+        table = self._blocks(case)
+        blocks, slots, per_block = np.ceil(table[0] - 1e-9), table[1], table[2]
+        followed = np.minimum(blocks, np.maximum(k.LEAST_WAVES * slots, k.MOST_WARPS // per_block)) * per_block
+        return (2 ** np.clip(np.floor(np.log2(MOST_EVENTS / followed)), *EVENT_BITS)).astype(np.int64)
+
+    @staticmethod
+    def _blocks(case: Case) -> tuple[Array, Array, Array]:
+        """(Blocks of an SM in all, blocks that it holds, warps of each).
+
+        Where less than a block fits, blocks are as large as what does.
+        """
+        residency = case.residency
+        held, per_block = case.array(residency.blocks_per_sm), case.array(residency.warps_per_block)
+        whole = held >= 1.0
+        warps = np.where(whole, np.ceil(per_block), np.maximum(np.round(case.W), 1.0))
+        blocks = case.array(residency.total_warps) / np.where(whole, per_block, warps) / case.active_sms
+        return blocks, np.maximum(np.floor(held), 1.0), warps
+
     def _machines(self, case: Case, demand: Demand) -> Array:
         """One row of parameters per machine; what a machine does not give limits nothing."""
         from . import _access_kernels as k
 
-        gpu, residency = case.gpu, case.residency
+        gpu = case.gpu
         table = np.zeros((case.size, k.MACHINE_COLUMNS))
 
         def put(column: int, value: Any, default: float = 0.0) -> None:
@@ -102,6 +148,7 @@ class Warplens(Model):
 
         sms = case.active_sms
         put(k.M_SCHEDULERS, gpu.schedulers)
+        put(k.M_ARRIVALS, 1.0)
         put(k.M_ISSUE_INTERVAL, np.divide(1.0, gpu.issue_width))
         put(k.M_GREEDY, float(gpu.scheduler in ("gto", "oldest")))
         put(k.M_L1_LATENCY, gpu.l1.latency_cycles)
@@ -132,15 +179,18 @@ class Warplens(Model):
         put(k.M_WAYS, gpu.l1.ways, 1)
         barrier = case.timing("barrier")  # its interval is in the units
         put(k.M_BARRIER, np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0))
-        blocks_per_sm, per_block = case.array(residency.blocks_per_sm), case.array(residency.warps_per_block)
-        whole = blocks_per_sm >= 1.0
-        put(k.M_BLOCKS_PER_SM, np.maximum(np.floor(blocks_per_sm), 1.0))
-        held = np.where(whole, np.ceil(per_block), np.maximum(np.round(case.W), 1.0))
-        put(k.M_WARPS_PER_BLOCK, held)
-        put(k.M_BLOCKS, case.array(residency.total_warps) / np.where(whole, per_block, held) / sms)
+        for column, value in zip(
+            (k.M_BLOCKS, k.M_BLOCKS_PER_SM, k.M_WARPS_PER_BLOCK), self._blocks(case), strict=True
+        ):
+            put(column, value)
         if self.launch_overhead:
             put(k.M_BLOCK_START, gpu.block_start_cycles)
             put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
+        unlimited = {"sets": k.M_SETS, "scheduler": k.M_GREEDY}
+        if self.without in unlimited:
+            put(unlimited[self.without], 0.0)
+        elif self.without in ("queue", "mshrs"):
+            put(k.M_QUEUE if self.without == "queue" else k.M_OUTSTANDING, _UNLIMITED)
         return table
 
     def _outcome(self, case: Case, instructions: float, solved: Array, waits: Array, busy: Array) -> Outcome:
@@ -193,9 +243,8 @@ class Warplens(Model):
         self, case: Case, instructions: float, cycles: Array, overhead: Array, waits: Array, busy: Array
     ) -> dict[str, Array]:
         """Issue slots that were used, and the rest of the time as the warps spent theirs."""
-        residency = case.residency
-        blocks = case.array(residency.total_warps) / case.array(residency.warps_per_block) / case.active_sms
-        total = instructions * case.array(residency.total_warps)
+        blocks = self._blocks(case)[0]
+        total = instructions * case.array(case.residency.total_warps)
         if case.workload.total_instructions is not None:
             total = case.array(case.workload.total_instructions)
         cpi = cycles * case.active_sms / total  # of an SM that has work
@@ -209,6 +258,17 @@ class Warplens(Model):
         rest[:, 0] += issuing
         rest[:, -1] += idle
         return {name: cpi * rest[:, index] for index, name in enumerate(CATEGORIES)}
+
+
+def _solve(demand: Demand, machines: Array) -> tuple[Array, Array, Array]:
+    """(Cycles, waits, busy cycles) of every machine."""
+    from . import _access_kernels as a
+    from ._network_kernels import solve_batch
+
+    count = len(machines)
+    found = np.empty(count), np.zeros((count, a.CAUSES)), np.zeros((count, a.RESOURCES))
+    solve_batch(demand.stream, machines, *found)
+    return found
 
 
 def _or(value: Any, default: Any) -> Any:

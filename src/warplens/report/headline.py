@@ -19,7 +19,7 @@ from .stacks import Reference
 from .sweep import Tornado
 
 #: Models whose view a headline takes, best first: those with a CPI stack that covers contention.
-PREFERRED = ("warplens", "mdm", "gpumech", "gpumech-mt", "pipeline", "volkov")
+PREFERRED = ("warplens", "mdm", "gpumech", "gpumech-mt", "pipeline", "volkov", "wfg-corrected")
 #: Lines per load beyond which a kernel is called divergent.
 DIVERGENT_LINES = 1.5
 #: A gain that is worth a word, and one that is none.
@@ -127,7 +127,7 @@ def _mshrs(workload: Workload, gpu: Gpu) -> str | None:
     warps = float(resident(workload.launch, gpu).warps_per_sm)
     enough = int(np.ceil(float(limit) / most))
     if enough > warps:
-        return f"{name} never fill ({most * warps:.3g} of {limit:g} at W = {warps:g})"
+        return f"{name} never fill ({show_number(most * warps)} of {limit:g} at W = {warps:g})"
     return f"{name} fill at W = {enough}"
 
 

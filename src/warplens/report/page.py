@@ -157,11 +157,10 @@ def _numbers(p: Prediction) -> tuple[str, str, str]:
 
 
 def _section(section: Section, anchor: str, figures: _Figures) -> str:
-    launch = "" if not section.launch else f" (launch {section.launch})"
     changed = ", ".join(
         f"{key} = {show_number(v) if isinstance(v, float) else v}" for key, v in section.overrides.items()
     )
-    parts = [f'<section id="{anchor}" class="kernel"><h2>{text(section.title)}{text(launch)}</h2>']
+    parts = [f'<section id="{anchor}" class="kernel"><h2>{text(section.title)}</h2>']
     if section.description:
         parts.append(f'<p class="description">{text(section.description)}</p>')
     if changed:

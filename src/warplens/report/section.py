@@ -84,7 +84,8 @@ class Section:
 
     @property
     def title(self) -> str:
-        return f"{self.kernel} on {self.gpu}"
+        number = f" (launch {self.launch})" if self.launch else ""
+        return f"{self.kernel}{number} on {self.gpu}"
 
     @property
     def base(self) -> Prediction:

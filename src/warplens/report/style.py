@@ -35,6 +35,8 @@ _FAMILIES = (
     ("wfg-corrected", "wfg"),
     ("naive-interval", "markov-chain"),
 )
+#: Models that belong to none of them.
+_ALONE = {"warplens": "#c2185b", "crisp": "#9aa82f"}
 #: (plotly's name, matplotlib's name) of dashes.
 _DASHES = (("solid", "-"), ("dash", "--"), ("dot", ":"), ("dashdot", "-."), ("longdash", (0, (8, 3))))
 
@@ -44,7 +46,7 @@ def model_style(name: str) -> tuple[str, str, Any]:
     for colour, family in zip(LINE_COLOURS, _FAMILIES, strict=True):
         if name in family:
             return colour, *_DASHES[family.index(name)]
-    return "#c2185b", *_DASHES[0]
+    return _ALONE.get(name, PLAIN_COLOUR), *_DASHES[0]
 
 
 def pyplot() -> Any:

@@ -20,8 +20,9 @@ from .evaluate import Question, Rows
 UNIT_SECONDS = 1.0
 #: Rows of the result that a unit may have.
 UNIT_ROWS = 200_000
-#: Rough seconds, to cut units of a size: of a row, of a cache simulation, of a run of a simulator.
-_ROW, _CACHES, _PIPELINE, _DETAILED = 3e-6, 0.05, 2e-3, 1.0
+#: Rough seconds, to cut units of a size: of a row, of a cache simulation, and of what takes longer than other models.
+_ROW, _CACHES = 3e-6, 0.05
+_LONGER = {"pipeline": 2e-3, "warplens": 1e-2, "crisp": 1e-2, "detailed": 1.0}
 #: Parameters that change how many blocks are resident, and so the caches.
 _RESIDENCY = ("max_warps", "max_blocks", "registers", "shared_memory", "warp_size", *LAUNCH_KEYS)
 
@@ -40,15 +41,11 @@ def plan(workloads: Sequence[Workload], question: Question) -> list[Unit]:
     """The units of a sweep: always the same for the same question."""
     units: list[Unit] = []
     codes = _cache_codes(question)
-    models = [target for target in question.targets if target.kind == "model"]
+    row = sum(_LONGER.get(target.name, _ROW) for target in question.targets)
     for index, workload in enumerate(workloads):
         traced = isinstance(workload, TracedWorkload)
         order = np.argsort(codes, kind="stable") if traced else np.arange(question.space.size)
-        seconds = np.full(len(order), _ROW * len(models))
-        if any(target.name == "pipeline" for target in question.targets):
-            seconds += _PIPELINE
-        if any(target.name == "detailed" for target in question.targets):
-            seconds += _DETAILED
+        seconds = np.full(len(order), row)
         if traced:
             sorted_codes = codes[order]
             seconds[np.flatnonzero(np.diff(sorted_codes, prepend=-1))] += _CACHES

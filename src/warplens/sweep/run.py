@@ -138,6 +138,7 @@ def run_sweep(
             return Sweep(None, space.size, table.num_rows, 0, skipped, time.monotonic() - started, table)
         path = Path(output)
         specification = _specification(workloads, machines, question, mode, sample, seed)
+        specification["units"] = content_hash(unit.rows.tobytes() for unit in units)
         with Store(path, specification, schema) as store:
             resumed, done = store.rows, store.done
             _keep(results([unit for unit in units if unit.number not in done]), store)

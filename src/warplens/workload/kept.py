@@ -12,7 +12,6 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..frontends.cuda.cache import cache_folder, content_hash
+from ..frontends.cuda.cache import cache_folder, content_hash, evict
 from ..trace import LaunchTrace, WarpGroup
 
 T = TypeVar("T")
@@ -70,21 +69,8 @@ class Kept:
         self._written += 1
 
     def evict(self) -> None:
-        """Remove the least recently used entries until a tenth of the room is free, where there is too much."""
-        entries = []
-        for path in self.folder.glob(f"*/*{_SUFFIX}"):
-            with suppress(OSError):  # another process may have removed it
-                status = path.stat()
-                entries.append((status.st_mtime_ns, status.st_size, path))
-        total = sum(size for _, size, _ in entries)
-        if total <= self.most_bytes:
-            return
-        for _, size, path in sorted(entries):
-            with suppress(OSError):
-                path.unlink()
-            total -= size
-            if total <= 0.9 * self.most_bytes:
-                return
+        """Remove the least recently used entries where there is too much."""
+        evict(self.folder.glob(f"*/*{_SUFFIX}"), self.most_bytes)
 
 
 def _packed(arrays: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import FileError, MissingInputError
-from ..intervals.blocks import BlockSample
-from ..machine import Gpu
 from ..machine.schema import parameters
 from ..trace import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
 from .launch import launch_of
@@ -27,6 +25,8 @@ from .traced import TracedWorkload
 
 T = TypeVar("T")
 SCHEMA = 1
+#: For columns of eight bytes each.
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 1, "lp": 3, "pb": 3}]
 _SUFFIX_ERROR = "not profiles of this version of warplens; make them anew"
 
 
@@ -65,14 +65,6 @@ class ProfiledWorkload(TracedWorkload):
 
         return self.once(key, found)
 
-    def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
-        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
-        return self._kept(
-            ("sample", *self._named(gpu), line_bytes),
-            lambda: super(ProfiledWorkload, self).block_sample(gpu, needed_by),
-            BlockSample,
-        )
-
 
 def _entry_name(key: tuple[Any, ...]) -> str:
     """Kind, and what the result is asked by besides the values of the machine as named."""
@@ -90,18 +82,8 @@ def profile_of_trace(trace: LaunchTrace) -> ProfiledWorkload:
 # -- files ---------------------------------------------------------------------------------
 
 
-def write_profiles(
-    path: str | Path,
-    profiles: Mapping[str, ProfiledWorkload],
-    about: Mapping[str, str],
-    *,
-    leave_out: Collection[str] = ("blocks",),
-) -> None:
-    """All that the workloads remember, in one compressed file; `about` says where it comes from.
-
-    Of some thread blocks they remember the addresses too, which take most of the
-    room, and what the models need of them: the former are left out.
-    """
+def write_profiles(path: str | Path, profiles: Mapping[str, ProfiledWorkload], about: Mapping[str, str]) -> None:
+    """All that the workloads remember, in one compressed file; `about` says where it comes from."""
     arrays: list[np.ndarray[Any, Any]] = []
 
     def packed(value: Any) -> Any:
@@ -120,14 +102,12 @@ def write_profiles(
             "header": dataclasses.asdict(trace.header),
             "static": table(vars(trace.static)),
             "recorded": workload._recorded,
-            "entries": {
-                key: table(entry) for key, entry in workload.entries.items() if json.loads(key)[0] not in leave_out
-            },
+            "entries": {key: table(entry) for key, entry in workload.entries.items()},
         }
     index = json.dumps({"schema": SCHEMA, "about": dict(about), "launches": launches}).encode()
     content = b"".join([len(index).to_bytes(8, "little"), index, *(each.tobytes() for each in arrays)])
     try:
-        Path(path).write_bytes(lzma.compress(content, preset=9))
+        Path(path).write_bytes(lzma.compress(content, filters=_FILTERS))
     except OSError as error:
         raise FileError(f"{path}: cannot be written ({error.strerror or error})") from None
 

@@ -96,6 +96,12 @@ class TracedWorkload(Remembering, Workload):
         return self._recorded[0]
 
     @property
+    def recorded_size(self) -> tuple[int, float]:
+        """Thread blocks that the trace holds, and the warp instructions of each on average."""
+        blocks, instructions = self._recorded
+        return blocks, instructions / max(blocks, 1)
+
+    @property
     def _recorded(self) -> tuple[int, float]:
         """Thread blocks and warp instructions that the trace holds."""
 
@@ -227,39 +233,32 @@ class TracedWorkload(Remembering, Workload):
             ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
         )
 
-    def block_sample(self, gpu: Gpu, needed_by: str = "the thread blocks") -> BlockSample:
-        """Thread blocks that stand for all, with the compute latencies of one machine."""
-        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
-        latency = {name: float(value) for name, value in self._compute_latencies(gpu, needed_by).items()}
-        blocks = self._kept(
-            ("blocks", *self._named(gpu)), lambda: chosen_blocks(self._trace, self.recorded_blocks), WarpGroup
-        )
-        return self.once(
-            ("sample", line_bytes, *latency.values()),
-            lambda: sample_of_blocks(blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0)),
-        )
+    def block_sample(
+        self, gpu: Gpu, needed_by: str = "the thread blocks", *, reorder: bool | None = None
+    ) -> BlockSample:
+        """Thread blocks that stand for all, with the compute latencies of one machine.
 
-    def _compute_latencies(self, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
+        `reorder` puts instructions in the order of an assembler; None: those of PTX.
+        """
+        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
+        latency = {name: float(value) for name, value in self.compute_latencies(gpu, needed_by).items()}
+        order = self.is_ptx if reorder is None else reorder
+
+        def sampled() -> BlockSample:
+            blocks = self._kept(
+                ("blocks", *self._named(gpu)), lambda: chosen_blocks(self._trace, self.recorded_blocks), WarpGroup
+            )
+            return sample_of_blocks(
+                blocks, self._trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=order
+            )
+
+        return self.once(("sample", line_bytes, order, *latency.values()), sampled)
+
+    def compute_latencies(self, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
         """Latencies of the classes that the kernel has, memory apart."""
         used = [CLASS_NAMES[index] for index in np.unique(self._trace.static.class_id)]
         computing = [name for name in used if INSTRUCTION_CLASSES[name].kind != "memory"]
         return {name: gpu.timing(name, needed_by).latency_cycles for name in computing}
-
-    def sample_batches(
-        self, gpu: Gpu, size: int, needed_by: str
-    ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
-        """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
-
-        Machines of a group differ in nothing that caches or compute times depend on.
-        """
-        columns = [*self._compute_latencies(gpu, needed_by).values(), gpu.get("l1.lines_per_cycle")]
-        columns += [timing.interval_cycles for timing in gpu.instructions.values()]
-        for rows, misses in self._cache_groups(gpu, size, needed_by):
-            chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
-            first, inverse = distinct(chosen, len(rows))
-            for group, index in enumerate(first):
-                machine, workload = self.one_of(gpu, int(rows[index]))
-                yield rows[inverse == group], machine, workload.block_sample(machine, needed_by), misses
 
     def representative(self, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
         """Chosen once per trace, on the machine as named and with the launch as traced (GPUMech §VI-D)."""

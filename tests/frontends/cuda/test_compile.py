@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from warplens.errors import CompileError, MissingPackageError
+from warplens.frontends.cuda import cache
 from warplens.frontends.cuda import compile as compile_module
 from warplens.frontends.cuda.cache import cache_folder, content_hash, read_entry, write_entry
 from warplens.frontends.cuda.compile import compile_cuda, kernel_names
@@ -260,3 +262,16 @@ def test_registers_that_cannot_be_read_are_no_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(compile_module, "read_cubin", fail)
     compiled = compile_cuda(SAXPY, cached=False)
     assert compiled.resources == {} and "registers are not known: damaged cubin" in compiled.log
+
+
+def test_what_is_kept_stays_within_its_bounds(tmp_path, monkeypatch):
+    """The least recently used go first."""
+    monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "MOST_BYTES", 10_500)
+    for number in range(9):
+        write_entry("kind", str(number), {"text": "x" * 1000})
+        os.utime(tmp_path / "kind" / f"{number}.json", (number, number))
+    assert read_entry("kind", "0") is not None  # used just now
+    for number in range(9, 11):
+        write_entry("kind", str(number), {"text": "x" * 1000})
+    assert {path.stem for path in (tmp_path / "kind").iterdir()} == {"0", *map(str, range(3, 11))}

@@ -1,0 +1,442 @@
+"""The closed network of one SM's warps in plain Python: one object per warp, block and ring, no arrays.
+
+It follows docs/models/warplens.md; floating-point operations come in the same
+order as in the compiled network, so that results agree exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+NEVER = 1e300
+SMOOTHING = 0.1
+PARTS = ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE")
+CAUSES = ("BASE", "DEP", *PARTS, "SYNC", "IDLE")
+SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram")
+
+
+@dataclass
+class Event:
+    """What one warp asks for at a time (see `warplens.models._access_kernels`)."""
+
+    kind: str
+    level: str
+    needs: int
+    set: int
+    issue: float
+    gap: float
+    tail: float
+    port: float
+    shared: float
+    misses: float
+    requests: float
+    flits_out: float
+    flits_in: float
+    dram_reads: float
+    dram_writes: float
+    weight: float
+    left: float
+    set_lines: float
+    units: list[float] = field(default_factory=list)
+
+    @property
+    def is_access(self) -> bool:
+        return self.kind in ("load", "store", "atomic")
+
+
+class Ring:
+    """Places for so many, each taken until an earlier one is back."""
+
+    def __init__(self, size: int) -> None:
+        self.until = [0.0] * max(size, 1)
+        self.sent = 0
+
+    def enter(self, count: int, first: float, last: float) -> tuple[float, float]:
+        size = len(self.until)
+        first = max(first, self.until[self.sent % size])
+        return first, max(last, self.until[(self.sent + min(count, size) - 1) % size], first)
+
+    def take(self, count: int, first: float, last: float) -> None:
+        count = min(count, len(self.until))
+        slope = (last - first) / max(count - 1, 1)
+        for k in range(count):
+            self.until[(self.sent + k) % len(self.until)] = first + k * slope
+        self.sent += count
+
+
+class Warp:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.ready = NEVER
+        self.state = "data"
+        self.events: list[Event] = []
+        self.at = 0
+        self.gap = self.since = self.rate = self.back = 0.0
+        self.age = 0
+        self.done: list[float] = []
+        self.parts: list[list[float]] = []
+
+    @property
+    def event(self) -> Event:
+        return self.events[self.at]
+
+
+class Slot:
+    """A place for a thread block."""
+
+    def __init__(self, warps: list[Warp]) -> None:
+        self.warps = warps
+        self.alive = self.waiting = 0
+        self.gathered = self.left_at = 0.0
+        self.share = 1.0
+
+
+class Network:
+    """`machine` is a dictionary of the columns `M_…`, by name."""
+
+    def __init__(self, blocks: list[list[list[Event]]], traffic: list[float], machine: dict[str, float]) -> None:
+        self.blocks = blocks  # in the order in which an SM is given them
+        self.traffic = traffic
+        self.m = machine
+        self.waits = dict.fromkeys(CAUSES, 0.0)
+        self.busy = dict.fromkeys(SERVERS, 0.0)
+        self.free = dict.fromkeys(SERVERS, 0.0)
+        self.loads, self.stores = Ring(int(machine["OUTSTANDING"])), Ring(int(machine["STORES"]))
+        self.sets: dict[int, Ring] = {}
+        self.recent = {"all": machine["LLC_LATENCY"], "llc": machine["LLC_LATENCY"]}
+        self.recent["dram"] = machine["LLC_LATENCY"] + machine["DRAM_LATENCY"]
+        self.split = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        self.schedulers = max(int(machine["SCHEDULERS"]), 1)
+        self.load = [0.0] * self.schedulers
+        self.turns_free = [0.0] * self.schedulers
+        units = len(blocks[0][0][0].units)
+        self.unit_free, self.unit_busy = [0.0] * units, [0.0] * units
+        self.greedy = machine["GREEDY"] == 1.0
+
+    # -- memory -------------------------------------------------------------------------
+
+    def serve(self, server: str, first: float, last: float, count: float, total: float) -> tuple[float, float]:
+        begin = max(first, self.free[server])
+        each = total / count
+        end = max(last, begin + total - each)
+        self.free[server] = end + each
+        self.busy[server] += total
+        return begin, end
+
+    def access(self, now: float, event: Event, share: float) -> tuple[float, float, list[float]]:
+        m, weight = self.m, event.weight
+        pipe = m["L1_LATENCY"] * weight
+        begin = max(now, self.free["port"])
+        through = begin + event.port
+        self.free["port"] = through
+        self.busy["port"] += event.port
+        last_in = max(through - weight, begin)
+        back = last_in + pipe
+        part = [back - now, 0.0, 0.0, 0.0, 0.0, 0.0]
+        if event.level == "coming":
+            back = max(back, begin + event.left * m["ARRIVALS"] * self.recent["all"] * weight)
+            part[1] = back - now - part[0]
+        elif event.level == "given":
+            back = begin + event.left * weight
+        if event.misses <= 0.0:
+            return begin, back, part
+        ring = self.loads if event.kind == "load" else self.stores
+        count = max(int(event.misses + 0.5), 1)
+        arrives = last_in
+        first_in, last_in = ring.enter(count, begin, last_in)
+        if count > len(ring.until):
+            last_in += (count - 1) // len(ring.until) * self.recent["all"] * weight
+        ways = None
+        if event.kind == "load" and m["SETS"] > 0.0:
+            ways = self.sets.setdefault(event.set, Ring(int(m["WAYS"])))
+            lines = max(int(event.set_lines + 0.5), 1)
+            first_in, last_in = ways.enter(lines, first_in, last_in)
+            if lines > len(ways.until):
+                last_in += (lines - 1) // len(ways.until) * self.recent["all"] * weight
+        self.free["port"] = max(self.free["port"], last_in)
+        part[3] = last_in - arrives
+        total = max(event.flits_out * m["SM_FLIT"], event.requests * m["REQUEST"])
+        first, last = self.serve("out", first_in, last_in, event.misses, total)
+        self.free["port"] = max(self.free["port"], self.free["out"] - m["INJECTION"] * total / event.misses)
+        first, last = self.serve("bank in", first, last, event.misses, event.flits_out * m["NET_FLIT"] * share)
+        part[4] = last - last_in
+        latency = event.left * weight if event.level == "given" else m["LLC_LATENCY"] * weight
+        part[1] = latency
+        service = m["DRAM_SERVICE"] * share
+        written = event.dram_writes * service
+        if written > 0.0:
+            self.free["dram"] = max(self.free["dram"], first) + written
+            self.busy["dram"] += written
+        before = last
+        if event.dram_reads > 0.0 and event.kind != "store":
+            reads = max(event.dram_reads / weight, 1.0)
+            first, last = self.serve("dram", first, last, reads, event.dram_reads * service)
+            if event.level == "dram":
+                latency += m["DRAM_LATENCY"] * weight
+        if event.level == "llc" and event.left > 0.0:
+            longer = max(self.recent["dram"] - self.recent["llc"], m["DRAM_LATENCY"])
+            latency += event.left * m["ARRIVALS"] * longer * weight
+        full = self.free["dram"] - m["DRAM_QUEUE"]
+        if full > self.free["bank in"]:
+            self.free["bank in"] = full
+            if event.kind == "store":
+                first, last = max(first, full), max(last, full)
+        part[2] = latency - part[1]
+        part[5] = last - before
+        before = last
+        first, last = self.serve("bank out", first, last, event.misses, event.flits_in * m["NET_FLIT"] * share)
+        first, last = self.serve("in", first, last, event.misses, event.flits_in * m["SM_FLIT"])
+        part[4] += last - before
+        first += latency
+        last += latency
+        ring.take(count, first - pipe, last - pipe)
+        if ways is not None:
+            ways.take(lines, last - pipe, last - pipe)
+        if event.kind == "load":
+            took = (last - first_in) / weight
+            self.recent["all"] += SMOOTHING * (took - self.recent["all"])
+            if event.level == "dram":
+                self.recent["dram"] += SMOOTHING * (took - self.recent["dram"])
+            elif event.left == 0.0:
+                self.recent["llc"] += SMOOTHING * (took - self.recent["llc"])
+        part[0] = max(begin - now, 0.0)
+        self.split = [old + SMOOTHING * (new / weight - old) for old, new in zip(self.split, part, strict=True)]
+        return begin, max(back, last), part
+
+    # -- issue --------------------------------------------------------------------------
+
+    def book(self, cycles: float, parts: list[float]) -> None:
+        total = 0.0
+        for each in parts:
+            total += each
+        if total > 0.0:
+            for name, each in zip(PARTS, parts, strict=True):
+                self.waits[name] += cycles * each / total
+
+    def go_on(self, warp: Warp, now: float) -> None:
+        event = warp.event
+        reach, start = now + event.gap, now
+        if event.needs >= 0:
+            reach = max(reach, warp.done[event.needs] + event.tail)
+            start = max(now, reach - event.gap)
+            self.book(start - now, warp.parts[event.needs])
+        warp.gap = reach - start
+        warp.state, warp.ready = "data", start
+
+    def has_room(self, warp: Warp, q: int) -> bool:
+        if not self.greedy:
+            return True
+        work = warp.event.issue * self.m["ISSUE_INTERVAL"]
+        return 1.0 - self.load[q] >= 0.5 * (work / max(warp.gap, work, 1e-9)) - 1e-9
+
+    def in_turn(self, warp: Warp, q: int, now: float, work: float) -> float:
+        others, ahead = 0, max(self.turns_free[q] - now, 0.0)
+        for other in self.warps[q :: self.schedulers]:
+            if other is warp or other.ready >= NEVER:
+                continue
+            if other.state == "issuing":
+                others += 1
+            elif other.state == "data" and other.ready <= now:
+                others += 1
+                ahead += other.event.issue * self.m["ISSUE_INTERVAL"]
+        self.turns_free[q] = max(self.turns_free[q], now) + work
+        return work + min(ahead, others * work)
+
+    def issue(self, warp: Warp, q: int, now: float) -> None:
+        event, many = warp.event, len(self.warps) - 1.0
+        work = event.issue * self.m["ISSUE_INTERVAL"]
+        alone = max(warp.gap, work)
+        if self.greedy:
+            reach = now + max(alone, work / max(1.0 - self.load[q], 1e-3))
+        else:
+            reach = now + max(alone, self.in_turn(warp, q, now, work))
+        self.waits["BASE"] += work + (reach - now - alone) + (now - warp.since)
+        self.waits["DEP"] += alone - work
+        self.busy["issue"] += work / self.schedulers
+        before = reach
+        for u, held in enumerate(event.units):
+            if held > 0.0:
+                reach = max(reach, now + held + min(max(self.unit_free[u] - now, 0.0), many * held))
+                self.unit_free[u] = max(self.unit_free[u], now) + held
+                self.unit_busy[u] += held
+        self.waits["DEP"] += reach - before
+        if event.shared > 0.0:
+            before = reach
+            reach = max(reach, now + event.shared + min(max(self.free["port"] - now, 0.0), many * event.shared))
+            self.free["port"] = max(self.free["port"], now) + event.shared
+            self.busy["port"] += event.shared
+            self.waits["L1"] += reach - before
+        warp.rate = work / max(reach - now, 1e-9)
+        self.load[q] += warp.rate
+        warp.state, warp.ready = "issuing", reach
+
+    def chosen(self, state: str, candidates: list[Warp], last: int) -> Warp:
+        """The oldest, or the next in turn after the last one."""
+        found = [warp for warp in candidates if warp.state == state]
+        if self.greedy:
+            return min(found, key=lambda warp: warp.age)
+        return next((warp for warp in found if warp.number > last), found[0])
+
+    # -- the launch ---------------------------------------------------------------------
+
+    def enter(self, slot: Slot, block: int, place: int, begin: float, per_block: int) -> None:
+        streams = self.blocks[place]
+        slot.alive = 0
+        for k, warp in enumerate(slot.warps):
+            warp.ready, warp.state = NEVER, "data"
+            if k >= len(streams) > 1:
+                continue
+            warp.events = streams[min(k, len(streams) - 1)]
+            if not warp.events:
+                continue
+            warp.at, warp.age, warp.back = 0, block * per_block + k, begin
+            warp.gap, warp.ready = warp.events[0].gap, begin
+            warp.done, warp.parts = [0.0] * len(warp.events), [[0.0] * 6 for _ in warp.events]
+            slot.alive += 1
+
+    def run(self) -> float:
+        m, per_block = self.m, int(self.m["WARPS_PER_BLOCK"])
+        blocks = math.ceil(m["BLOCKS"] - 1e-9)
+        count = min(int(m["BLOCKS_PER_SM"]), blocks)
+        skipped = max((blocks - max(3 * count, 160 // per_block)) // count, 0)
+        block = skipped * count
+        to_run = blocks - block
+        self.warps = [Warp(number) for number in range(count * per_block)]
+        slots = [Slot(self.warps[s * per_block : (s + 1) * per_block]) for s in range(count)]
+        queue, accesses, last_port, clock = [0.0] * max(int(m["QUEUE"]), 1), 0, -1, 0.0
+        last_issued = [-1] * self.schedulers
+        ends: list[float] = []
+        while True:
+            for slot in slots:
+                if slot.alive == 0 and block < blocks:
+                    begin = max(slot.left_at + m["BLOCK_START"], (block - skipped * count + 1) * m["BLOCK_LAUNCH"])
+                    place = (block - skipped * count) % len(self.blocks)
+                    slot.share = min(max(m["BLOCKS"] - block, 0.0), 1.0) * self.traffic[place]
+                    self.enter(slot, block, place, begin, per_block)
+                    slot.left_at, slot.waiting, slot.gathered = begin, 0, 0.0
+                    block += 1
+                    if slot.alive == 0:
+                        ends.append(begin)
+            warp = min(self.warps, key=lambda each: each.ready)
+            now = warp.ready
+            outside = any(each.state == "at port" for each in self.warps)
+            enters = outside and queue[accesses % len(queue)] <= now
+            if enters:
+                now = max(queue[accesses % len(queue)], clock)
+                warp = self.chosen("at port", self.warps, last_port)
+                total = sum(self.split)
+                for name, each in zip(PARTS, self.split, strict=True):
+                    self.waits[name] += (now - warp.since) * each / total
+            if now >= NEVER:
+                break
+            clock = now
+            slot, q = slots[warp.number // per_block], warp.number % self.schedulers
+            event = warp.event
+            if warp.state == "data":
+                warp.since = now
+                if self.has_room(warp, q):
+                    self.issue(warp, q, now)
+                else:
+                    warp.state, warp.ready = "at scheduler", NEVER
+                continue
+            if not enters:
+                self.load[q] = max(self.load[q] - warp.rate, 0.0)
+            if event.is_access and not enters and queue[accesses % len(queue)] > now:
+                warp.state, warp.since, warp.ready = "at port", now, NEVER
+            else:
+                if event.is_access:
+                    leaves, back, part = self.access(now, event, slot.share)
+                    queue[accesses % len(queue)] = leaves
+                    accesses += 1
+                    last_port = warp.number
+                    warp.back = max(warp.back, back)
+                    later = warp.at > 0 and (event.kind == "store" or back < warp.done[warp.at - 1])
+                    warp.done[warp.at] = warp.done[warp.at - 1] if later else back
+                    warp.parts[warp.at] = list(warp.parts[warp.at - 1]) if later else part
+                else:
+                    warp.done[warp.at] = max(now, warp.done[warp.at - 1]) if warp.at else now
+                    if event.kind == "end":
+                        warp.back = max(warp.back, now + event.left)
+                self.leave(warp, slot, event, now)
+                if slot.alive == 0:
+                    ends.append(slot.left_at)
+            if enters:
+                continue
+            last_issued[q] = warp.number
+            if self.greedy and warp.state == "data" and warp.ready <= now:
+                warp.since = now
+                if self.has_room(warp, q):
+                    self.issue(warp, q, now)
+            mine = self.warps[q :: self.schedulers]
+            while any(each.state == "at scheduler" for each in mine):
+                best = self.chosen("at scheduler", mine, last_issued[q])
+                if not self.has_room(best, q):
+                    break
+                last_issued[q] = best.number
+                self.issue(best, q, now)
+        ends.sort()
+        cycles = ends[-1]
+        self.busy["units"] = max(self.unit_busy)
+        if skipped:
+            waves = (to_run - count) // count
+            cycles += skipped * (ends[count - 1 + waves * count] - ends[count - 1]) / waves
+            self.busy = {name: value * (1.0 + skipped * count / to_run) for name, value in self.busy.items()}
+        return cycles
+
+    def leave(self, warp: Warp, slot: Slot, event: Event, now: float) -> None:
+        """On to the next event, or out; with the last one at a barrier all go on."""
+        if event.kind == "barrier":
+            warp.state, warp.since, warp.ready = "at barrier", now, NEVER
+            slot.waiting += 1
+            slot.gathered = max(slot.gathered, now)
+        else:
+            warp.at += 1
+            if warp.at < len(warp.events):
+                self.go_on(warp, now)
+            else:
+                warp.ready = NEVER
+                slot.alive -= 1
+                slot.left_at = max(slot.left_at, now, warp.back)
+                for name, each in zip(PARTS, self.split, strict=True):
+                    self.waits[name] += max(warp.back - now, 0.0) * each / sum(self.split)
+        if slot.waiting > 0 and slot.waiting == slot.alive:
+            for other in slot.warps:
+                if other.state != "at barrier":
+                    continue
+                opens = slot.gathered + self.m["BARRIER"] * other.event.weight
+                self.waits["SYNC"] += opens - other.since
+                other.at += 1
+                other.state = "data"
+                if other.at < len(other.events):
+                    self.go_on(other, opens)
+                else:
+                    slot.alive -= 1
+                    slot.left_at = max(slot.left_at, opens, other.back)
+            slot.waiting, slot.gathered = 0, 0.0
+
+
+def solved(stream: Any, machine: dict[str, float]) -> tuple[float, dict[str, float], dict[str, float]]:
+    """(Cycles, waits, busy) of a compiled network's input."""
+    kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end"}
+    levels = ("l1", "llc", "dram", "coming", "given")
+    warps = [
+        [
+            Event(
+                kinds[int(stream.kind[e])],
+                levels[int(stream.level[e])],
+                int(stream.dependence[e]),
+                int(stream.sets[e]),
+                *stream.events[e].tolist(),
+                units=stream.units[e].tolist(),
+            )
+            for e in range(stream.event_start[w], stream.event_start[w + 1])
+        ]
+        for w in range(len(stream.event_start) - 1)
+    ]
+    starts = stream.block_start
+    order = stream.order.tolist()
+    blocks = [warps[starts[b] : starts[b + 1]] for b in order]
+    network = Network(blocks, [float(stream.traffic[b]) for b in order], machine)
+    return network.run(), network.waits, network.busy
