@@ -69,7 +69,7 @@ def fits(page: Page) -> bool:
 
 
 def test_the_first_page_shows_models_and_figures(opened: Page) -> None:
-    assert set(numbers(opened)) >= {"roofline", "mwp-cwp", "gpumech", "mdm", "pipeline"}
+    assert set(numbers(opened)) >= {"roofline", "mwp-cwp", "gpumech", "mdm"}
     for view in ("stacks", "roofline", "occupancy"):
         expect(opened.locator(f".plot[data-view={view}] .main-svg").first).to_be_visible()
     expect(opened.locator("#banner")).to_be_hidden()
