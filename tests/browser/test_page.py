@@ -69,7 +69,7 @@ def fits(page: Page) -> bool:
 
 
 def test_the_first_page_shows_models_and_figures(opened: Page) -> None:
-    assert set(numbers(opened)) >= {"roofline", "mwp-cwp", "gpumech", "mdm", "pipeline"}
+    assert set(numbers(opened)) >= {"roofline", "mwp-cwp", "gpumech", "mdm"}
     for view in ("stacks", "roofline", "occupancy"):
         expect(opened.locator(f".plot[data-view={view}] .main-svg").first).to_be_visible()
     expect(opened.locator("#banner")).to_be_hidden()
@@ -257,6 +257,9 @@ def test_windows_of_all_widths_hold_the_page(opened: Page) -> None:
         opened.set_viewport_size({"width": width, "height": 740})
         opened.wait_for_timeout(500)  # figures follow a moment later
         assert fits(opened), width
+        for figure in opened.locator(".view").all():  # each box holds its figure
+            outer, inner = figure.bounding_box(), figure.locator(".main-svg").first.bounding_box()
+            assert outer and inner and inner["y"] + inner["height"] <= outer["y"] + outer["height"]
         opened.click("#open-upload")
         opened.click("#example")
         expect(opened.locator(".argument")).to_have_count(4)

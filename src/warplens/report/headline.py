@@ -127,7 +127,7 @@ def _mshrs(workload: Workload, gpu: Gpu) -> str | None:
     warps = float(resident(workload.launch, gpu).warps_per_sm)
     enough = int(np.ceil(float(limit) / most))
     if enough > warps:
-        return f"{name} never fill ({most * warps:.3g} of {limit:g} at W = {warps:g})"
+        return f"{name} never fill ({show_number(most * warps)} of {limit:g} at W = {warps:g})"
     return f"{name} fill at W = {enough}"
 
 

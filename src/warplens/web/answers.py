@@ -6,6 +6,7 @@ import csv
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,6 @@ from ..machine import Gpu
 from ..models import MODELS, Prediction, get_model
 from ..report.figures import cpi_stacks, occupancy, roofline
 from ..report.headline import headline
-from ..report.occupancy import MOST_POINTS
 from ..report.view import View, plain
 from ..workload import Workload, resident
 from ..workload.traced import TracedWorkload
@@ -24,8 +24,10 @@ from .controls import blamed, check_machine, checked_changes, described
 from .errors import FieldError
 
 #: Models that are chosen when a page is opened.
-FIRST_MODELS = ("roofline", "mwp-cwp", "gpumech", "mdm", "pipeline", "warplens")
+FIRST_MODELS = ("roofline", "mwp-cwp", "gpumech", "mdm", "warplens")
 MOST_MACHINES = 2
+#: Points of the curves over resident warps (and the launch's own): some models simulate each of them.
+OCCUPANCIES = 6
 #: The machine that the kernel's own file names.
 OWN_MACHINE = "@file"
 
@@ -149,8 +151,7 @@ def answers(
     for task, placed, gpu, predictions in done:
         stopped()
         # A curve over warps starts from the launch as it is, whatever number of warps is chosen.
-        points = min(MOST_POINTS, int(gpu.max_warps))
-        launch = watch.over(task.workload, "Simulating caches at other occupancies", points)
+        launch = watch.over(task.workload, "Simulating caches at other occupancies", OCCUPANCIES)
         yield _view(task, "occupancy", partial(_occupancy, launch, placed, gpu, predictions))
         text = str(headline(placed, gpu, predictions))
         yield {"type": "headline", "machine": task.index, "text": text}
@@ -177,8 +178,15 @@ def _task(
 
 
 def _occupancy(launch: Workload, placed: Workload, gpu: Gpu, predictions: list[Prediction]) -> View:
+    """The curves of all models. The first does the cache simulations, which the others, side by side, then know."""
     here = float(resident(placed.launch, gpu).warps_per_sm)
-    return replace(occupancy(launch, gpu, [each.model for each in predictions]), resident_warps=here)
+    first, *rest = ([each.model] for each in predictions)
+    view = occupancy(launch, gpu, first, points=OCCUPANCIES)
+    with ThreadPoolExecutor(max(len(rest), 1)) as pool:
+        curves = [
+            each.curves for each in pool.map(lambda names: occupancy(launch, gpu, names, points=OCCUPANCIES), rest)
+        ]
+    return replace(view, resident_warps=here, curves=sum(curves, view.curves))
 
 
 def _machine_part(task: Task, workload: Workload, gpu: Gpu) -> Part:
