@@ -257,6 +257,9 @@ def test_windows_of_all_widths_hold_the_page(opened: Page) -> None:
         opened.set_viewport_size({"width": width, "height": 740})
         opened.wait_for_timeout(500)  # figures follow a moment later
         assert fits(opened), width
+        for figure in opened.locator(".view").all():  # each box holds its figure
+            outer, inner = figure.bounding_box(), figure.locator(".main-svg").first.bounding_box()
+            assert outer and inner and inner["y"] + inner["height"] <= outer["y"] + outer["height"]
         opened.click("#open-upload")
         opened.click("#example")
         expect(opened.locator(".argument")).to_have_count(4)

@@ -134,3 +134,17 @@ def test_without_matplotlib_the_numbers_are_still_written(
     assert code == 1 and "pictures need matplotlib" in err
     assert "mean of MD" in out
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv"] * 3
+
+
+def test_network_writes_rows_and_prints_tables(validate: Any, tmp_path: Path) -> None:
+    """Our own model against both simulators."""
+    code, out, _ = validate("network", "--kernel", "^vector_add$", "-o", tmp_path, "--json")
+    (found,) = json.loads(out)["datasets"]
+    assert (code, found["dataset"]) == (0, "network")
+    assert len(found["suite"]) == 3
+    assert (tmp_path / "network-suite.csv").read_text().startswith("kernel,machine,ipc_error")
+    code, out, _ = validate("network", "--kernel", "^vector_add$", "-o", tmp_path)
+    assert code == 0
+    assert "IPC error against the detailed simulator" in out
+    for wrong in (["--kernel", "no such"], ["--model", "mdm"], ["accelsim"]):
+        assert validate("network", *wrong, "-o", tmp_path)[0] == 2

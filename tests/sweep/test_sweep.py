@@ -205,7 +205,7 @@ def test_caches_that_differ_in_ways_take_one_pass(monkeypatch):
     from warplens.workload import traced
 
     way = 3 * 2**20 // 8  # bytes of a way: the sets stay the same
-    ways = [2, 4, 8, 16, 32]
+    ways = [1, 2, 4, 8, 12, 16, 32]
     vary = {"llc.ways": ways, "llc.size": [way * each for each in ways]}
     (timed,) = load_workloads(trace("chase_divergent"))
     in_turn = dataclasses.replace(timed, order="round-robin", _memo={})

@@ -55,7 +55,7 @@ def test_no_path_reaches_the_file_system(client: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/passwd", "../../../etc/passwd", "/tmp/machine.toml", "h200.toml", "h200\0", ""]
+    "name", ["/etc/passwd", "../../../etc/passwd", "/srv/machine.toml", "h200.toml", "h200\0", ""]
 )
 def test_no_name_of_a_machine_or_kernel_reaches_the_file_system(client: Client, name: str) -> None:
     for document, field in (

@@ -26,6 +26,9 @@ from ..machine import Gpu
 from .cache import MissProfile, cache_parameters, empty_caches, order_window, unevenness, written_sectors
 from .events import Events
 
+#: Machines from which on one pass is faster than one each.
+FEWEST = 6
+
 
 def family_of(gpu: Gpu, blocks_per_sm: int, order: str) -> tuple[int, ...] | None:
     """Equal for machines that one pass is exact for; None where it is for no other machine."""
@@ -48,7 +51,7 @@ def simulate_families(
     *,
     order: str,
 ) -> dict[int, MissProfile]:
-    """By index, the profiles of those machines that are of one family with others; the rest is to be simulated."""
+    """By index, the profiles of machines of families that are large enough; the rest is to be simulated."""
     families: dict[tuple[int, ...], list[int]] = {}
     for index, (gpu, blocks) in enumerate(zip(gpus, blocks_per_sm, strict=True)):
         family = family_of(gpu, blocks, order)
@@ -56,7 +59,7 @@ def simulate_families(
             families.setdefault(family, []).append(index)
     found: dict[int, MissProfile] = {}
     for members in families.values():
-        if len(members) > 1:
+        if len(members) >= FEWEST:
             some = [gpus[index] for index in members]
             made = simulate_family(events_of(some[0]), kinds, some, blocks_per_sm[members[0]], order=order)
             found |= dict(zip(members, made, strict=True))

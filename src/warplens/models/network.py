@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ..intervals.blocks import BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu
 from ..memory import MissProfile
-from ..memory import _kernels as memory
 
 FLIT_BYTES = 32
 #: Over the median of blocks, what the longest takes where they differ.
@@ -183,6 +182,7 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
 
     Executions of an instruction are spread over levels as the caches found.
     """
+    from ..memory import _kernels as memory
     from . import _access_kernels as k
 
     static = sample.static

@@ -128,7 +128,8 @@ function question() {
 function handle(part, mine) {
   if (mine.abort.signal.aborted) return;
   if (part.type === "progress") {
-    get("progress-text").textContent = part.text + (part.total > 1 ? `, ${part.done + 1} of about ${part.total}` : "");
+    const first = answers.parts.length ? "" : " (the first start compiles the models for this machine, which takes a minute)";
+    get("progress-text").textContent = part.text + (part.total > 1 ? `, ${part.done + 1} of about ${part.total}` : "") + first;
     const bar = get("progress-bar");
     if (part.total > 1) { bar.max = part.total; bar.value = part.done; } else bar.removeAttribute("value");
   } else if (part.type === "machine") {

@@ -41,7 +41,7 @@ function dressed(view, figure, width) {
   }
   if (width < 560) {
     layout.font.size = 11;
-    layout.margin = { ...layout.margin, l: 40, r: 12 };
+    layout.margin = { ...layout.margin, l: view === "stacks" ? 40 : 58, r: 12 };
     layout.legend = { ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", font: { size: 10 }, entrywidthmode: "fraction", entrywidth: view === "stacks" || width > 420 ? 0.3 : 0.5 };
     if (view === "stacks") { // one panel above the other
       Object.assign(layout.xaxis, { domain: [0, 1] });
@@ -130,6 +130,7 @@ export class MachineResults {
     plot.hidden = !figure;
     if (!figure) { Plotly.purge(plot); return; }
     const { data, layout } = dressed(name, figure, plot.clientWidth);
+    plot.style.height = `${layout.height}px`; // whatever Plotly does when the window changes, the box holds the figure
     if (range) layout[name === "stacks" ? "xaxis" : "yaxis"].range = range;
     Plotly.react(plot, data, layout, {
       responsive: true, displaylogo: false, modeBarButtons: [["toImage"]], displayModeBar: "hover",

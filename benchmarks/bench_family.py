@@ -1,0 +1,49 @@
+"""Last-level caches that differ in their ways: one pass by stack distances against one simulation each.
+
+CPU time over the 16 kernels of data/accelsim, warps in turn; both give the same counters.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from run import Row
+
+from warplens.api import load_workloads
+from warplens.machine import load_gpu
+from warplens.memory import collect_events, instruction_kinds, simulate_caches, simulate_family
+from warplens.validate import accelsim
+from warplens.workload import resident
+
+#: Bytes of one way of the machine's LLC: the sets stay the same.
+WAY_BYTES = 3 * 2**20 // 8
+ORDER = "round-robin"
+
+
+def measure() -> list[Row]:
+    inputs = []
+    for kernel in accelsim.kernels():
+        (workload,) = load_workloads(accelsim.trace_path(kernel))
+        gpu = load_gpu(accelsim.GPU)
+        trace = workload.trace  # type: ignore[attr-defined]
+        events = list(collect_events(trace, int(gpu.l1.line_bytes), lambda _: 0.0))
+        blocks = int(np.floor(np.max(resident(workload.launch, gpu).blocks_per_sm)))
+        inputs.append((events, instruction_kinds(trace.static), blocks))
+    rows = []
+    for count in (4, 8, 16):
+        ways = [2 * (index + 1) for index in range(count)]
+        gpus = [load_gpu(accelsim.GPU, {"llc.ways": each, "llc.size": WAY_BYTES * each}) for each in ways]
+        together = apart = 0.0
+        for events, kinds, blocks in inputs:
+            simulate_family(events, kinds, gpus, blocks, order=ORDER)  # compiled, and the events in memory
+            start = time.process_time()
+            found = simulate_family(events, kinds, gpus, blocks, order=ORDER)
+            middle = time.process_time()
+            alone = [simulate_caches(events, kinds, gpu, blocks, order=ORDER) for gpu in gpus]
+            apart += time.process_time() - middle
+            together += middle - start
+            assert all(np.array_equal(a.counters, b.counters) for a, b in zip(found, alone, strict=True))
+        what = f"LLCs of {count} numbers of ways, in one pass"
+        rows.append(Row(what, together, "s of CPU", "one simulation each", apart / together))
+    return rows
