@@ -5,9 +5,9 @@ On the machine with the GPU (CuPy and ncu; clocks are left as they are, caches a
     export OUT=out; mkdir -p $OUT
     ncu --clock-control none --csv --page raw --print-units base --metrics "$(python3 benchmarks/h200/measure_suite.py metrics)" \
         -k "regex:$(python3 benchmarks/h200/measure_suite.py kernels)" --log-file $OUT/ncu.csv \
-        python3 benchmarks/h200/measure_suite.py run $OUT/plan.json
+        python3 benchmarks/h200/measure_suite.py run $OUT/plan.json --parts large
 
-and here, to make the committed tables of it:
+for each of the parts medium, sweeps and large, and here, to make the committed tables of it:
 
     python benchmarks/h200/measure_suite.py collect out/plan.json out/ncu.csv src/warplens/validate/data/h200
 """  # noqa: E501
@@ -20,12 +20,13 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-from warplens.suite.catalog import SUITE
+from launching import SUITE, Prepared, prepared
 
 METRICS = {
     "elapsed_cycles": "sm__cycles_elapsed.max",
@@ -53,57 +54,63 @@ RESIDENT_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
 SHARED_BYTES_PER_SM = 227 * 1024
 
 
-def _jobs():
+def _jobs(parts: str) -> Iterator[tuple[str, str, int]]:
     """(kernel, size, resident blocks per SM or 0 for as many as fit), the most wanted first."""
-    for name in SUITE:
-        yield name, "medium", 0
-    for name in SWEPT:
-        for blocks in RESIDENT_BLOCKS:
-            yield name, "medium", blocks
-    for name in SUITE:
-        yield name, "large", 0
+    for part in parts.split(","):
+        if part != "sweeps":
+            yield from ((name, part, 0) for name in SUITE)
+            continue
+        for name in SWEPT:
+            yield from ((name, "medium", blocks) for blocks in RESIDENT_BLOCKS)
 
 
-def run(plan: Path) -> None:
+def run(plan: Path, options: argparse.Namespace) -> None:
+    """Launch everything of some parts, and write down what was launched; inputs are made ahead."""
+    rows = []
+    began = time.monotonic()
+    jobs = [job for job in _jobs(options.parts) if job[0] in options.kernels]
+    sizes = list(dict.fromkeys((name, size) for name, size, _ in jobs))
+    with ThreadPoolExecutor(4) as pool:
+        ahead: dict[tuple[str, str], Any] = {}
+        current: tuple[Any, Any] = (None, None)
+        for name, size, resident in jobs:
+            if time.monotonic() - began > options.most_seconds:
+                print("time is up: the rest is left out", file=sys.stderr)
+                break
+            if current[0] != (name, size):
+                for wanted in sizes[sizes.index((name, size)) :][:6]:
+                    if wanted not in ahead:
+                        ahead[wanted] = pool.submit(SUITE[wanted[0]].prepare, wanted[1])
+                current = (name, size), prepared(name, ahead[name, size].result())
+                ahead[name, size] = None  # its memory goes back
+            rows += _launched(current[1], size, resident, options.repeats)
+            print(f"{time.monotonic() - began:6.1f} s {name} {size} {resident}", file=sys.stderr, flush=True)
+        for future in filter(None, ahead.values()):
+            future.cancel()
+    _write_plan(plan, rows)
+
+
+def _launched(kernel: Prepared, size: str, resident: int, repeats: int) -> list[dict[str, Any]]:
+    """Repeats of one launch; none where so many blocks cannot be resident."""
+    shared = kernel.launch.dynamic_shared_memory_bytes
+    if resident:
+        threads = int(np.prod(kernel.launch.block))
+        room = SHARED_BYTES_PER_SM // resident - 1024 - kernel.function.shared_size_bytes
+        if threads * resident > 2048 or room < max(shared, 1):
+            return []
+        shared = room // 128 * 128
+        kernel.function.max_dynamic_shared_size_bytes = shared
+    rows = []
+    for repeat in range(repeats):
+        kernel(shared)
+        what = {"kernel": kernel.name, "size": size, "resident": resident}
+        rows.append({**what, "repeat": repeat, "shared_bytes": shared})
+    return rows
+
+
+def _write_plan(plan: Path, rows: list[dict[str, Any]]) -> None:
     import cupy
 
-    rows = []
-    prepared = {}
-    began = time.monotonic()
-    for name, size, resident in _jobs():
-        if time.monotonic() - began > MOST_SECONDS:
-            print("time is up: the rest is left out", file=sys.stderr)
-            break
-        kernel = SUITE[name]
-        if (name, size) not in prepared:
-            prepared.clear()
-            cupy.get_default_memory_pool().free_all_blocks()
-            launch = kernel.prepare(size)
-            module = cupy.RawModule(
-                code=kernel.source_text(), options=("-std=c++17", *kernel.options), backend="nvrtc"
-            )
-            for symbol, values in launch.constants.items():
-                cupy.ndarray(values.shape, values.dtype, module.get_global(symbol))[...] = cupy.asarray(values)
-            inputs = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in launch.arguments]
-            prepared[name, size] = launch, module, inputs
-        launch, module, inputs = prepared[name, size]
-        function = module.get_function(kernel.entry)
-        shared = launch.dynamic_shared_memory_bytes
-        if resident:
-            threads = int(np.prod(launch.block))
-            room = SHARED_BYTES_PER_SM // resident - 1024 - function.shared_size_bytes
-            if threads * resident > 2048 or room < max(shared, 1):
-                continue
-            shared = room // 128 * 128
-            function.max_dynamic_shared_size_bytes = shared
-        for repeat in range(REPEATS if not resident else 2):
-            arguments = [a.copy() if isinstance(a, cupy.ndarray) else a for a in inputs]
-            function(launch.grid, launch.block, arguments, shared_mem=shared)
-            cupy.cuda.Device().synchronize()
-            rows.append(
-                {"kernel": name, "size": size, "resident": resident, "repeat": repeat, "shared_bytes": shared}
-            )
-        print(f"{time.monotonic() - began:6.1f} s {name} {size} {resident}", file=sys.stderr, flush=True)
     driver = cupy.cuda.runtime.driverGetVersion()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     smi = subprocess.run(
@@ -112,22 +119,33 @@ def run(plan: Path) -> None:
         text=True,
         check=False,
     ).stdout.strip()
-    plan.write_text(
-        json.dumps(
-            {"gpu": properties["name"].decode(), "cuda": driver, "nvidia_smi": smi, "launches": rows}, indent=1
-        )
-    )
+    about = {"gpu": properties["name"].decode(), "cuda": driver, "nvidia_smi": smi}
+    plan.write_text(json.dumps({**about, "launches": rows}, indent=1))
 
 
-def collect(plan: Path, report: Path, folder: Path) -> None:
-    """The launches with their metrics, one row each; units are base units."""
+def collect(plan: Path, report: Path, folder: Path, *, add: bool = False) -> None:
+    """The launches with their metrics, one row each, in base units; they take the place of older ones like them."""
     document = json.loads(plan.read_text())
     lines = [line for line in report.read_text().splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(lines))[1:]  # the first one holds units
     if len(rows) != len(document["launches"]):
         raise SystemExit(f"{len(rows)} rows of ncu for {len(document['launches'])} launches")
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "suite_measured.csv").open("w", newline="") as file:
+    path = folder / "suite_measured.csv"
+    launches: dict[tuple[str, str, int], list[list[str]]] = {}
+    for row in csv.DictReader(line for line in path.open() if not line.startswith("#")) if path.exists() else ():
+        key = row["kernel"], row["size"], int(row["resident_blocks"])
+        launches.setdefault(key, []).append([row[name] for name in ("dynamic_shared_bytes", *METRICS)])
+    new = {(launch["kernel"], launch["size"], launch["resident"]) for launch in document["launches"]}
+    if not add:
+        launches = {key: found for key, found in launches.items() if key not in new}
+    for launch, row in zip(document["launches"], rows, strict=True):
+        if row["Kernel Name"].split("(")[0] != SUITE[launch["kernel"]].entry:
+            raise SystemExit(f"{row['Kernel Name']} stands where {launch['kernel']} was launched")
+        values = [row[metric].replace(",", "") for metric in METRICS.values()]
+        key = launch["kernel"], launch["size"], launch["resident"]
+        launches.setdefault(key, []).append([str(launch["shared_bytes"]), *values])
+    order = {job: place for place, job in enumerate(_jobs("medium,sweeps,large"))}
+    with path.open("w", newline="") as file:
         file.write(
             f"# GPU: {document['gpu']}; driver, SM clock now and at most, memory clock: {document['nvidia_smi']}\n"
         )
@@ -135,25 +153,28 @@ def collect(plan: Path, report: Path, folder: Path) -> None:
         file.write("# command: in benchmarks/h200/measure_suite.py\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["kernel", "size", "resident_blocks", "repeat", "dynamic_shared_bytes", *METRICS])
-        for launch, row in zip(document["launches"], rows, strict=True):
-            if row["Kernel Name"].split("(")[0] != SUITE[launch["kernel"]].entry:
-                raise SystemExit(f"{row['Kernel Name']} stands where {launch['kernel']} was launched")
-            values = [row[metric].replace(",", "") for metric in METRICS.values()]
-            keys = (launch[key] for key in ("kernel", "size", "resident", "repeat", "shared_bytes"))
-            writer.writerow([*keys, *values])
+        for key in sorted(launches, key=lambda each: order[each]):
+            writer.writerows([*key, repeat, *values] for repeat, values in enumerate(launches[key]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=("metrics", "kernels", "run", "collect"))
     parser.add_argument("paths", nargs="*", type=Path)
-    options = parser.parse_args()
+    parser.add_argument("--most-seconds", type=float, default=MOST_SECONDS)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--kernels", type=lambda text: text.split(","), default=list(SUITE), help="some of them")
+    parser.add_argument("--add", action="store_true", help="collect: keep older repeats of the same launches")
+    parser.add_argument("--parts", default="medium,sweeps,large", help="of these: medium, sweeps, large")
+    options = parser.parse_intermixed_args()
     if options.what == "metrics":
         print(",".join(METRICS.values()))
     elif options.what == "kernels":
         print("^(" + "|".join(sorted({kernel.entry for kernel in SUITE.values()})) + ")$")
+    elif options.what == "run":
+        run(*options.paths, options)
     else:
-        {"run": run, "collect": collect}[options.what](*options.paths)
+        collect(*options.paths, add=options.add)
 
 
 if __name__ == "__main__":

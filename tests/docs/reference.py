@@ -20,7 +20,8 @@ from warplens.models import MODELS
 from warplens.report.build import make_report
 from warplens.reproduce import kernels
 from warplens.sweep.run import run_sweep
-from warplens.validate import accelsim, h200
+from warplens.validate import accelsim
+from warplens.validate.h200_profiles import kept_comparison
 
 Rows = list[tuple[str, ...]]
 #: What packages that can be called call.
@@ -154,7 +155,7 @@ def _members(item: type) -> Iterator[str]:
 
 @cache
 def _h200() -> Any:
-    return h200.compare(h200.kept_predictions())
+    return kept_comparison()
 
 
 #: Groups of the Accel-Sim kernels, by what tables call them.
@@ -187,7 +188,7 @@ def errors(name: str) -> str:
         if found := _accelsim(name, group):
             rows.append(_row(f"[Accel-Sim](../validation/accelsim.md), {group}", found, "IPC"))
     if found := _measured(name):
-        rows.append(_row("[H200](../validation/h200.md), above 20 µs", found, "cycles"))
+        rows.append(_row("[H200](../validation/h200.md), from SASS, above 20 µs", found, "cycles"))
         if swept := _h200().sweeps(name):
             mean, shape = (
                 100.0 * statistics.mean(getattr(each, of) for each in swept) for of in ("mape", "mape_shape")

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,20 +14,21 @@ import pytest
 from click.testing import CliRunner
 
 from warplens.cli.main import cli
-from warplens.errors import UnknownNameError
+from warplens.errors import MissingInputError, UnknownNameError
 from warplens.machine import load_gpu
 from warplens.models import GENERAL_MODELS as MODELS
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.trace import CLASS_NAMES
-from warplens.validate import h200
-from warplens.validate.h200 import BOUND, H200Validation, Measured, Predicted
+from warplens.validate import h200, h200_profiles
+from warplens.validate.h200 import BOUND, SIZES, SOURCES, H200Validation, Measured, Predicted
+from warplens.validate.h200_profiles import predict_launch, profile_launch, shipped_profiles
 from warplens.validate.h200_tables import all_tables, new_page, sections
 from warplens.validate.report import update_sections
+from warplens.workload.profiled import read_profiles, write_profiles
 
 #: Kernels that are executed and predicted within seconds.
 FAST = ("pointer_chase", "gaussian_fan1")
-SWEPT = ("vector_add", "cfd_flux")
 
 
 def measured(kernel: str, blocks: int, cycles: float, **values: float) -> Measured:
@@ -40,7 +42,7 @@ def measured(kernel: str, blocks: int, cycles: float, **values: float) -> Measur
         "dram_write_bytes": 0.0,
         "occupancy_percent": 100.0,
     }
-    return Measured(kernel, blocks, 5, 0.0, cycles, 0.9 * cycles, **usual | values)
+    return Measured(kernel, blocks, 5, 0.99 * cycles, 1.01 * cycles, cycles, 0.9 * cycles, **usual | values)
 
 
 def predicted(kernel: str, blocks: int, cycles: float | None, warps: float = 64.0) -> Predicted:
@@ -84,6 +86,17 @@ def test_sweeps(made_up: H200Validation) -> None:
     (found,) = made_up.sweeps("mdm")
     assert found.mape == pytest.approx(1.0) and found.rank == pytest.approx(1.0)
     assert found.mape_shape == pytest.approx(0.0, abs=1e-9)  # the speeds lie on a line, and so do the differences
+    assert found.concordance == 1.0 and found.span == pytest.approx(3.0) and found.noise == pytest.approx(0.02)
+
+
+def test_occupancies_that_repeats_do_not_tell_apart_are_no_pairs(made_up: H200Validation) -> None:
+    """Of three levels, two are alike to the repeats: the order of those does not count, that of the others does."""
+    rows = dict(made_up.measured) | {("b", 2): measured("b", 2, 2010.0)}
+    (found,) = replace(made_up, measured=rows).sweeps("mdm")
+    assert found.concordance == 1.0 and found.rank == pytest.approx(1.0)
+    wrong = dict(made_up.predicted) | {("b", 4): predicted("b", 4, 3000.0, 32.0)}
+    (found,) = replace(made_up, measured=rows, predicted=wrong).sweeps("mdm")
+    assert found.concordance == 1.0 and found.rank == pytest.approx(0.5)
 
 
 def test_a_model_that_cannot_run(made_up: H200Validation) -> None:
@@ -117,109 +130,129 @@ def test_the_bound_from_counters() -> None:
     assert parts == pytest.approx({"issue": 2.0, "L2": clock, "DRAM": 2 * clock})
 
 
-def test_data() -> None:
-    found = h200.measurements()
+@pytest.mark.parametrize("size", SIZES)
+def test_measurements(size: str) -> None:
+    found = h200.measurements(size)
     assert [kernel for kernel, blocks in found if not blocks] == list(SUITE)
-    assert all(row.repeats == (2 if blocks else 5) for (_, blocks), row in found.items())
-    assert len({kernel for kernel, blocks in found if blocks}) >= 14
+    assert all(row.repeats >= 5 for row in found.values())
+    assert len({kernel for kernel, blocks in found if blocks}) >= (14 if size == "medium" else 0)
     assert all(0 < row.active_cycles <= row.elapsed_cycles for row in found.values())
+    assert all(row.least_cycles <= row.elapsed_cycles <= row.most_cycles for row in found.values())
     assert "NVIDIA H200" in h200.provenance()["GPU"]
-    kept = h200.kept_predictions()
-    assert {(row.kernel, row.resident_blocks) for row in kept} == set(found)
-    assert all(set(row.cycles) == set(MODELS) for row in kept)
 
 
-def check(rows: list[Predicted]) -> None:
-    """Predictions are the kept ones; those of another machine file are not compared."""
-    kept = {(row.kernel, row.resident_blocks): row for row in h200.kept_predictions()}
-    for row in rows:
-        theirs = kept[row.kernel, row.resident_blocks]
-        assert row.cycles == pytest.approx(theirs.cycles, rel=1e-6)
-        for name in (
-            "warp_instructions",
-            "warps_per_sm",
-            "l1_hit_ratio",
-            "l2_hit_ratio",
-            "dram_read_bytes",
-            "bank_cycles",
-        ):
-            assert getattr(row, name) == pytest.approx(getattr(theirs, name), rel=1e-6)
+def test_profiles_are_small_and_say_where_they_come_from() -> None:
+    paths = list(h200_profiles.PROFILES.glob("*.xz"))
+    assert len(paths) >= 3 and all(path.stat().st_size < 2_200_000 for path in paths)
+    for source in SOURCES:
+        profiles, about = shipped_profiles(source, "medium")
+        assert list(profiles) == list(SUITE)
+        assert about["source"] == source and "trace_suite.py" in about["command"]
+    assert "NVIDIA H200" in shipped_profiles("sass", "large")[1]["GPU"]
+
+
+def test_sass_executes_what_was_counted() -> None:
+    """Instructions of the traces against the counters; control flow without accesses is estimated."""
+    counted = h200.measurements("medium")
+    off = {
+        kernel: abs(workload.total_instructions / counted[kernel, 0].warp_instructions - 1)
+        for kernel, workload in shipped_profiles("sass", "medium")[0].items()
+    }
+    assert max(off.values()) < 0.06
+    assert sum(each < 0.005 for each in off.values()) >= 47
+
+
+def check(row: Predicted) -> None:
+    kept = {(each.source, each.size, each.kernel, each.resident_blocks): each for each in kept_rows()}
+    theirs = kept[row.source, row.size, row.kernel, row.resident_blocks]
+    assert row.cycles == pytest.approx(theirs.cycles, rel=1e-6)
+    for name in h200.SIMULATED:
+        assert getattr(row, name) == pytest.approx(getattr(theirs, name), rel=1e-6), name
+
+
+@cache
+def kept_rows() -> list[Predicted]:
+    return h200_profiles.kept_predictions()
 
 
 def test_predictions_are_of_this_machine() -> None:
-    assert h200.stale() == "", "run warplens validate h200 --fresh --markdown docs/validation/h200.md"
+    assert h200_profiles.stale() == "", "run warplens validate h200 --fresh --markdown docs/validation/h200.md"
+
+
+def test_kept_predictions_are_those_of_the_profiles() -> None:
+    for row in h200_profiles.predict_all(["cfd_flux", "gaussian_fan1"], sizes=("medium",)):
+        check(row)
 
 
 @pytest.mark.parametrize("kernel", FAST)
-def test_kept_predictions(kernel: str) -> None:
-    check(h200.predict_kernel(kernel))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", SWEPT)
-def test_kept_sweeps(kernel: str) -> None:
-    levels = h200.levels_of(kernel)
-    assert levels[0] == 0 and len(levels) > 5
-    check(h200.predict_kernel(kernel, levels=levels))
+def test_executing_gives_the_profile_that_ships(kernel: str, tmp_path: Path) -> None:
+    profile = profile_launch(run_on_cpu(kernel, "medium", record=True).trace, kernel, "medium", swept=False)
+    write_profiles(tmp_path / "again.xz", {kernel: profile}, {})
+    again = read_profiles(tmp_path / "again.xz")[0][kernel]
+    row = replace(predict_launch(again, kernel, 0), source="ptx")
+    check(row)
+    with pytest.raises(MissingInputError, match="lacks 'misses' for these residents"):
+        predict_launch(again, kernel, 1)
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The data, where they can be changed."""
-    folder = tmp_path / "h200"
-    shutil.copytree(h200.FOLDER, folder)
-    monkeypatch.setattr(h200, "FOLDER", folder)
-    return folder
+def own_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The predictions, where they can be changed."""
+    path = tmp_path / "predictions.csv"
+    shutil.copy(h200_profiles.PREDICTIONS, path)
+    monkeypatch.setattr(h200_profiles, "PREDICTIONS", path)
+    return path
 
 
-def test_files_give_back_what_was_written(own_folder: Path) -> None:
-    rows = h200.kept_predictions()
-    h200.write_predictions(rows, h200.fingerprint())
-    assert h200.kept_predictions() == rows and h200.stale() == ""
+def test_files_give_back_what_was_written(own_predictions: Path) -> None:
+    rows = h200_profiles.kept_predictions()
+    h200_profiles.write_predictions(rows, h200_profiles.fingerprint())
+    assert h200_profiles.kept_predictions() == rows and h200_profiles.stale() == ""
 
 
-def test_stale_predictions_are_seen(own_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    h200.write_predictions(h200.kept_predictions(), h200.fingerprint())
-    path = own_folder / "predictions_sweeps.csv"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("# version: ", "# version: 0"), encoding="utf-8")
-    assert "of version 0" in h200.stale()
-    path.write_text(text.replace(",pipeline\n", ",other\n"), encoding="utf-8")
-    assert "lacks pipeline" in h200.stale()
-    path.unlink()
-    assert "missing" in h200.stale()
-    path.write_text(text, encoding="utf-8")
-    assert h200.stale() == ""
+def test_stale_predictions_are_seen(own_predictions: Path, tmp_path: Path) -> None:
+    h200_profiles.write_predictions(h200_profiles.kept_predictions(), h200_profiles.fingerprint())
+    text = own_predictions.read_text(encoding="utf-8")
+    own_predictions.write_text(text.replace("# version: ", "# version: 0"), encoding="utf-8")
+    assert "of version 0" in h200_profiles.stale()
+    own_predictions.write_text(text.replace(",pipeline,", ",other,"), encoding="utf-8")
+    assert "lacks pipeline" in h200_profiles.stale()
+    own_predictions.unlink()
+    assert "missing" in h200_profiles.stale()
+    own_predictions.write_text(text, encoding="utf-8")
+    assert h200_profiles.stale() == ""
     machine = tmp_path / "h200.toml"
     changed = h200.MACHINE_FILE.read_text(encoding="utf-8").replace("value = 132,", "value = 131,", 1)
     machine.write_text(changed, encoding="utf-8")
-    assert h200.fingerprint(machine) != h200.fingerprint()
+    assert h200_profiles.fingerprint(machine) != h200_profiles.fingerprint()
 
 
 def test_words_of_the_machine_file_do_not_matter(tmp_path: Path) -> None:
     text = h200.MACHINE_FILE.read_text(encoding="utf-8")
     other = tmp_path / "h200.toml"
     other.write_text(f"# a remark\n{text}".replace('text = "', 'text = "as '), encoding="utf-8")
-    assert h200.fingerprint(other) == h200.fingerprint()
+    assert h200_profiles.fingerprint(other) == h200_profiles.fingerprint()
 
 
 def test_pages_and_tables(tmp_path: Path) -> None:
-    found = h200.compare(h200.kept_predictions())
+    found = h200.compare(kept_rows())
+    assert {(source, "medium") for source in SOURCES} <= set(found)
     page = tmp_path / "page.md"
     update_sections(page, "h200", sections(found), lambda: new_page(found))
     text = page.read_text(encoding="utf-8")
     assert all(f"| {kernel} |" in text for kernel in SUITE)
-    assert len(all_tables(found)) == 6
-    few = h200.compare(row for row in h200.kept_predictions() if row.kernel in FAST)
+    assert "sampled stalls" in text
+    few = h200.compare(row for row in kept_rows() if row.kernel in FAST)
     assert {row[0].text for row in all_tables(few)[0].rows} == set(FAST)
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h200, "stale", lambda: "")
+    monkeypatch.setattr(h200_profiles, "stale", lambda: "")
     run = CliRunner().invoke(cli, ["validate", "h200", "--kernel", "hotspot|bfs", "-o", str(tmp_path), "--json"])
     assert run.exit_code == 0, run.output
     (document,) = json.loads(run.stdout)["datasets"]
     assert {row["kernel"] for row in document["rows"]} == {"hotspot", "bfs"}
+    assert {row["source"] for row in document["rows"]} == set(SOURCES)
     assert {each["model"] for each in document["summary"]} == {*MODELS, BOUND}
     assert (tmp_path / "h200.csv").exists() and (tmp_path / "h200-scatter.png").exists()
 
@@ -229,10 +262,10 @@ def test_a_stale_file_is_said_and_computed_anew(tmp_path: Path, monkeypatch: pyt
 
     def predict_all(kernels, progress=None):
         asked.append(list(kernels))
-        return [row for row in h200.kept_predictions() if row.kernel in kernels]
+        return [row for row in h200_profiles.kept_predictions() if row.kernel in kernels]
 
-    monkeypatch.setattr(h200, "stale", lambda: "predictions_medium.csv is of another h200.toml")
-    monkeypatch.setattr(h200, "predict_all", predict_all)
+    monkeypatch.setattr(h200_profiles, "stale", lambda: "predictions.csv is of another h200.toml")
+    monkeypatch.setattr(h200_profiles, "predict_all", predict_all)
     run = CliRunner().invoke(cli, ["validate", "h200", "--kernel", "^reduction$", "-o", str(tmp_path)])
     assert run.exit_code == 0, run.output
     assert "another h200.toml" in run.stderr and asked == [["reduction"]]
@@ -249,10 +282,10 @@ def test_refused(arguments: list[str]) -> None:
 
 def test_bank_conflicts_are_counted() -> None:
     """The antidiagonals of a tile of 33 columns lie in one bank; a kernel without shared memory has no accesses."""
-    kept = {row.kernel: row for row in h200.kept_predictions() if not row.resident_blocks}
+    kept = {row.kernel: row for row in kept_rows() if not row.resident_blocks}
     assert kept["vector_add"].bank_cycles == 0
-    (row,) = h200.predict_kernel("needleman_wunsch", "small")
     trace = run_on_cpu("needleman_wunsch", "small", record=True).trace
+    row = predict_launch(profile_launch(trace, "needleman_wunsch", "small"), "needleman_wunsch", 0)
     shared = np.array([name in ("load_shared", "store_shared") for name in CLASS_NAMES])[trace.static.class_id]
     accesses = sum(int(np.count_nonzero(shared[group.static])) for group in trace.groups())
     assert row.bank_cycles * 132 > 5 * accesses > 0

@@ -106,6 +106,7 @@ def _trace_program(
         launches=wanted,
         max_blocks=max_blocks,
         waves=waves,
+        program_output=2 if as_json else None,  # standard output is for the document
         progress=lambda text: click.echo(text, err=True),
     )
     if as_json:

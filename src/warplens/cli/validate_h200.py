@@ -24,7 +24,8 @@ def validate_h200_command(
     from ..api import JSON_SCHEMA
     from ..errors import InputError, MissingPackageError, UnknownNameError, nearest
     from ..suite.catalog import SUITE
-    from ..validate.h200 import compare, fingerprint, kept_predictions, provenance, stale, write_predictions
+    from ..validate.h200 import compare, provenance
+    from ..validate.h200_profiles import fingerprint, kept_predictions, stale, write_predictions
     from ..validate.h200_tables import DATASET, draw_all, new_page, sections
     from ..validate.report import csv_text, update_sections
 
@@ -42,14 +43,14 @@ def validate_h200_command(
         machine = fingerprint()  # before: whoever changes the file meanwhile makes the predictions stale
         predicted = _predict(kernels)
         if fresh:
-            files += write_predictions(predicted, machine)
+            files.append(write_predictions(predicted, machine))
     else:
         predicted = [row for row in kept_predictions() if row.kernel in kernels]
     found = compare(predicted)
     path = folder / f"{DATASET}.csv"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(csv_text(found.rows()), encoding="utf-8")
+        path.write_text(csv_text(row for each in found.values() for row in each.rows()), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error}); choose another folder with -o") from None
     files.append(path)
@@ -66,9 +67,18 @@ def validate_h200_command(
             "dataset": DATASET,
             "version": __version__,
             "provenance": provenance(),
-            "summary": [found.summary(model).to_dict() for model in found.models],
-            "sweeps": [each.to_dict() for model in found.models for each in found.sweeps(model)],
-            "rows": found.rows(),
+            "summary": [
+                {"source": each.source, "size": each.size, **each.summary(model).to_dict()}
+                for each in found.values()
+                for model in each.models
+            ],
+            "sweeps": [
+                {"source": each.source, "size": each.size, **sweep.to_dict()}
+                for each in found.values()
+                for model in each.models
+                for sweep in each.sweeps(model)
+            ],
+            "rows": [row for each in found.values() for row in each.rows()],
             "files": [str(each) for each in files],
         }
         print_json({"schema": JSON_SCHEMA, "datasets": [document]})
@@ -81,16 +91,10 @@ def validate_h200_command(
 
 
 def _predict(kernels: Sequence[str]) -> list[Any]:
-    from ..validate.h200 import predict_all
+    from ..validate.h200_profiles import predict_all
 
     with waiting("predicting the suite") as progress:
-        done: list[str] = []
-
-        def finished(kernel: str) -> None:
-            done.append(kernel)
-            progress(len(done), len(kernels))
-
-        return list(predict_all(kernels, progress=finished))
+        return predict_all(kernels, progress=progress)
 
 
 def _show(found: Any) -> None:

@@ -16,7 +16,7 @@ from ..models.papers import HONG_KIM
 from ..report.style import LINE_COLOURS
 from ..suite.catalog import SUITE
 from ..suite.execution import compiled_kernel
-from ..validate import h200
+from ..validate.h200_profiles import kept_comparison
 from ..validate.suite import hardware
 from ..workload import load_workload
 from .base import COMPARISON, FROM_H200, FROM_SUITE, Claim, Findings, Row, Table, compare, recipe
@@ -103,7 +103,7 @@ SVM_MODELS = ("roofline", "mwp-cwp", "mdm", "pipeline")
     data=FROM_H200,
 )
 def figure3() -> Findings:
-    found = h200.compare(h200.kept_predictions())
+    found = kept_comparison()
     ours = {
         "measured": {label: found.measured[kernel, 0].elapsed_cycles for label, kernel in SVM.items()},
         **{

@@ -9,7 +9,7 @@ from typing import Any
 from ..models.papers import LEMEIRE, MDM, MDM_CAL
 from ..suite.catalog import SUITE
 from ..suite.execution import run_on_cpu
-from ..validate import h200
+from ..validate.h200_profiles import kept_comparison
 from ..validate.harness import DIVERGENT_DPKI
 from ..validate.suite import Loads, count_loads
 from .base import FROM_H200, FROM_SUITE, Claim, Findings, Row, Table, recipe
@@ -202,7 +202,7 @@ TABLE9 = {
     data=FROM_H200,
 )
 def lemeire_table9() -> Findings:
-    found = h200.compare(h200.kept_predictions())
+    found = kept_comparison()
     rows: list[Row] = []
     for kernel, (printed, ours) in TABLE9.items():
         levels = found.levels(ours) if ours in found.swept else []

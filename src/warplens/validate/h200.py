@@ -1,18 +1,15 @@
-"""The models against an H200: the suite's kernels, measured with Nsight Compute, predicted from their PTX traces.
+"""The models against an H200: the suite's kernels, measured with Nsight Compute, beside what models say of them.
 
-Executing the kernels and simulating their caches takes minutes, so what was
-predicted is kept in data/h200 with a fingerprint of the machine's values.
+Models are fed from traces of SASS, recorded on the H200, and from traces of
+PTX, executed on the CPU (`h200_profiles` makes the predictions).
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 import math
 import statistics
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,31 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from .._version import __version__
-from ..errors import FileError, InputError
-from ..machine import Gpu, load_gpu, with_overrides
+from ..errors import FileError
+from ..machine import Gpu, load_gpu
 from ..models import GENERAL_MODELS as MODELS
-from ..models import get_model
-from ..simulators.detailed.stream import stream_groups
-from ..suite.catalog import SUITE
-from ..suite.execution import run_on_cpu
-from ..workload.launch import resident
-from ..workload.traced import TracedWorkload, workload_of_trace
 from .metrics import cycle_error, mape, mape_shape, rank_correlation
-from .report import csv_text
 
 FOLDER = Path(__file__).parent / "data" / "h200"
 MACHINE = "h200"
 MACHINE_FILE = Path(__file__).parents[1] / "machine" / "data" / f"{MACHINE}.toml"
-SIZE = "medium"
+#: What is predicted from, and the sizes of the suite; the first of each is what pages show where they show one.
+SOURCES = ("sass", "ptx")
+SIZES = ("medium", "large")
 #: Kernels that end sooner are left out of the means: launching takes a large part of their time.
 LEAST_NS = 20_000.0
 #: The name of the bound from measured counters, beside the models' names.
 BOUND = "counters"
-#: Residents are limited by asking for all shared memory, and the L1 keeps what is left of their common 256 KiB
-#: (NVIDIA H100 white paper).
-SWEEP_L1_BYTES = 256 * 1024 - 228 * 1024
-_SIMULATED = (
+SIMULATED = (
     "warp_instructions",
     "warps_per_sm",
     "l1_hit_ratio",
@@ -69,8 +57,9 @@ class Measured:
     kernel: str
     resident_blocks: int
     repeats: int
-    spread: float
-    """Of the elapsed cycles: (largest - least) / median."""
+    least_cycles: float
+    most_cycles: float
+    """Of the elapsed cycles of the repeats."""
     elapsed_cycles: float
     active_cycles: float
     duration_ns: float
@@ -86,39 +75,47 @@ class Measured:
     def ipc(self) -> float:
         return self.warp_instructions / self.elapsed_cycles
 
+    @property
+    def spread(self) -> float:
+        """Of the elapsed cycles: (most - least) / median."""
+        return (self.most_cycles - self.least_cycles) / self.elapsed_cycles
 
-_MEDIANS = list(Measured.__dataclass_fields__)[4:]
+    def differs(self, other: Measured) -> bool:
+        """Whether every repeat of one is faster than every repeat of the other."""
+        return self.most_cycles < other.least_cycles or other.most_cycles < self.least_cycles
 
 
-def _lines(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
+_MEDIANS = list(Measured.__dataclass_fields__)[5:]
+
+
+def lines(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
     """A CSV file's comments (`# key: text`) and rows."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{path}: cannot be read ({error})") from None
-    comments = [line[1:].split(":", 1) for line in lines if line.startswith("#")]
-    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    comments = [line[1:].split(":", 1) for line in text if line.startswith("#")]
+    rows = list(csv.DictReader(line for line in text if not line.startswith("#")))
     return {key.strip(): value.strip() for key, value in comments}, rows
 
 
 @cache
-def measurements(size: str = SIZE) -> Mapping[Setting, Measured]:
+def measurements(size: str = SIZES[0]) -> Mapping[Setting, Measured]:
     groups: dict[Setting, list[dict[str, str]]] = {}
-    for row in _lines(FOLDER / "suite_measured.csv")[1]:
+    for row in lines(FOLDER / "suite_measured.csv")[1]:
         if row["size"] == size:
             groups.setdefault((row["kernel"], int(row["resident_blocks"])), []).append(row)
     found = {}
     for setting, rows in groups.items():
         cycles = [float(row["elapsed_cycles"]) for row in rows]
-        spread = (max(cycles) - min(cycles)) / statistics.median(cycles)
         medians: dict[str, Any] = {name: statistics.median(float(row[name]) for row in rows) for name in _MEDIANS}
-        found[setting] = Measured(*setting, len(rows), spread, **medians)
+        found[setting] = Measured(*setting, len(rows), min(cycles), max(cycles), **medians)
     return found
 
 
 def provenance() -> dict[str, str]:
     """GPU, driver, clocks and commands of the measurement."""
-    return _lines(FOLDER / "suite_measured.csv")[0]
+    return lines(FOLDER / "suite_measured.csv")[0]
 
 
 def bound_parts(measured: Measured, gpu: Gpu) -> dict[str, float]:
@@ -152,115 +149,12 @@ class Predicted:
     """Cycles that the banks of an SM's shared memory need for its accesses, one after the other."""
     cycles: Mapping[str, float] = field(default_factory=dict)
     """By model; a model that cannot run is missing."""
+    source: str = SOURCES[0]
+    size: str = SIZES[0]
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("kernel", "resident_blocks", *_SIMULATED)}
+        own = {name: getattr(self, name) for name in ("source", "size", "kernel", "resident_blocks", *SIMULATED)}
         return own | {model: self.cycles.get(model, "") for model in MODELS}
-
-
-def predict_kernel(kernel: str, size: str = SIZE, levels: Sequence[int] = (0,)) -> list[Predicted]:
-    """Execute a kernel on the CPU and run every model on its trace, with each number of resident blocks."""
-    trace = run_on_cpu(SUITE[kernel], size, record=True).trace
-    workload = workload_of_trace(trace)
-    machine = load_gpu(MACHINE)
-    line_bytes = int(machine.require("l1.line_bytes", "bank conflicts"))
-    passes = sum(int(part.shared_degree.sum()) for part in stream_groups(trace, line_bytes))
-    bank_cycles = passes / float(machine.sms)
-    return [_predict(kernel, workload, machine, blocks, bank_cycles) for blocks in levels]
-
-
-def _predict(kernel: str, workload: TracedWorkload, machine: Gpu, blocks: int, bank_cycles: float) -> Predicted:
-    if blocks:
-        fitting = float(np.max(resident(workload.launch, machine).blocks_per_sm))
-        workload = workload.with_overrides({"launch.blocks_per_sm": min(float(blocks), fitting)})
-        machine = with_overrides(machine, {"l1.size_bytes": SWEEP_L1_BYTES})
-    cycles = {}
-    for name in MODELS:
-        try:
-            cycles[name] = float(get_model(name).predict(workload, machine).cycles)
-        except InputError:
-            continue
-    misses = workload.misses(machine)
-    return Predicted(
-        kernel,
-        blocks,
-        workload.total_instructions,
-        float(np.max(resident(workload.launch, machine).warps_per_sm)),
-        1.0 - misses.l1_miss_ratio,
-        1.0 - misses.llc_miss_ratio,
-        float(misses.llc_accesses * misses.transfer_bytes),
-        float(misses.dram_read_bytes),
-        float(misses.dram_write_bytes),
-        bank_cycles,
-        cycles,
-    )
-
-
-def levels_of(kernel: str) -> list[int]:
-    """Residents that were measured, 0 first, for as many as fit."""
-    return sorted(blocks for name, blocks in measurements() if name == kernel)
-
-
-def _values(table: Any) -> Any:
-    """A machine file without its words: what a prediction can depend on."""
-    if isinstance(table, dict):
-        words = ("source", "sources", "description")
-        return {key: _values(value) for key, value in table.items() if key not in words}
-    return table
-
-
-def fingerprint(machine_file: Path = MACHINE_FILE) -> str:
-    """SHA-256 of the values of the machine file, without sources and descriptions."""
-    values = _values(tomllib.loads(machine_file.read_text(encoding="utf-8")))
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def predictions_file(swept: bool) -> Path:
-    return FOLDER / f"predictions_{'sweeps' if swept else SIZE}.csv"
-
-
-def write_predictions(rows: Iterable[Predicted], machine: str) -> list[Path]:
-    """Replace the predictions that come with the package; `machine` is the fingerprint they belong to."""
-    rows = list(rows)
-    head = f"# made by: warplens validate h200 --fresh\n# version: {__version__}\n# machine: {machine}\n"
-    paths = []
-    for swept in (False, True):
-        path = predictions_file(swept)
-        text = csv_text(row.to_dict() for row in rows if bool(row.resident_blocks) == swept)
-        try:
-            path.write_text(head + text, encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"{path}: cannot be written ({error}); --fresh needs a source checkout") from None
-        paths.append(path)
-    return paths
-
-
-def kept_predictions() -> list[Predicted]:
-    """What comes with the package, whatever machine it belongs to."""
-    found = []
-    for swept in (False, True):
-        for row in _lines(predictions_file(swept))[1]:
-            cycles = {name: float(row[name]) for name in MODELS if row.get(name)}
-            simulated = {name: float(row[name]) for name in _SIMULATED}
-            found.append(Predicted(row["kernel"], int(row["resident_blocks"]), **simulated, cycles=cycles))
-    return found
-
-
-def stale() -> str:
-    """Why the kept predictions are not those of this machine file and these models; empty where they are."""
-    for swept in (False, True):
-        path = predictions_file(swept)
-        if not path.exists():
-            return f"{path.name} is missing"
-        comments, rows = _lines(path)
-        if comments.get("version") != __version__:
-            return f"{path.name} is of version {comments.get('version')}"
-        if comments.get("machine") != fingerprint():
-            return f"{path.name} is of another {MACHINE_FILE.name}"
-        missing = [name for name in MODELS if not rows or name not in rows[0]]
-        if missing:
-            return f"{path.name} lacks {', '.join(missing)}"
-    return ""
 
 
 # -- compared ------------------------------------------------------------------------------
@@ -295,6 +189,12 @@ class Sweep:
     mape: float
     mape_shape: float
     rank: float
+    concordance: float
+    """Over pairs of occupancies that the repeats tell apart: those in the measured order less those in the other."""
+    span: float
+    """Slowest over fastest median, less 1."""
+    noise: float
+    """The largest spread of repeats."""
 
     def to_dict(self) -> dict[str, Any]:
         return vars(self)
@@ -307,6 +207,8 @@ class H200Validation:
     measured: Mapping[Setting, Measured]
     predicted: Mapping[Setting, Predicted]
     gpu: Gpu
+    source: str = SOURCES[0]
+    size: str = SIZES[0]
 
     @property
     def kernels(self) -> list[str]:
@@ -377,8 +279,11 @@ class H200Validation:
         if None in cycles:
             return None
         predicted = [1.0 / each for each in cycles if each is not None]
-        real = [1.0 / self.measured[kernel, blocks].elapsed_cycles for blocks in levels]
+        rows = [self.measured[kernel, blocks] for blocks in levels]
+        real = [1.0 / row.elapsed_cycles for row in rows]
         warps = [self.predicted[kernel, blocks].warps_per_sm for blocks in levels]
+        pairs = [(i, j) for i in range(len(rows)) for j in range(i) if rows[i].differs(rows[j])]
+        agree = [np.sign(predicted[i] - predicted[j]) * np.sign(real[i] - real[j]) for i, j in pairs]
         return Sweep(
             model,
             kernel,
@@ -386,6 +291,9 @@ class H200Validation:
             mape(predicted, real),
             mape_shape(warps, predicted, real),
             rank_correlation(predicted, real),
+            _mean(agree),
+            max(real) / min(real) - 1.0,
+            max(row.spread for row in rows),
         )
 
     def sweeps(self, model: str) -> list[Sweep]:
@@ -396,6 +304,8 @@ class H200Validation:
         """Every launch and model, for a file."""
         return [
             {
+                "source": self.source,
+                "size": self.size,
                 "kernel": kernel,
                 "resident_blocks": blocks,
                 "warps_per_sm": self.predicted[kernel, blocks].warps_per_sm,
@@ -419,20 +329,10 @@ def _within(values: Sequence[float], limit: float) -> int:
     return sum(value <= limit for value in values)
 
 
-def compare(predicted: Iterable[Predicted]) -> H200Validation:
-    """Predictions beside what was measured."""
-    return H200Validation(
-        measurements(), {(row.kernel, row.resident_blocks): row for row in predicted}, load_gpu(MACHINE)
-    )
-
-
-def predict_all(
-    kernels: Sequence[str] | None = None, progress: Callable[[str], None] | None = None
-) -> list[Predicted]:
-    """Every measured launch of the kernels, or of all; `progress` is told each kernel that is done."""
-    found: list[Predicted] = []
-    for kernel in SUITE if kernels is None else kernels:
-        found += predict_kernel(kernel, levels=levels_of(kernel))
-        if progress is not None:
-            progress(kernel)
-    return found
+def compare(predicted: Iterable[Predicted]) -> dict[tuple[str, str], H200Validation]:
+    """Predictions beside what was measured, by source and size."""
+    groups: dict[tuple[str, str], dict[Setting, Predicted]] = {}
+    for row in predicted:
+        groups.setdefault((row.source, row.size), {})[row.kernel, row.resident_blocks] = row
+    gpu = load_gpu(MACHINE)
+    return {key: H200Validation(measurements(key[1]), rows, gpu, *key) for key, rows in groups.items()}

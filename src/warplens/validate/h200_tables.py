@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..frontends.ncu import GROUPS, read_profiles
+from ..frontends.ncu.stalls import stack_shares
+from ..machine import load_gpu
+from ..models import GENERAL_MODELS as MODELS
+from ..models import get_model
 from ..report.style import LINE_COLOURS, pyplot, save
-from .h200 import BOUND, H200Validation, bound_parts, provenance
+from .h200 import BOUND, FOLDER, MACHINE, SIZES, SOURCES, H200Validation, bound_parts, provenance
+from .h200_profiles import shipped_profiles
+from .metrics import cycle_error
 from .report import Sections
 from .tables import Cell, Table, percent
 
@@ -18,8 +25,13 @@ DATASET = "h200"
 #: Mean error in % on real hardware that the models' papers state: a GTX 1080, and sweeps of occupancy.
 STATED = {"mdm": 40, "pipeline": 24}
 #: Models of the pictures: one of every family, and the bound from counters.
-DRAWN = ("roofline", "mwp-cwp-corrected", "wfg-corrected", "gpumech", "mdm", "pipeline", BOUND)
+DRAWN = ("roofline", "mwp-cwp-corrected", "wfg-corrected", "gpumech", "mdm", "pipeline", "warplens", BOUND)
+#: Models whose CPI stacks stand beside sampled stalls.
+STACKED = ("gpumech", "mdm", "warplens")
 _PER_TABLE = 10
+#: Comparisons by source and size; the first is what tables and pictures of one comparison show.
+Found = Mapping[tuple[str, str], H200Validation]
+_IN_WORDS = {"sass": "SASS", "ptx": "PTX"}
 
 
 def _number(value: float, places: int = 2) -> Cell:
@@ -34,12 +46,21 @@ def _heading(model: str) -> str:
     return model.replace("-", "-\n")
 
 
-def summary_table(found: H200Validation) -> Table:
-    """Models: means over the kernels that run longer than 20 µs, beside what papers state."""
+def main_of(found: Found) -> H200Validation:
+    """The comparison that stands for all where one is shown."""
+    keys = [(source, size) for source in SOURCES for size in SIZES]
+    return found[min(found, key=keys.index)]
+
+
+def summary_tables(found: Found) -> list[Table]:
+    """Models: means over the kernels that run longer than 20 µs, one table for each source and size."""
+    return [_summary_table(each) for each in found.values()]
+
+
+def _summary_table(found: H200Validation) -> Table:
     rows = []
     for model in found.models:
         each = found.summary(model)
-        stated = STATED.get(model)
         rows.append(
             (
                 Cell(model),
@@ -49,7 +70,6 @@ def summary_table(found: H200Validation) -> Table:
                 percent(each.mape_active, signed=False),
                 percent(each.mape_all, signed=False),
                 _number(each.rank_ipc),
-                Cell(str(stated or "")),
             )
         )
     columns = (
@@ -62,10 +82,26 @@ def summary_table(found: H200Validation) -> Table:
         "MAPE of active cycles, %",
         "MAPE of all kernels, %",
         "rank correlation of IPC",
-        "the paper's, %",
     )
-    title = f"errors in cycles over {len(found.long_kernels)} kernels that run longer than 20 µs"
-    return Table(title, columns, tuple(rows))
+    return Table(f"{_named(found)}: {len(found.long_kernels)} kernels above 20 µs", columns, tuple(rows))
+
+
+def _named(found: H200Validation) -> str:
+    return f"from {_IN_WORDS[found.source]}, size {found.size}"
+
+
+def overview_table(found: Found) -> Table:
+    """Models × sources and sizes: MAPE of elapsed cycles and rank correlation of IPC, beside what papers state."""
+    rows = []
+    for model in main_of(found).models:
+        cells = [Cell(model)]
+        for each in found.values():
+            summary = each.summary(model)
+            cells += [percent(summary.mape, signed=False), _number(summary.rank_ipc)]
+        rows.append((*cells, Cell(str(STATED.get(model) or ""))))
+    columns = [name for each in found.values() for name in (f"{_named(each)}: MAPE, %", "rank")]
+    title = "errors in cycles, and rank correlation of IPC, over the kernels that run longer than 20 µs"
+    return Table(title, ("model", *columns, "the paper's, %"), tuple(rows))
 
 
 def _parts(models: Sequence[str]) -> list[Sequence[str]]:
@@ -74,21 +110,27 @@ def _parts(models: Sequence[str]) -> list[Sequence[str]]:
     return [(*names[i : i + _PER_TABLE], BOUND) for i in range(0, len(names), _PER_TABLE)]
 
 
-def error_tables(found: H200Validation) -> list[Table]:
-    """Every kernel and model: error in elapsed cycles."""
+def error_tables(found: Found, size: str) -> list[Table]:
+    """Every kernel and model at one size: error in elapsed cycles from each source."""
+    chosen = [each for each in found.values() if each.size == size]
+    if not chosen:
+        return []
+    first, *others = chosen
     tables = []
-    for models in _parts(found.models):
-        rows = [
-            (
-                Cell(kernel),
-                Cell(f"{found.measured[kernel, 0].duration_ns / 1000:.1f}"),
-                *(percent(found.error(model, kernel)) for model in models),
-            )
-            for kernel in found.kernels
-        ]
+    for models in _parts(first.models):
+        rows = []
+        for kernel in first.kernels:
+            cells = [Cell(kernel), Cell(f"{first.measured[kernel, 0].duration_ns / 1000:.1f}")]
+            for model in models:
+                cell = percent(first.error(model, kernel))
+                more = [percent(each.error(model, kernel)).text for each in others if (kernel, 0) in each.predicted]
+                more = [] if model == BOUND else more
+                cells.append(Cell(" / ".join([cell.text, *more]), cell.level))
+            rows.append(tuple(cells))
+        words = " / ".join(_IN_WORDS[each.source] for each in chosen)
         tables.append(
             Table(
-                "error in elapsed cycles, %",
+                f"error in elapsed cycles at size {size}, %: {words}",
                 ("kernel", "µs", *map(_heading, models)),
                 tuple(rows),
                 note="positive: the model is too slow",
@@ -142,13 +184,17 @@ def memory_table(found: H200Validation) -> Table:
         ratio = ours.warp_instructions / measured.warp_instructions
         banks = Cell(f"{100 * ours.bank_cycles / measured.elapsed_cycles:.0f}")
         rows.append((Cell(kernel), Cell(f"{ratio:.2f}", int(not 0.7 <= ratio <= 1.4)), *hits, *traffic, banks))
-    columns = ("kernel", "PTX / SASS", "L1 hits, H200", "ours", "L2 hits, H200", "ours")
+    columns = ("kernel", "instructions, of the counted", "L1 hits, H200", "ours", "L2 hits, H200", "ours")
     bytes_ = ("L2 MB, H200", "ours", "DRAM MB read, H200", "ours", "DRAM MB written, H200", "ours", "banks, %")
     return Table("instructions and memory: counters and the cache simulation", (*columns, *bytes_), tuple(rows))
 
 
-def sweep_table(found: H200Validation) -> Table:
-    """Models: means over the kernels whose residents were limited."""
+def sweep_tables(found: Found) -> list[Table]:
+    """Models: means over the kernels whose residents were limited, one table for each source."""
+    return [_sweep_table(each) for each in found.values() if each.swept]
+
+
+def _sweep_table(found: H200Validation) -> Table:
     rows = []
     for model in found.models:
         sweeps = found.sweeps(model)
@@ -162,13 +208,15 @@ def sweep_table(found: H200Validation) -> Table:
                 percent(statistics.fmean(each.mape for each in sweeps), signed=False),
                 percent(statistics.fmean(each.mape_shape for each in sweeps), signed=False),
                 _number(statistics.fmean(ranks)),
-                _number(min(ranks)),
+                _number(statistics.median(ranks)),
                 Cell(f"{sum(rank >= 0.9 for rank in ranks)} of {len(ranks)}"),
+                _number(statistics.fmean(each.concordance for each in sweeps)),
                 Cell(str(stated or "")),
             )
         )
-    columns = ("model", "MAPE, %", "MAPE_shape, %", "mean rank correlation", "least", "0.9 or more", "the paper's, %")
-    return Table("speed over occupancies: means over kernels", columns, tuple(rows))
+    ranks_ = ("mean rank correlation", "median", "0.9 or more", "concordance")
+    columns = ("model", "MAPE, %", "MAPE_shape, %", *ranks_, "the paper's, %")
+    return Table(f"{_named(found)}: speed over occupancies, means over kernels", columns, tuple(rows))
 
 
 def sweep_kernel_tables(found: H200Validation) -> list[Table]:
@@ -176,17 +224,62 @@ def sweep_kernel_tables(found: H200Validation) -> list[Table]:
     models = [model for model in DRAWN if model in found.models]
     rows = []
     for kernel in found.swept:
-        cells = [Cell(kernel), Cell(" ".join(str(each) for each in found.levels(kernel)))]
+        shown = [found.measured[kernel, blocks] for blocks in found.levels(kernel)]
+        fastest = min(each.elapsed_cycles for each in shown)
+        curve = " ".join(f"{each.elapsed_cycles / fastest:.2f}" for each in shown)
+        noise = max(each.spread for each in shown)
+        levels = " ".join(str(each) for each in found.levels(kernel))
+        cells = [Cell(kernel), Cell(levels), Cell(curve), Cell(f"{100 * noise:.0f}")]
         for model in models:
             sweep = found.sweep(model, kernel)
             if sweep is None:
                 cells.append(Cell("–"))
                 continue
-            text = f"{100 * sweep.mape:.0f} / {100 * sweep.mape_shape:.0f} / {sweep.rank:.2f}"
+            text = (
+                f"{100 * sweep.mape:.0f} / {100 * sweep.mape_shape:.0f} / {sweep.rank:.2f} / {sweep.concordance:.2f}"
+            )
             cells.append(Cell(text, int(sweep.rank < 0.9)))
         rows.append(tuple(cells))
-    columns = ("kernel", "blocks per SM", *map(_heading, models))
-    return [Table("MAPE in % / MAPE_shape in % / rank correlation", columns, tuple(rows), labels=2)]
+    columns = ("kernel", "blocks per SM", "time, of the least", "noise, %", *map(_heading, models))
+    return [Table("MAPE in % / MAPE_shape in % / rank correlation / concordance", columns, tuple(rows), labels=3)]
+
+
+def option_table(found: Found) -> Table:
+    """What the option `launch_overhead` does to models that are without it in their papers' form."""
+    main = main_of(found)
+    workloads, _ = shipped_profiles(main.source, main.size)
+    rows = []
+    for model in DRAWN:
+        if model in main.models and model in MODELS and not get_model(model).launch_overhead:
+            more = get_model(model, {"launch_overhead": True})
+            errors = [
+                abs(cycle_error(more.predict(workloads[kernel], main.gpu).cycles, each.elapsed_cycles))
+                for (kernel, blocks), each in main.measured.items()
+                if not blocks and kernel in main.long_kernels
+            ]
+            plain = main.summary(model).mape
+            rows.append((Cell(model), *(percent(each, signed=False) for each in (plain, statistics.fmean(errors)))))
+    columns = ("model", "MAPE, %", "with the launch overhead, %")
+    return Table(f"{_named(main)}: the option launch_overhead", columns, tuple(rows))
+
+
+def stall_table() -> Table:
+    """Warp stalls that Nsight Compute sampled, beside CPI stacks of the same launches, in groups that both have."""
+    profiled = read_profiles(FOLDER / "stalls.csv")
+    workloads, _ = shipped_profiles(SOURCES[0], SIZES[0])
+    gpu = load_gpu(MACHINE)
+    rows = []
+    for profile in profiled:
+        shares = profile.stalls or {}
+        rows.append((Cell(profile.kernel), Cell("sampled stalls"), *(_share(each) for each in shares.values())))
+        for model in STACKED:
+            stack = get_model(model).predict(workloads[profile.kernel], gpu).stack or {}
+            rows.append((Cell(""), Cell(model), *(_share(each) for each in stack_shares(stack).values())))
+    return Table("where time goes, %", ("kernel", "", *GROUPS), tuple(rows), labels=2)
+
+
+def _share(value: float) -> Cell:
+    return Cell(f"{100 * value:.0f}")
 
 
 def provenance_table() -> Table:
@@ -194,43 +287,48 @@ def provenance_table() -> Table:
     return Table("where the measurements come from", ("what", ""), rows, labels=2)
 
 
-def sections(found: H200Validation) -> Sections:
+def sections(found: Found) -> Sections:
     """What a page can hold."""
+    main = main_of(found)
 
     def one(make: Callable[..., Table], *arguments: Any) -> Callable[[], list[Table]]:
         return lambda: [make(*arguments)]
 
     return {
-        "summary": one(summary_table, found),
-        "errors": partial(error_tables, found),
-        "measured": one(measured_table, found),
-        "memory": one(memory_table, found),
-        "sweeps": one(sweep_table, found),
-        "sweep-kernels": partial(sweep_kernel_tables, found),
+        "overview": one(overview_table, found),
+        "summary": partial(summary_tables, found),
+        **{f"errors {size}": partial(error_tables, found, size) for size in SIZES},
+        "measured": one(measured_table, main),
+        "memory": one(memory_table, main),
+        "sweeps": partial(sweep_tables, found),
+        "sweep-kernels": partial(sweep_kernel_tables, main),
+        "options": one(option_table, found),
+        "stalls": one(stall_table),
         "provenance": one(provenance_table),
     }
 
 
-def new_page(found: H200Validation) -> str:
+def new_page(found: Found) -> str:
     parts = [f"# Validation: {DATASET}\n"]
     for name in sections(found):
         parts.append(f"## {name}\n\n<!-- validate: {DATASET} {name} -->\n<!-- /validate -->\n")
     return "\n".join(parts)
 
 
-def all_tables(found: H200Validation) -> list[Table]:
+def all_tables(found: Found) -> list[Table]:
     """For a terminal: the kernels, then the means."""
-    names = ("errors", "memory", "sweep-kernels", "summary", "sweeps")
     made = sections(found)
-    shown = [table for name in names if found.swept or "sweep" not in name for table in made[name]()]
+    names = (*(f"errors {size}" for size in SIZES), "memory", "sweep-kernels", "summary", "sweeps", "overview")
+    shown = [table for name in names if main_of(found).swept or "sweep" not in name for table in made[name]()]
     return [table for table in shown if table.rows]
 
 
 # -- pictures ------------------------------------------------------------------------------
 
 
-def draw_all(found: H200Validation, folder: Path) -> list[Path]:
+def draw_all(comparisons: Found, folder: Path) -> list[Path]:
     """h200-scatter.png, and h200-sweeps.png where kernels were swept."""
+    found = main_of(comparisons)
     models = [model for model in DRAWN if model in found.models]
     paths = [folder / "h200-scatter.png"]
     save(_scatter(pyplot(), found, models), paths[0])

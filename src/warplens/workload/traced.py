@@ -271,7 +271,9 @@ class TracedWorkload(Remembering, Workload):
                 float(named.issue_rate),
                 self.selection,
             ),
-            lambda cluster_sizes, **rest: Representative(cluster_sizes=tuple(cluster_sizes.tolist()), **rest),
+            lambda cluster_sizes, **rest: Representative(
+                cluster_sizes=(int(cluster_sizes[0]), int(cluster_sizes[1])), **rest
+            ),
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from warplens.errors import InputError, MissingPackageError
 from warplens.frontends.ncu import GROUPS, read_profiles
 from warplens.frontends.ncu.stalls import stack_shares, stall_shares
 
+DATA = Path(__file__).parent / "data"
 LONG = """==PROF== Connected to process 655
 "ID","Process ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"
 "0","655","void saxpy(int, float)","(256, 1, 1)","(4096, 2, 1)","gpu__time_duration.sum","us","5.25"
@@ -119,3 +121,37 @@ def test_predict_shows_the_profile_beside_the_models(written):
     other = written(LONG.replace("saxpy", "other"), "other.csv")
     result = CliRunner().invoke(cli, [*command[:-1], str(other)])
     assert "the profile has no kernel 'saxpy'" in result.stderr
+
+
+# -- a report of an H200 ---------------------------------------------------------------------------------
+
+
+def test_a_report_and_its_csv_say_the_same():
+    """Read through NVIDIA's library; the CSV has its numbers in other units, to a few digits."""
+    pytest.importorskip("ncu_report")
+    report, exported = (read_profiles(DATA / f"features.{kind}") for kind in ("ncu-rep", "csv"))
+    assert len(report) == len(exported) == 3
+    for one, other in zip(report, exported, strict=True):
+        assert one.kernel == "scale" and other.kernel.startswith("void scale<")
+        assert one.grid == other.grid and one.block == other.block
+        assert one.cycles == other.cycles and one.instructions == other.instructions
+        assert one.seconds == pytest.approx(other.seconds) and one.stalls == pytest.approx(other.stalls)
+        common = {name for name in set(one.metrics) & set(other.metrics) if not name.startswith("derived__")}
+        assert len(common) > 500
+        for name in common:
+            assert other.metrics[name] == pytest.approx(one.metrics[name], rel=0.01, abs=0.006), name
+
+
+def test_stalls_of_a_report():
+    first, _, _ = read_profiles(DATA / "features.csv")
+    assert first.cycles == 15799 and first.seconds == pytest.approx(8.03e-6, rel=1e-3)
+    assert sum(first.stalls.values()) == pytest.approx(1)
+    assert first.stalls["memory"] > 0.9  # it reads and writes arrays that nothing has in a cache
+
+
+def test_a_report_that_is_none(tmp_path):
+    pytest.importorskip("ncu_report")
+    path = tmp_path / "broken.ncu-rep"
+    path.write_bytes(b"no report")
+    with pytest.raises(InputError, match=r"broken\.ncu-rep"):
+        read_profiles(path)

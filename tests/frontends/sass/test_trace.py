@@ -39,6 +39,13 @@ if folder and sys.argv[1] != "host":
         (place / "starts").write_text("Compute Sanitizer: not supported\\n")
     if sys.argv[1] == "failed":
         (place / "errors").write_text("loading the patches: invalid device\\n")
+    if sys.argv[1] == "left out":
+        (place / "left_out").write_text("patching a module: not supported\\n")
+    if sys.argv[1].startswith("disturbed"):
+        fewer = "shared" in os.environ["WARPLENS_TRACE_SKIP"]
+        if not fewer or sys.argv[1] == "disturbed always":
+            (place / "errors").write_text("waiting for the kernel: unknown\\n")
+            sys.exit(0 if sys.argv[1] == "disturbed silently" else 1)
 if sys.argv[1] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(3 if sys.argv[1] == "exits" else 0)
@@ -109,6 +116,7 @@ def test_export_to_accelsim(fake, tmp_path):
     [("killed", WarplensError, "by SIGKILL while being traced; 8 launches had been recorded, nothing is written"),
      ("exits", WarplensError, "exited with code 3"),
      ("failed", WarplensError, "loading the patches: invalid device"),
+     ("disturbed always", WarplensError, "exited with code 1 while being traced .waiting for the kernel: unknown"),
      ("dropped", TraceError, r"launch 3 \(rows.*GPU memory kept for them.*17 were dropped.*trace fewer"),
      ("limited", TraceError, "launch 3 .*the space allowed for all launches"),
      ("nothing", TraceError, "of 8 launches none was selected; kernels launched: _Z10mandelbrot"),
@@ -123,6 +131,29 @@ def test_what_goes_wrong_leaves_a_message_and_no_file(fake, mode, kind, words):
 
 def test_an_exit_code_can_be_accepted(fake):
     assert len(fake("exits", baseline=False, accept_failure=True).launches) == 8
+
+
+def test_a_program_that_always_exits_with_a_code_is_traced(fake):
+    summary = fake("exits")
+    assert len(summary.launches) == 8
+    assert any("exits with code 3, traced or not" in text for text in summary.warnings)
+
+
+@pytest.mark.parametrize("mode", ["disturbed", "disturbed silently"])
+def test_a_program_that_tracing_disturbs_is_traced_with_fewer_kinds(fake, mode):
+    """Whether it looks for errors of its kernels or not."""
+    steps = []
+    summary = fake(mode, baseline=False, progress=steps.append)
+    assert len(summary.launches) == 8
+    assert [step for step in steps if "traced" in step][
+        -1
+    ] == "running the program traced, but for accesses to shared memory"
+    assert any("accesses to shared memory have no addresses" in text for text in summary.warnings)
+
+
+def test_what_cannot_be_patched_does_not_cost_the_rest(fake):
+    summary = fake("left out", baseline=False)
+    assert len(summary.launches) == 8 and "not traced: patching a module: not supported" in summary.warnings
 
 
 def test_damaged_records_leave_no_file(fake, tmp_path):

@@ -217,7 +217,12 @@ def _number(text: str, unit: str) -> float | None:
         return None
     if not math.isfinite(value):
         return None
-    return value * _UNITS.get(unit.strip(), 1.0)
+    return value * _factor(unit)
+
+
+def _factor(unit: str) -> float:
+    """Of a unit, per anything: a `Kbyte/block` is 1000 bytes."""
+    return _UNITS.get(unit.strip(), _UNITS.get(unit.partition("/")[0].strip(), 1.0))
 
 
 # -- reports ---------------------------------------------------------------------------------------------
@@ -246,7 +251,7 @@ def _of_action(action: Any, number: int, path: str) -> KernelProfile:
     for name in action.metric_names():
         value = action[name].value() if name in action else None
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            metrics[name] = float(value) * _UNITS.get(str(action[name].unit() or ""), 1.0)
+            metrics[name] = float(value) * _factor(str(action[name].unit() or ""))
 
     def extent(what: str) -> tuple[int, int, int] | None:
         values = [metrics.get(f"launch__{what}_dim_{axis}") for axis in "xyz"]

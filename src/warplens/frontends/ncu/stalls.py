@@ -12,7 +12,19 @@ from collections.abc import Mapping
 #: Group -> (categories of CPI stacks, reasons of Nsight Compute).
 GROUPS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "issue": (("BASE",), ("selected", "not_selected", "math_pipe_throttle", "dispatch_stall")),
-    "dependence": (("DEP",), ("wait", "short_scoreboard", "gmma", "branch_resolving", "no_instruction", "imc_miss")),
+    "dependence": (
+        ("DEP",),
+        (
+            "wait",
+            "short_scoreboard",
+            "gmma",
+            "branch_resolving",
+            "no_instruction",
+            "no_instructions",
+            "imc_miss",
+            "misc",
+        ),
+    ),
     "memory": (
         ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE"),
         ("long_scoreboard", "lg_throttle", "mio_throttle", "tex_throttle", "drain"),

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, TraceError, WarplensError
+from ...errors import InputError, TraceError
 from ...trace import CLASS_NAMES, LaunchHeader, TraceWriter
 from ..cuda.cubin import KernelResources, read_cubin
 from ..sass_opcodes import coverage
@@ -23,8 +21,9 @@ from .build import Tools, build_injection, find_tools
 from .counts import Counts
 from .disassembly import SassKernel, disassemble, parse_kernel
 from .profile import count_executions
-from .raw import RawLaunch, read_launch
+from .raw import RawLaunch
 from .reconstruct import LOCAL_BASE, Reconstruction
+from .running import check_run, run_timed, run_traced
 
 BUFFER_BYTES = 4 << 30
 RAW_LIMIT_BYTES = 64 << 30
@@ -89,21 +88,6 @@ class TraceSummary:
         return {**asdict(self), "overhead": self.overhead}
 
 
-@dataclass
-class _Run:
-    """What a traced run left."""
-
-    seconds: float
-    launches: list[RawLaunch] = field(default_factory=list)
-    launched: list[str] = field(default_factory=list)
-    in_graphs: int = 0
-    errors: list[str] = field(default_factory=list)
-    starts: list[str] = field(default_factory=list)
-    """Why the tracer could not start in some process, which may have been one that uses no GPU."""
-    notes: list[str] = field(default_factory=list)
-    processes: int = 0
-
-
 def trace_program(
     command: Sequence[str],
     output: str | Path,
@@ -118,6 +102,7 @@ def trace_program(
     buffer_bytes: int = BUFFER_BYTES,
     raw_limit_bytes: int = RAW_LIMIT_BYTES,
     keep_raw: str | Path | None = None,
+    program_output: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TraceSummary:
     """Run a program with its kernels recorded and write them as a trace.
@@ -127,7 +112,8 @@ def trace_program(
     record only the first thread blocks of each. The program runs once more
     untraced (`baseline`, for the overhead) and once under Nsight Compute
     (`counts`, which decide what records leave open). `keep_raw` keeps the raw
-    records in a folder. The output appears only when everything went well.
+    records in a folder; `program_output` is the file descriptor for what the
+    traced program prints, where it is not standard output. The output appears only when everything went well.
     """
     say = progress or (lambda text: None)
     output = Path(output)
@@ -135,12 +121,12 @@ def trace_program(
     tools = find_tools()
     say("building the tracer (first use only)")
     injection = build_injection(tools)
-    untraced = None
+    untraced = code = None
     if baseline:
         say("running the program untraced")
-        untraced = _timed(program, dict(os.environ), quiet=True)[0]
+        untraced, code = run_timed(program, dict(os.environ), quiet=True)
         if untraced < _SHORT_SECONDS:  # the first run also fills caches
-            untraced = min(untraced, _timed(program, dict(os.environ), quiet=True)[0])
+            untraced = min(untraced, run_timed(program, dict(os.environ), quiet=True)[0])
     with _raw_folder(output, keep_raw) as folder:
         settings = {
             "WARPLENS_TRACE_FOLDER": str(folder),
@@ -157,10 +143,11 @@ def trace_program(
         ):
             if value is not None:
                 settings[f"WARPLENS_TRACE_{name}"] = str(value)
-        say("running the program traced")
-        run = _traced_run(program, {**os.environ, **settings}, folder, accept_failure)
-        _check_run(run, kernel_regex, launches)
-        warnings = list(dict.fromkeys(run.notes))
+        run, warnings = run_traced(
+            program, {**os.environ, **settings}, folder, accept_failure, code, program_output, say
+        )
+        check_run(run, kernel_regex, launches)
+        warnings += dict.fromkeys([*run.notes, *(f"not traced: {text}" for text in run.left_out)])
         counted: dict[tuple[str, int], Counts] = {}
         seconds = None
         if counts and tools.ncu is None:
@@ -235,66 +222,6 @@ def _raw_folder(output: Path, keep: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix=".warplens-trace-", dir=output.absolute().parent) as folder:
         yield Path(folder)
-
-
-def _timed(program: list[str], environment: Mapping[str, str], *, quiet: bool) -> tuple[float, int]:
-    began = time.perf_counter()
-    stream = subprocess.DEVNULL if quiet else None
-    try:
-        ran = subprocess.run(program, env=dict(environment), stdin=stream, stdout=stream, stderr=stream, check=False)
-    except OSError as error:
-        raise InputError(f"{program[0]}: cannot be executed ({error.strerror or error})") from None
-    return time.perf_counter() - began, ran.returncode
-
-
-def _traced_run(program: list[str], environment: Mapping[str, str], folder: Path, accept_failure: bool) -> _Run:
-    seconds, code = _timed(program, environment, quiet=False)
-    run = _Run(seconds)
-    for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
-        run.processes += 1
-        run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
-        for name in ("errors", "starts", "notes", "launched"):
-            path = process / name
-            if path.is_file():
-                getattr(run, name).extend(path.read_text(errors="replace").splitlines())
-        ends = process / "end"
-        for line in ends.read_text().splitlines() if ends.is_file() else ():
-            if line.startswith("in_graphs="):
-                run.in_graphs += int(line.partition("=")[2])
-    if code and not accept_failure:
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        words = f" ({run.errors[0]})" if run.errors else ""
-        raise WarplensError(
-            f"{program[0]} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
-            "nothing is written. If it does so untraced too, mend it or accept its failure"
-        )
-    return run
-
-
-def _check_run(run: _Run, regex: str | None, launches: Iterable[int] | None) -> None:
-    if run.errors:
-        raise WarplensError(f"tracing failed: {'; '.join(dict.fromkeys(run.errors))}; nothing is written")
-    if not run.launches:
-        if run.starts:
-            raise WarplensError(f"tracing could not start: {'; '.join(dict.fromkeys(run.starts))}")
-        if not run.processes:
-            raise TraceError(
-                "the program used no GPU; a program that is linked statically or set-uid cannot be traced"
-            )
-        if not run.launched:
-            raise TraceError("the program launched no kernels")
-        names = sorted(set(run.launched))
-        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        what = f"matches {regex!r}" if regex else "was selected"
-        raise TraceError(f"of {len(run.launched)} launches none {what}; kernels launched: {shown}")
-    for launch in run.launches:
-        if launch.dropped or launch.raw_limited:
-            full = "the GPU memory kept for them" if launch.dropped else "the space allowed for all launches"
-            raise TraceError(
-                f"launch {launch.index} ({launch.readable}) made {launch.head_bytes / 2**20:.1f} MiB of records, "
-                f"more than {full} can hold ({launch.dropped} were dropped); nothing is written: trace fewer "
-                "blocks or launches, or allow more space"
-            )
 
 
 def write_launches(

@@ -82,6 +82,7 @@ struct State {
     size_t buffer_bytes = 0, raw_limit = 0, raw_bytes = 0;
     std::map<CUmodule, Module> modules;
     std::set<CUcontext> patched_contexts;
+    std::set<std::string> skipped;  // kinds of instructions that are left alone
     std::map<CUcontext, std::pair<Tracker*, size_t>> trackers;
     std::map<std::string, unsigned long long> occurrences;
     std::vector<char> staging;
@@ -166,13 +167,15 @@ void module_loaded(const Sanitizer_ResourceModuleData* data) {
         !done(sanitizerAddPatchesFromFile(state->patches.c_str(), data->context), "loading the patches"))
         return;
     for (const Kind& kind : kKinds) {
+        if (state->skipped.count(kind.function + sizeof "warplens_" - 1)) continue;
         const SanitizerResult result = sanitizerPatchInstructions(kind.id, data->module, kind.function);
         if (result == SANITIZER_SUCCESS)
             module.kinds += std::to_string(int(kind.id)) + " ";
         else
             note("notes", "kind %d cannot be patched: %s", int(kind.id), text_of(result));
     }
-    if (!done(sanitizerPatchModule(data->module), "patching a module")) return;
+    // One module that cannot be patched must not cost the launches of others.
+    if (!done(sanitizerPatchModule(data->module), "patching a module", "left_out")) return;
     module.patched = true;
     module.cubin.assign(data->pCubin, data->cubinSize);
 }
@@ -262,7 +265,8 @@ void launch_begin(const Sanitizer_LaunchData* data) {
     std::copy(block, block + 3, pending.block);
     std::copy(cluster, cluster + 3, pending.cluster);
     uint64_t base = 0, bytes = 0;
-    if (!done(sanitizerGetFunctionPcAndSize(data->module, data->functionName, &base, &bytes), "finding the kernel"))
+    if (!done(sanitizerGetFunctionPcAndSize(data->module, data->functionName, &base, &bytes), data->functionName,
+              "left_out"))
         return;
     const auto memory = tracker_of(data->context);
     if (memory.first == nullptr) return;
@@ -271,6 +275,7 @@ void launch_begin(const Sanitizer_LaunchData* data) {
     pending.block_limit = (unsigned long long)grid[0] * grid[1] * grid[2];
     if (state->waves) pending.block_limit = std::min(pending.block_limit, blocks_of_waves(data, pending));
     pending.block_limit = std::min(pending.block_limit, state->block_limit);
+    const char* name = data->functionName;
     Tracker tracker = {};
     tracker.records = reinterpret_cast<char*>(memory.first) + 256;
     tracker.capacity = (memory.second - 256) / 16;
@@ -282,9 +287,10 @@ void launch_begin(const Sanitizer_LaunchData* data) {
     tracker.block_x = block[0];
     tracker.block_y = block[1];
     pending.recording =
-        done(sanitizerMemcpyHostToDeviceAsync(memory.first, &tracker, sizeof tracker, data->hStream), "preparing") &&
-        done(sanitizerStreamSynchronize(data->hStream), "preparing") &&
-        done(sanitizerSetLaunchCallbackData(data->hLaunch, data->function, data->hStream, memory.first), "preparing");
+        done(sanitizerMemcpyHostToDeviceAsync(memory.first, &tracker, sizeof tracker, data->hStream), name, "left_out") &&
+        done(sanitizerStreamSynchronize(data->hStream), name, "left_out") &&
+        done(sanitizerSetLaunchCallbackData(data->hLaunch, data->function, data->hStream, memory.first), name,
+             "left_out");
 }
 
 // The records of a launch to a file, in pieces. Returns the bytes written, or -1.
@@ -441,6 +447,9 @@ __attribute__((constructor)) void begin() {
         const std::string text = setting(name);
         return text.empty() ? otherwise : std::strtoull(text.c_str(), nullptr, 10);
     };
+    std::string skipped = setting("WARPLENS_TRACE_SKIP");
+    for (char* at = std::strtok(skipped.data(), ","); at != nullptr; at = std::strtok(nullptr, ","))
+        state->skipped.insert(at);
     state->block_limit = size("WARPLENS_TRACE_BLOCKS", ~0ull);
     state->waves = size("WARPLENS_TRACE_WAVES", 0);
     state->buffer_bytes = size("WARPLENS_TRACE_BUFFER_BYTES", 4ull << 30);

@@ -1,0 +1,57 @@
+"""Profiles answer as the traces they were made of, and say what they do not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplens.errors import FileError, MissingInputError
+from warplens.machine import load_gpu, with_overrides
+from warplens.models import GENERAL_MODELS as MODELS
+from warplens.models import get_model
+from warplens.suite.execution import run_on_cpu
+from warplens.workload.profiled import profile_of_trace, read_profiles, write_profiles
+from warplens.workload.traced import workload_of_trace
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return run_on_cpu("spmv_csr", "small", record=True).trace
+
+
+@pytest.fixture(scope="module")
+def path(trace, tmp_path_factory):
+    profile = profile_of_trace(trace)
+    for name in MODELS:
+        get_model(name).predict(profile, load_gpu("h200"))
+    path = tmp_path_factory.mktemp("profiles") / "some.xz"
+    write_profiles(path, {"spmv": profile}, {"made by": "a test"})
+    return path
+
+
+def test_every_model_says_the_same(trace, path):
+    profiles, about = read_profiles(path)
+    assert about == {"made by": "a test"} and path.stat().st_size < 200_000
+    workload = workload_of_trace(trace)
+    for gpu in (load_gpu("h200"), with_overrides(load_gpu("h200"), {"dram.bandwidth": "2TB/s", "clock": "1.2GHz"})):
+        for name in MODELS:
+            ours, theirs = (get_model(name).predict(each, gpu) for each in (profiles["spmv"], workload))
+            assert ours.cycles == theirs.cycles and ours.stack == theirs.stack, name
+            assert ours.warnings == theirs.warnings, name
+
+
+def test_other_caches_need_the_trace(path):
+    profile = read_profiles(path)[0]["spmv"]
+    gpu = with_overrides(load_gpu("h200"), {"l1.size": "64KiB"})
+    with pytest.raises(MissingInputError, match="lacks 'misses' for these residents and caches"):
+        get_model("mdm").predict(profile, gpu)
+    with pytest.raises(MissingInputError, match="needs the trace itself"):
+        get_model("pipeline", {"warps": "all"}).predict(profile, load_gpu("h200"))
+
+
+@pytest.mark.parametrize("content", [b"", b"no profile", None])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "other.xz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(FileError, match=r"other\.xz"):
+        read_profiles(path)
