@@ -11,7 +11,7 @@ demo: $(VENV)/.runtime
 	@mkdir -p $(OUT)
 	$(BIN)/warplens predict examples/cuda/saxpy.toml --gpu h200 --gpu accelsim-mdm
 	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 \
-	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --plot $(OUT)/spmv.png
+	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --model warplens --plot $(OUT)/spmv.png
 	$(BIN)/warplens report examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 -o $(OUT)/report.html
 
 # Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
