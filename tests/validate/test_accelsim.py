@@ -22,8 +22,9 @@ AT_BASE = {
     "listing1_gs32": (0.22, 0.03),
     # Stores miss lines that the reference's L1 has reserved; docs/validation/accelsim.md shows the conflicts.
     "saxpy": (0.25, 0.01),
-    # Neighbouring warps share lines, so their order counts.
-    "stencil": (0.02, 0.01),
+    # Neighbouring warps share lines, so their order counts. Since loads wait for lines that are on their way, its
+    # warps run closer together than the reference's do.
+    "stencil": (0.06, 0.03),
 }
 #: The same on all configurations, where 0.035 is exceeded.
 ANYWHERE = {

@@ -142,12 +142,14 @@ def _order(sample: BlockSample, events: Any, levels: Any, gpu: Gpu, *, balanced:
     """(Blocks in the order in which the slowest SM is given them, part of the SMs that move as much as each).
 
     Where blocks differ, some SM has one that takes longest; its others are as
-    they come. What a block moves beyond the mean, the other SMs do not.
+    they come. What a block moves beyond the mean, the other SMs do not. Which one
+    takes longest is decided once, on the machine as named, whatever is varied.
     """
     from . import _access_kernels as k
 
-    llc = gpu.llc.latency_cycles or 0.0
-    latency = levels @ [gpu.l1.latency_cycles or 0.0, llc, llc + (gpu.dram.latency_cycles or 0.0)]
+    named = gpu.original or gpu
+    llc = named.llc.latency_cycles or 0.0
+    latency = levels @ [named.l1.latency_cycles or 0.0, llc, llc + (named.dram.latency_cycles or 0.0)]
     alone = events[:, k.E_GAP] + np.where(sample.kind == k.LOAD, latency[sample.static], 0.0) * sample.weight
     moved = events[:, [k.E_FLITS_OUT, k.E_FLITS_IN, k.E_DRAM_READS, k.E_DRAM_WRITES]].sum(axis=1)
 
