@@ -7,6 +7,7 @@ Rows come back to this process, which alone writes the result.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -72,12 +73,16 @@ class Cluster:
         given = {"scheduler_file" if Path(self.scheduler).is_file() else "address": str(self.scheduler)}
         try:
             self._client = Client(**given, timeout=CONNECT_SECONDS, set_as_default=False)
-        except Exception as error:  # of many kinds: an AssertionError where its thread starts late, for one
-            raise InputError(
-                f"--scheduler {self.scheduler}: no Dask scheduler answers there ({error}); give what `dask "
-                "scheduler` prints, for example tcp://host:8786, or its --scheduler-file"
-            ) from None
-        return self
+            return self
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            reason = str(error)
+        # A client that failed stops its thread when it is collected. Were that to happen while another client starts
+        # its own, both would wait for one lock for ever.
+        gc.collect()
+        raise InputError(
+            f"--scheduler {self.scheduler}: no Dask scheduler answers there ({reason}); give what `dask "
+            "scheduler` prints, for example tcp://host:8786, or its --scheduler-file"
+        )
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
