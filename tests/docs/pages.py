@@ -40,7 +40,7 @@ _TABLE = re.compile(r"(<!-- table: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re
 #: Longer tables of a reproduction are in its CSV only.
 MOST_ROWS = 40
 #: What slow machines see besides, and what differs from one run or one compression library to the next.
-_PROGRESS = re.compile(r"^\w+ing\b.*: \d+ %$")
+_PROGRESS = re.compile(r"^\w+ing\b.*: \d+ %(, .+ left)?$")
 _CHANGING = re.compile(r"(?<=, in )[\d.]+ \w+$|(?<=: )\d[\d\s]*(?= bytes)", re.M)
 _STATUS = re.compile(r"exit status (\d+)")
 
