@@ -22,8 +22,8 @@ AT_BASE = {
     "listing1_gs32": (0.22, 0.03),
     # Stores miss lines that the reference's L1 has reserved; docs/validation/accelsim.md shows the conflicts.
     "saxpy": (0.25, 0.01),
-    # Neighbouring warps share lines, so their order counts. Since loads wait for lines that are on their way, its
-    # warps run closer together than the reference's do.
+    # Neighbouring warps share lines, so their order counts. Since loads wait for lines that are on their way, it is
+    # further off than the 0.02 and 0.01 it should keep (deviation D67): the test below fails when it is back.
     "stencil": (0.06, 0.03),
 }
 #: The same on all configurations, where 0.035 is exceeded.
@@ -88,6 +88,14 @@ def test_miss_ratios_with_the_default_order(whole: Validation) -> None:
         where = f"{row.kernel} at {row.configuration}"
         assert row.l1 == pytest.approx(row.l1_reference, abs=l1), where
         assert row.llc == pytest.approx(row.llc_reference, abs=llc), where
+
+
+def test_stencil_is_still_further_off_than_it_should_be(whole: Validation) -> None:
+    """A known gap (D67). When this fails the gap has closed: set `AT_BASE["stencil"]` back to (0.02, 0.01)."""
+    (row,) = [
+        row for row in whole.misses if (row.order, row.configuration, row.kernel) == ("progress", "base", "stencil")
+    ]
+    assert abs(row.l1 - row.l1_reference) > 0.02 and abs(row.llc - row.llc_reference) > 0.01
 
 
 def test_eleven_kernels_sit_on_a_bandwidth_bound(whole: Validation) -> None:
