@@ -256,6 +256,56 @@ def in_flight(raw: Raw, pattern: str) -> float:
     return float(flight(raw, pattern, "dram").sectors_per_cycle.max() * dram_latency(raw).value)
 
 
+# -- accesses that are not side by side, blocks --------------------------------------------
+
+
+def bank_words(offsets: Sequence[int], banks: int) -> int:
+    """Words of four bytes that the busiest of the banks has to give."""
+    words = np.unique(np.asarray(offsets) // 4)
+    return int(np.bincount(words % banks).max())
+
+
+def l1_banks(raw: Raw) -> int | None:
+    """Banks of an L1: the least distance of lanes, in words, at which they are served one by one; none if never."""
+    lanes = raw["device"]["warp_size"]
+    for row in raw["patterns"]:
+        stride = row["offsets"][1] // 4
+        if row["offsets"] == [4 * stride * lane for lane in range(lanes)] and stride & (stride - 1) == 0:
+            if Statistic.of(row["cycles"]).value >= SATURATION * lanes:
+                return stride
+    return None
+
+
+def l1_lines_per_cycle(raw: Raw) -> float:
+    """Lines of one load that an L1 looks up in a cycle: of the loads whose words lie in different banks."""
+    banks = l1_banks(raw) or 1
+    rows = [row for row in raw["patterns"] if bank_words(row["offsets"], banks) == 1]
+    most = max(rows, key=lambda row: len({offset // 128 for offset in row["offsets"]}))
+    return len({offset // 128 for offset in most["offsets"]}) / Statistic.of(most["cycles"]).value
+
+
+def pattern_error(raw: Raw, lines_per_cycle: float, banks: int | None) -> float:
+    """Greatest relative error, over the patterns, of the larger of lines and words of a bank."""
+    errors = []
+    for row in raw["patterns"]:
+        lines = np.ceil(len({offset // 128 for offset in row["offsets"]}) / lines_per_cycle)
+        words = bank_words(row["offsets"], banks) if banks else 1
+        errors.append(abs(max(lines, words) / Statistic.of(row["cycles"]).value - 1))
+    return float(max(errors))
+
+
+def scattered_cycles(raw: Raw, *, stores: bool, size_bytes: int, every: bool) -> Statistic:
+    """Cycles of an SM between requests of so many bytes, each of a line of its own, by one SM or by every one."""
+    rows = [row for row in raw["scattered"] if row["stores"] == stores and row["bytes"] == size_bytes]
+    chosen = max(rows, key=lambda row: row["sms"]) if every else min(rows, key=lambda row: row["sms"])
+    return Statistic.of(chosen["cycles"])
+
+
+def block_start(raw: Raw) -> Statistic:
+    """Cycles from the end of a block to the start of the next in its place, over all sizes of blocks."""
+    return Statistic.of([cycles for row in raw["blocks"] for cycles in row["cycles"]])
+
+
 def barrier_cost(raw: Raw) -> tuple[float, float, float]:
     """Cycles of a barrier at no warps and for each warp, by a straight line, and its greatest relative error."""
     loops: dict[int, dict[int, float]] = {}

@@ -54,7 +54,8 @@ def kernel_names() -> list[str]:
         *(f"read_l1<{words}>" for words in (1, 4)),
         *(f"misses<{words},{loads}>" for words in (0, 1, 4) for loads in LOADS),
         *(f"atomics<{chains}>" for chains in (1, 4)),
-        *("link", "write_stream", "copy_stream", "hold", "nothing"),
+        *(f"scattered<{stores}>" for stores in (0, 1)),
+        *("link", "read_l1_pattern", "write_stream", "copy_stream", "short_blocks", "hold", "nothing"),
     ]
 
 
@@ -82,7 +83,7 @@ class MemoryBench:
         self.repeats = repeats
         self.report = report
         self.functions = device.load(kernel_source("memory"), kernel_names())
-        for name in ("chase<CACHED>", "read_l1<1>", "read_l1<4>"):
+        for name in ("chase<CACHED>", "read_l1<1>", "read_l1<4>", "read_l1_pattern"):
             device.prefer_l1(self.functions[name])
         self.generator = np.random.default_rng(1)
         self.buffer = device.allocate(max(RING_BYTES))
