@@ -294,9 +294,9 @@ def pattern_error(raw: Raw, lines_per_cycle: float, banks: int | None) -> float:
     return float(max(errors))
 
 
-def scattered_cycles(raw: Raw, *, stores: bool, size_bytes: int, every: bool) -> Statistic:
+def scattered_cycles(raw: Raw, what: str, size_bytes: int, *, every: bool) -> Statistic:
     """Cycles of an SM between requests of so many bytes, each of a line of its own, by one SM or by every one."""
-    rows = [row for row in raw["scattered"] if row["stores"] == stores and row["bytes"] == size_bytes]
+    rows = [row for row in raw["scattered"] if (row["what"], row["bytes"]) == (what, size_bytes) and row["apart"]]
     chosen = max(rows, key=lambda row: row["sms"]) if every else min(rows, key=lambda row: row["sms"])
     return Statistic.of(chosen["cycles"])
 

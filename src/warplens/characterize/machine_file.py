@@ -269,18 +269,15 @@ def _scattered(raw: Raw) -> dict[str, Value]:
     found = {"l1.lines_per_cycle": _measured(round(lines), text)}
     if banks is not None:
         found["l1.banks"] = _measured(banks, text)
-    for stores, name in ((False, "request"), (True, "store")):
-        one, every = (
-            analysis.scattered_cycles(raw, stores=stores, size_bytes=4, every=every) for every in (False, True)
-        )
-        what = f"{'stores' if stores else 'loads past L1'} of a word, each of a line of its own in L2"
+    words = {"request": "LOADS", "store": "STORES", "atomic": "ADDITIONS"}
+    for name, kind in words.items():
+        one, every = (analysis.scattered_cycles(raw, kind, 4, every=every) for every in (False, True))
+        what = f"{kind.lower()} of a word, each of a line of its own in L2"
         found[f"noc.sm_{name}_cycles"] = _measured(_digits(one.value), f"{what}, by one SM: {one} cycles")
         found[f"noc.{name}_cycles"] = _measured(
             _digits(every.value / sms), f"{what}, by all SMs: {every} cycles of an SM"
         )
-    one, every = (
-        analysis.scattered_cycles(raw, stores=True, size_bytes=line, every=every) for every in (False, True)
-    )
+    one, every = (analysis.scattered_cycles(raw, "STORES", line, every=every) for every in (False, True))
     what = f"stores of {line} bytes in a row, in L2"
     found["noc.sm_write_bandwidth_bytes_per_s"] = _measured(
         _digits(line / one.value * clock_hz), f"{what}, by one SM: {one} cycles for each"

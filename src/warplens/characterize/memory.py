@@ -41,6 +41,7 @@ PATTERNS: dict[str, tuple[int, int, tuple[tuple[int, int], ...]]] = {
     "512 bytes": (4, 32, _SETTINGS),
 }
 LOADS = (1, 2, 4, 8)
+SCATTERED = ("LOADS", "LOADS_THROUGH_L1", "STORES", "ADDITIONS")
 #: The kernel that holds the GPU while launches queue up, and how many they are.
 HOLD_CYCLES = 20_000_000
 LAUNCHES = 500
@@ -50,11 +51,11 @@ def kernel_names() -> list[str]:
     """Every kernel of memory.cu that is run."""
     return [
         *(f"chase<{cache}>" for cache in ("CACHED", "PAST_L1")),
-        *(f"read_stream<PAST_L1,{words}>" for words in (1, 4)),
+        *(f"read_stream<{cache},{words}>" for cache in ("CACHED", "PAST_L1") for words in (1, 4)),
         *(f"read_l1<{words}>" for words in (1, 4)),
         *(f"misses<{words},{loads}>" for words in (0, 1, 4) for loads in LOADS),
         *(f"atomics<{chains}>" for chains in (1, 4)),
-        *(f"scattered<{stores}>" for stores in (0, 1)),
+        *(f"scattered<{what}>" for what in SCATTERED),
         *("link", "read_l1_pattern", "write_stream", "copy_stream", "short_blocks", "hold", "nothing"),
     ]
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from .device import span_of
-from .memory import LINE_BYTES, MIB, MemoryBench
+from .memory import LINE_BYTES, MIB, SCATTERED, MemoryBench
 
 WORD_BYTES, LANES = 4, 32
 #: Distances of lanes in words, and lines over which lanes with words of different banks are spread.
 STRIDES = (0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17, 24, 31, 32)
 SPREADS = (2, 4, 8, 16, 32)
 PASSES = 256
-#: Lanes that share a line, and the region of scattered accesses, which stays in L2.
-SHARING = (1, 8, 32)
+#: (Lanes that share a line, bytes between lanes), and the region of scattered accesses, which stays in L2.
+SHARING = ((1, 4), (1, 0), (8, 4), (32, 4))
 SCATTERED_BYTES, ROUNDS = 16 * MIB, 64
 #: (Threads of a block, blocks that an SM holds), the time that they hold their places, and waves.
 BLOCKS = ((64, 1), (64, 8), (256, 1), (256, 8), (1024, 2))
@@ -58,18 +58,18 @@ def measure_scattered(bench: MemoryBench) -> list[dict[str, Any]]:
     device = bench.device
     device.fill(bench.buffer, SCATTERED_BYTES)
     rows = []
-    for stores in (False, True):
-        function = bench.functions[f"scattered<{int(stores)}>"]
-        for lanes in SHARING:
+    for what in SCATTERED:
+        function = bench.functions[f"scattered<{what}>"]
+        for lanes, apart in SHARING:
             for sms in (1, device.sms):
                 arguments: list[Any] = [ctypes.c_void_p(bench.buffer)]
-                arguments += [ctypes.c_uint(SCATTERED_BYTES // LINE_BYTES - 1), ROUNDS, lanes]
+                arguments += [ctypes.c_uint(SCATTERED_BYTES // LINE_BYTES - 1), ROUNDS, lanes, apart]
                 requests = ROUNDS * 4 * 32 * LANES // lanes
                 values = [
                     float(np.median(span_of(device.recorded(function, sms, 1024, arguments)).cycles)) / requests
                     for _ in range(bench.repeats + 1)
                 ]
-                rows.append({"stores": stores, "bytes": lanes * WORD_BYTES, "sms": sms, "cycles": values[1:]})
+                rows.append({"what": what, "bytes": lanes * WORD_BYTES, "apart": apart, "sms": sms, "cycles": values[1:]})
     return rows
 
 

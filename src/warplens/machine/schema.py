@@ -141,9 +141,15 @@ class Noc:
     sm_store_cycles: Quantity = _number(
         "least distance between two stores of one SM, each to a line; that of requests where absent", minimum=0.0
     )
+    sm_atomic_cycles: Quantity = _number(
+        "least distance between two atomics of one SM, each of a line; that of stores where absent", minimum=0.0
+    )
     request_cycles: Quantity = _number("least distance between two requests of all SMs, each for a line", minimum=0.0)
     store_cycles: Quantity = _number(
         "least distance between two stores of all SMs, each to a line; that of requests where absent", minimum=0.0
+    )
+    atomic_cycles: Quantity = _number(
+        "least distance between two atomics of all SMs, each of a line; that of stores where absent", minimum=0.0
     )
     queue_entries: Quantity = _count("requests that the queue of one SM holds")
     injection_entries: Quantity = _count("packets that wait at the port of one SM")
@@ -297,6 +303,12 @@ class Gpu:
     def issue_rate(self) -> Quantity:
         """Warp instructions one SM issues per cycle."""
         return self.schedulers * self.issue_width
+
+    @property
+    def launch_cycles(self) -> Quantity:
+        """Time of a launch in which no warp runs; what a machine does not give takes none."""
+        parts = (self.launch_overhead_cycles, self.cold_start_cycles)
+        return sum(part for part in parts if part is not None)
 
     @property
     def clock_ratio(self) -> Quantity:

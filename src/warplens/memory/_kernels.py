@@ -63,8 +63,9 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
     P_GREEDY,
     P_QUEUE,
     P_HASHED,
-) = range(16)
-PARAMETERS = 16
+    P_FETCH,
+) = range(17)
+PARAMETERS = 17
 
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
 # found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.
@@ -152,6 +153,17 @@ def granules_of(touched, sectors):
         if touched & (1 << k):
             words |= group << (k * per)
     return words
+
+
+@njit(cache=True, nogil=True)
+def fetched_with(lacking, together, sectors):
+    """Sectors that come with those that are fetched: the LLC asks DRAM for `together` neighbours at once."""
+    group = (1 << together) - 1
+    found = 0
+    for first in range(0, sectors, together):
+        if lacking & (group << first):
+            found |= group << first
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -366,6 +378,7 @@ def access_lines(
     llc_allocate = parameters[P_LLC_ALLOCATE] == 1
     banks = parameters[P_LLC_BANKS]
     hashed = parameters[P_HASHED] == 1
+    together = parameters[P_FETCH]
     leaving = 0
     llc_misses = 0
     written_back = 0
@@ -453,6 +466,10 @@ def access_lines(
                 lost = 1 if sectors == 1 else bit_count(lacking)
                 llc_misses += lost
                 if what != STORE:
+                    if together > 1:
+                        lacking = fetched_with(lacking, together, sectors) & ~state
+                        lacking &= sectors_of(ALL_GRANULES & ~((state >> 32) & ALL_GRANULES), sectors)
+                        lost = bit_count(lacking)
                     dram_reads += lost
                     bank_load[1, bank] += lost
                     outcome[j - first] = 2

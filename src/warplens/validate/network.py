@@ -36,12 +36,18 @@ SIZE = "small"
 #: Changes of a configuration that count as such, and how near the predicted one has to be.
 LEAST_CHANGE, NEAR = 0.03, 0.10
 
+#: What the detailed simulator has no term for, as good as left out.
+_NOT_SIMULATED: dict[str, Any] = {
+    **dict.fromkeys(("noc.request", "noc.sm_request", "noc.store", "noc.sm_store", "noc.atomic", "noc.sm_atomic"), 0),
+    **{"noc.write_bandwidth": "8.453TB/s", "noc.sm_write_bandwidth": "242.7GB/s"},
+    **{"dram.write_factor": 1, "llc.dirty": "60MiB", "l1.banks": 1 << 20},
+}
 #: Machines on which the suite is simulated. The detailed simulator lets a load wait for a line of which another
 #: sector is on its way, which no GPU does, and has one line a cycle at the L1: both are taken from the H200 here.
 MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "accelsim-mdm": (accelsim.GPU, {}),
     "gpumech2014": (GPUMECH_GPU, GPUMECH_PARTS),
-    "h200, whole lines": ("h200", {"l1.sector": 128, "l1.lines_per_cycle": 1, "noc.sm_request": 0}),
+    "h200, whole lines": ("h200", {"l1.sector": 128, "l1.lines_per_cycle": 1, **_NOT_SIMULATED}),
 }
 #: The simulator executes PTX as it stands, and has no launch.
 OPTIONS = {"assembler": False, "launch_overhead": False}
@@ -53,9 +59,11 @@ MECHANISMS = {
     "arrivals": "loads that wait for lines on their way",
     "sets": "ways of a set that wait for data",
     "banks": "uneven banks and channels",
+    "conflicts": "words of one bank of the L1 that wait for each other",
     "queue": "the memory queue and who enters it",
     "mshrs": "MSHRs",
     "scheduler": "greedy schedulers: all take turns",
+    "stores": "limits that stores and atomics have of their own",
     "write-backs": "dirty lines that go to DRAM",
     "imbalance": "blocks that take longer than others",
 }

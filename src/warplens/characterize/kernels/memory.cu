@@ -125,10 +125,12 @@ extern "C" __global__ void __launch_bounds__(1024, 1) read_l1_pattern(Record *re
     timer.stop(records, sum);
 }
 
-// Every warp loads or stores four pieces of a region of 2^n lines, in a scattered order: `lanes` lanes share a line,
-// each with a word of its own; where a lane has a line for itself, the words lie in different banks.
-template <int STORES>
-__global__ void __launch_bounds__(1024, 1) scattered(Record *records, char *base, unsigned int line_mask, int rounds, int lanes) {
+// Every warp loads, stores or adds to four pieces of a region of 2^n lines, in a scattered order: `lanes` lanes share a
+// line, each with a word of its own. Where a lane has a line for itself, the words lie in different banks, or in one.
+enum { LOADS, LOADS_THROUGH_L1, STORES, ADDITIONS };
+
+template <int WHAT>
+__global__ void __launch_bounds__(1024, 1) scattered(Record *records, char *base, unsigned int line_mask, int rounds, int lanes, int apart) {
     unsigned int lane = threadIdx.x & 31;
     unsigned int groups = 32 / lanes;
     unsigned int worker = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * groups + lane / lanes;
@@ -143,16 +145,20 @@ __global__ void __launch_bounds__(1024, 1) scattered(Record *records, char *base
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             unsigned int piece = ((unsigned int)(round * 4 + i) * workers + worker) * 2654435761u;
-            char *address = base + (piece & line_mask) * 128ull + 4 * lane;
-            if (STORES)
+            char *address = base + (piece & line_mask) * 128ull + apart * lane;
+            if (WHAT == STORES)
                 asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(piece) : "memory");
+            else if (WHAT == ADDITIONS)
+                asm volatile("red.global.add.u32 [%0], %1;" ::"l"(address), "r"(piece) : "memory");
+            else if (WHAT == LOADS_THROUGH_L1)
+                part[i] = load_words<CACHED, 1>(address);
             else
                 part[i] = load_words<PAST_L1, 1>(address);
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) sum ^= part[i];
     }
-    if (STORES) __threadfence();
+    if (WHAT >= STORES) __threadfence();
     timer.stop(records, sum);
 }
 
