@@ -270,9 +270,9 @@ def l1_banks(raw: Raw) -> int | None:
     lanes = raw["device"]["warp_size"]
     for row in raw["patterns"]:
         stride = row["offsets"][1] // 4
-        if row["offsets"] == [4 * stride * lane for lane in range(lanes)] and stride & (stride - 1) == 0:
-            if Statistic.of(row["cycles"]).value >= SATURATION * lanes:
-                return stride
+        even = row["offsets"] == [4 * stride * lane for lane in range(lanes)]
+        if even and Statistic.of(row["cycles"]).value >= SATURATION * lanes:
+            return int(stride)
     return None
 
 

@@ -120,7 +120,7 @@ def _launches(raw: Raw) -> dict[str, Value]:
     blocks = f"what a block adds to an empty kernel, from {counts[-2]} to {counts[-1]} of them: {block:.4g} s"
     start = analysis.block_start(raw)
     sizes = ", ".join(f"{row['resident']} of {row['threads']} threads" for row in raw["blocks"])
-    turn = f"blocks that end at different times, on each SM {sizes}: from an end to the start in its place {start} cycles"
+    turn = f"blocks that end at different times, on each SM {sizes}: from an end to the next start {start} cycles"
     return {
         "launch_overhead_cycles": _measured(round(launch.value * clock_hz), overhead),
         "block_start_cycles": _measured(round(start.value), turn),
@@ -264,11 +264,9 @@ def _scattered(raw: Raw) -> dict[str, Value]:
     error = analysis.pattern_error(raw, round(lines), banks)
     text = (
         f"loads that hit, {len(raw['patterns'])} patterns of offsets: 32 lines with words of different banks take "
-        f"{32 / lines:.4g} cycles; the larger of lines / {round(lines)} and words of one bank fits all to {100 * error:.2g} %"
+        f"{32 / lines:.4g} cycles; the larger of lines / {round(lines)} and words of a bank fits to {100 * error:.2g} %"
     )
-    found = {"l1.lines_per_cycle": _measured(round(lines), text)}
-    if banks is not None:
-        found["l1.banks"] = _measured(banks, text)
+    found = {"l1.lines_per_cycle": _measured(round(lines), text), "l1.banked": _measured(banks == 32, text)}
     words = {"request": "LOADS", "store": "STORES", "atomic": "ADDITIONS"}
     for name, kind in words.items():
         one, every = (analysis.scattered_cycles(raw, kind, 4, every=every) for every in (False, True))

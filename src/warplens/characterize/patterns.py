@@ -53,7 +53,7 @@ def measure_patterns(bench: MemoryBench) -> list[dict[str, Any]]:
 
 
 def measure_scattered(bench: MemoryBench) -> list[dict[str, Any]]:
-    """Cycles of an SM for one request, each for a line of its own in L2, of loads and stores, by one SM and by all."""
+    """Cycles of an SM for one request, each for a line of its own in L2, by one SM and by all."""
     bench.report("scattered loads and stores")
     device = bench.device
     device.fill(bench.buffer, SCATTERED_BYTES)
@@ -69,7 +69,9 @@ def measure_scattered(bench: MemoryBench) -> list[dict[str, Any]]:
                     float(np.median(span_of(device.recorded(function, sms, 1024, arguments)).cycles)) / requests
                     for _ in range(bench.repeats + 1)
                 ]
-                rows.append({"what": what, "bytes": lanes * WORD_BYTES, "apart": apart, "sms": sms, "cycles": values[1:]})
+                rows.append(
+                    {"what": what, "bytes": lanes * WORD_BYTES, "apart": apart, "sms": sms, "cycles": values[1:]}
+                )
     return rows
 
 

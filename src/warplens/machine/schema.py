@@ -83,7 +83,9 @@ class L1Cache:
     lines_per_cycle: Quantity = _number(
         "lines of one instruction that are looked up in a cycle; 1 where absent", above=0.0
     )
-    banks: Quantity = _count("banks of four bytes' width; a load takes a cycle for each word that one of them gives")
+    banked: Quantity = _flag(
+        "its words lie in 32 banks, as those of shared memory; a load takes a cycle for each word that one bank gives"
+    )
     latency_cycles: Quantity = _number("load-to-use latency of a hit", minimum=0.0)
     streaming: Quantity = _flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight")
     write_policy: Quantity = _choice("write policy; `through` where absent", WRITE_POLICIES)

@@ -95,7 +95,7 @@ def demand_of_sample(
     write_flits = np.clip(written + headers, 1.0 + headers, max(line_flits, 1.0 + headers))
     per_cycle = float(gpu.l1.lines_per_cycle or 1.0)
     wavefronts = np.maximum(lines / per_cycle, sample.access_bytes / float(gpu.l1.line_bytes))
-    if gpu.l1.banks is not None and without != "conflicts":
+    if gpu.l1.banked and without != "conflicts":
         wavefronts = np.maximum(wavefronts, sample.bank_words)
     events = np.zeros((len(static), k.EVENT_COLUMNS))
     columns = {

@@ -167,7 +167,8 @@ class Warplens(Model):
         flit = np.multiply(FLIT_BYTES, gpu.clock_hz)
         request, sm_request = gpu.noc.request_cycles, gpu.noc.sm_request_cycles
         for kind in (k.LOAD, k.STORE, k.ATOMIC):
-            if kind == k.STORE and self.without != "stores":  # stores have limits of their own where a machine says so
+            # Stores and atomics have limits of their own, where a machine says so.
+            if kind == k.STORE and self.without != "stores":
                 noc = _or(gpu.noc.write_bandwidth_bytes_per_s, noc)
                 port = _or(gpu.noc.sm_write_bandwidth_bytes_per_s, port)
                 request = _or(gpu.noc.store_cycles, request)

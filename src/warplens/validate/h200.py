@@ -159,7 +159,8 @@ class Predicted:
     size: str = SIZES[0]
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("source", "size", "kernel", "resident_blocks", *SIMULATED, *RANGE)}
+        names = ("source", "size", "kernel", "resident_blocks", *SIMULATED, *RANGE)
+        own = {name: getattr(self, name) for name in names}
         return own | {model: self.cycles.get(model, "") for model in MODELS}
 
 
