@@ -263,8 +263,9 @@ def _scattered(raw: Raw) -> dict[str, Value]:
     lines, banks = analysis.l1_lines_per_cycle(raw), analysis.l1_banks(raw)
     error = analysis.pattern_error(raw, round(lines), banks)
     text = (
-        f"loads that hit, {len(raw['patterns'])} patterns of offsets: 32 lines with words of different banks take "
-        f"{32 / lines:.4g} cycles; the larger of lines / {round(lines)} and words of a bank fits to {100 * error:.2g} %"
+        f"loads that hit, {len(raw['patterns'])} patterns of offsets: 32 lines, different banks: "
+        f"{32 / lines:.4g} cycles; the larger of lines / {round(lines)} and words of a bank fits to "
+        f"{100 * error:.2g} %"
     )
     found = {"l1.lines_per_cycle": _measured(round(lines), text), "l1.banked": _measured(banks == 32, text)}
     words = {"request": "LOADS", "store": "STORES", "atomic": "ADDITIONS"}
