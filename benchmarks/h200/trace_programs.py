@@ -29,6 +29,9 @@ SECONDS = 150
 #: name -> (program, its arguments, options of `warplens trace`); those whose name ends in `!` must fail, and say why.
 PROGRAMS = {
     "features": ("features.cu", (), ()),
+    "graphs": ("graphs.cu", (), ()),
+    "graphs-some": ("graphs.cu", (), ("--kernel", "gather|blur", "--launch", "1-4", "--max-blocks", "10")),
+    "graphs-conditional": ("graphs.cu", ("conditional",), ()),
     "warpgroup": ("warpgroup.cu", (), ()),
     "many-launches": ("many_launches.cu", (), ()),
     "many-launches-some": ("many_launches.cu", (), ("--kernel", "subtract", "--launch", "0,100-103")),

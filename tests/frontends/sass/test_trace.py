@@ -40,7 +40,7 @@ if folder and sys.argv[1] != "host":
     if sys.argv[1] == "failed":
         (place / "errors").write_text("loading the patches: invalid device\\n")
     if sys.argv[1] == "left out":
-        (place / "left_out").write_text("patching a module: not supported\\n")
+        (place / "left_out").write_text("patching a module: not supported\\n" + 3 * "k in a CUDA graph\\n")
     if sys.argv[1].startswith("disturbed"):
         fewer = "shared" in os.environ["WARPLENS_TRACE_SKIP"]
         if not fewer or sys.argv[1] == "disturbed always":
@@ -153,7 +153,9 @@ def test_a_program_that_tracing_disturbs_is_traced_with_fewer_kinds(fake, mode):
 
 def test_what_cannot_be_patched_does_not_cost_the_rest(fake):
     summary = fake("left out", baseline=False)
-    assert len(summary.launches) == 8 and "not traced: patching a module: not supported" in summary.warnings
+    assert len(summary.launches) == 8
+    assert "not traced: patching a module: not supported" in summary.warnings
+    assert "not traced: k in a CUDA graph (3 times)" in summary.warnings
 
 
 def test_damaged_records_leave_no_file(fake, tmp_path):
@@ -250,7 +252,7 @@ def test_building_once(monkeypatch, tmp_path):
 
 
 def test_sources_are_part_of_the_package():
-    for name in ("record.h", "patches.cu", "tracer.cpp"):
+    for name in build._SOURCES:
         assert files("warplens.frontends.sass").joinpath("injection", name).is_file()
 
 
@@ -269,3 +271,14 @@ def test_the_profiler_is_asked_for_the_recorded_launches(tmp_path, monkeypatch):
     asked = (tmp_path / "asked").read_text()
     assert "--launch-skip 0 --launch-count 2" in asked and "regex:^(_Z7guardedPKfPfi)$" in asked
     assert asked.rstrip().endswith("program x")
+
+
+def test_counted_kernels_may_take_turns_in_another_order():
+    counts = dict(read_counts(*sample_pages()))
+    first, second = list(counts)[:2]
+    launched = [(first, 0), (second, 0), (first, 1), (second, 1)]
+    counted = [(second, counts[second]), (first, None), (second, counts[first])]
+    found = profile._by_launch(counted, launched[:1], launched[1:])
+    assert found == {(second, 0): counts[second], (second, 1): counts[first]}
+    with pytest.raises(TraceError, match="other kernels"):
+        profile._by_launch([*counted, counted[0]], launched[:1], launched[1:])

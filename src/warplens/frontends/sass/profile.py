@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...errors import TraceError
@@ -65,11 +65,27 @@ def count_executions(
         ).stdout
         for page in ("source", "raw")
     ]  # fmt: skip
-    counted = read_counts(*pages)
+    return _by_launch(read_counts(*pages), order[: places[0]], order[places[0] : places[-1] + 1])
+
+
+def _by_launch(
+    counted: Iterable[tuple[str, Counts | None]],
+    skipped: Iterable[tuple[str, int]],
+    expected: Iterable[tuple[str, int]],
+) -> dict[tuple[str, int], Counts]:
+    """What was counted, in the order in which each kernel was launched.
+
+    Different kernels may take turns in another order than when they were traced:
+    branches of a CUDA graph, and launches from several threads.
+    """
+    seen = Counter(name for name, _ in skipped)
+    possible = set(expected)
     result: dict[tuple[str, int], Counts] = {}
-    for (name, counts), key in zip(counted, order[places[0] :], strict=False):
-        if name != key[0]:
+    for name, counts in counted:
+        key = name, seen[name]
+        if key not in possible:
             raise TraceError("the program launched other kernels when it was counted than when it was traced")
+        seen[name] += 1
         if counts is not None:
             result[key] = counts
     return result

@@ -27,7 +27,6 @@ class Run:
     seconds: float
     launches: list[RawLaunch] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)
-    in_graphs: int = 0
     errors: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     """Modules and launches that could not be recorded, and why."""
@@ -98,10 +97,6 @@ def _attempt(
             path = process / name
             if path.is_file():
                 getattr(run, name).extend(path.read_text(errors="replace").splitlines())
-        ends = process / "end"
-        for line in ends.read_text().splitlines() if ends.is_file() else ():
-            if line.startswith("in_graphs="):
-                run.in_graphs += int(line.partition("=")[2])
     usual = code > 0 and code == untraced_code and not run.errors  # not every program returns 0
     if usual:
         run.notes.append(f"{program[0]} exits with code {code}, traced or not")

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -147,7 +148,11 @@ def trace_program(
             program, {**os.environ, **settings}, folder, accept_failure, code, program_output, say
         )
         check_run(run, kernel_regex, launches)
-        warnings += dict.fromkeys([*run.notes, *(f"not traced: {text}" for text in run.left_out)])
+        warnings += dict.fromkeys(run.notes)
+        warnings += [
+            f"not traced: {text}" + (f" ({count} times)" if count > 1 else "")
+            for text, count in Counter(run.left_out).items()
+        ]
         counted: dict[tuple[str, int], Counts] = {}
         seconds = None
         if counts and tools.ncu is None:
@@ -165,8 +170,6 @@ def trace_program(
         say("reconstructing the warps")
         began = time.perf_counter()
         traced = write_launches(run.launches, output, tools, counted, warnings, discard=keep_raw is None)
-        if run.in_graphs:
-            warnings.append(f"{run.in_graphs} launches were part of CUDA graphs; those are not traced")
         return TraceSummary(
             path=str(output),
             bytes=output.stat().st_size,

@@ -40,7 +40,7 @@ static __device__ __forceinline__ SanitizerPatchResult write_record(void* userda
     }
     const unsigned units = has_address ? (even ? 2 : 1 + (count + 1) / 2) : 1;
     unsigned long long at = 0;
-    if (rank == 0) at = atomicAdd(&tracker->head, static_cast<unsigned long long>(units));
+    if (rank == 0) at = atomicAdd(tracker->head, static_cast<unsigned long long>(units));
     at = __shfl_sync(mask, at, leader);
     const unsigned warp =
         (threadIdx.x + tracker->block_x * (threadIdx.y + tracker->block_y * threadIdx.z)) / 32;
@@ -54,7 +54,7 @@ static __device__ __forceinline__ SanitizerPatchResult write_record(void* userda
     }
     if (rank == 0) {
         const unsigned payload = !has_address ? PAYLOAD_NONE : even ? PAYLOAD_EVEN : PAYLOAD_LISTED;
-        *out = make_uint4(static_cast<unsigned>(offset), mask, static_cast<unsigned>(block),
+        *out = make_uint4(static_cast<unsigned>(offset), mask, static_cast<unsigned>(tracker->first_block + block),
                           warp | kind << 8 | units << 16 | payload << 24);
     }
     if (has_address) {
@@ -77,6 +77,7 @@ PATCH(enter) {
     Tracker* tracker = tracker_of(data);
     if (tracker == nullptr || blockIdx.x || blockIdx.y || blockIdx.z || threadIdx.x || threadIdx.y || threadIdx.z)
         return SANITIZER_PATCH_SUCCESS;
+    atomicAdd(&tracker->executions, 1ull);
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(tracker->dynamic_shared_bytes));
     asm("mov.u32 %0, %%total_smem_size;" : "=r"(tracker->total_shared_bytes));
     return SANITIZER_PATCH_SUCCESS;

@@ -2,15 +2,17 @@
 #pragma once
 #include <stdint.h>
 
-// Device memory that every patch of a launch gets a pointer to.
+// What every patch of a launch gets a pointer to.
 struct Tracker {
-    unsigned long long head;      // 16-byte units reserved so far, including those that found no room
-    unsigned long long dropped;   // records that found no room
-    unsigned long long foreign;   // records of code outside the kernel's own function
-    unsigned long long capacity;  // units of `records`
+    unsigned long long* head;       // 16-byte units reserved so far, including those that found no room
+    unsigned long long dropped;     // records that found no room
+    unsigned long long foreign;     // records of code outside the kernel's own function
+    unsigned long long executions;  // how often the kernel ran
+    unsigned long long capacity;    // units of `records`
     unsigned long long code_base;
     unsigned long long code_bytes;
     unsigned long long block_limit;  // thread blocks from this one on are not recorded
+    unsigned long long first_block;  // the number of block 0 in records, which tells kernels of a graph apart
     void* records;
     uint32_t grid_x, grid_y;
     uint32_t block_x, block_y;
@@ -18,8 +20,14 @@ struct Tracker {
     uint32_t total_shared_bytes;
 };
 
+// How the device memory for records begins; they follow it.
+struct Start {
+    alignas(256) unsigned long long head;
+    alignas(256) Tracker tracker;
+};
+
 // A record: one header unit, and units with addresses.
-//   x: instruction's offset in the kernel   y: active lanes   z: thread block
+//   x: instruction's offset in the kernel   y: active lanes   z: thread block + first_block
 //   w: warp | kind << 8 | units << 16 | payload << 24
 // payload 1: base and stride (two 64-bit numbers). payload 2: an address per active lane.
 enum { PAYLOAD_NONE = 0, PAYLOAD_EVEN = 1, PAYLOAD_LISTED = 2 };

@@ -1,34 +1,31 @@
 // Preloaded into the traced program: patches modules as they are loaded, and writes what selected launches recorded.
 #include "record.h"
+#include "state.h"
+#include "writing.h"
 
-#include <sanitizer.h>
 #include <generated_cuda_meta.h>
+#include <sanitizer.h>
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <regex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace {
 
-constexpr size_t kPieceBytes = size_t(64) << 20;  // above about 2 GiB a copy to the host fails
+constexpr size_t kSlotBytes = 256, kSlots = 4096;
+static_assert(sizeof(Tracker) <= kSlotBytes && sizeof(Start) == 512, "trackers are told by their alignment");
 
 struct Kind {
     Sanitizer_InstructionId id;
@@ -56,85 +53,6 @@ const Kind kKinds[] = {
     {SANITIZER_INSTRUCTION_CLUSTER_BARRIER_WAIT, "warplens_cluster_wait"},
     {SANITIZER_INSTRUCTION_WARPGROUP_MMA_ASYNC, "warplens_warpgroup_product"},
 };
-
-struct Module {
-    std::string cubin;  // content, until it has been written
-    std::string file;
-    std::string kinds;  // numbers of the kinds that were patched
-    bool patched = false;
-};
-
-struct Pending {
-    bool recording = false;
-    unsigned long long index = 0, occurrence = 0;
-    unsigned long long code_base = 0, code_bytes = 0, block_limit = 0;
-    unsigned grid[3] = {}, block[3] = {}, cluster[3] = {};
-    int blocks_per_sm = 0, sms = 0;
-};
-
-struct State {
-    std::recursive_mutex lock;
-    std::string folder, patches;
-    std::vector<std::pair<unsigned long long, unsigned long long>> launches;
-    bool has_regex = false;
-    std::regex regex;
-    unsigned long long block_limit = ~0ull, waves = 0;
-    size_t buffer_bytes = 0, raw_limit = 0, raw_bytes = 0;
-    std::map<CUmodule, Module> modules;
-    std::set<CUcontext> patched_contexts;
-    std::set<std::string> skipped;  // kinds of instructions that are left alone
-    std::map<CUcontext, std::pair<Tracker*, size_t>> trackers;
-    std::map<std::string, unsigned long long> occurrences;
-    std::vector<char> staging;
-    Pending pending;
-    unsigned long long launched = 0, matched = 0, recorded = 0, in_graphs = 0, cubins = 0;
-    unsigned dynamic_shared = 0;
-    FILE* log = nullptr;  // the kernel of every launch, a line each
-    bool off = false;
-};
-State* state = nullptr;
-
-void note(const char* file, const char* format, ...) {
-    mkdir(state->folder.c_str(), 0755);
-    FILE* out = std::fopen((state->folder + "/" + file).c_str(), "a");
-    if (out == nullptr) return;
-    va_list arguments;
-    va_start(arguments, format);
-    std::vfprintf(out, format, arguments);
-    va_end(arguments);
-    std::fputc('\n', out);
-    std::fclose(out);
-}
-
-const char* text_of(SanitizerResult result) {
-    const char* text = nullptr;
-    sanitizerGetResultString(result, &text);
-    return text ? text : "unknown error";
-}
-
-bool done(SanitizerResult result, const char* what, const char* file = "errors") {
-    if (result == SANITIZER_SUCCESS) return true;
-    note(file, "%s: %s", what, text_of(result));
-    return false;
-}
-
-bool matches(const char* name) {
-    if (!state->has_regex) return true;
-    if (std::regex_search(name, state->regex)) return true;
-    int status = 0;
-    char* demangled = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-    const bool found = demangled != nullptr && std::regex_search(demangled, state->regex);
-    std::free(demangled);
-    return found;
-}
-
-std::string readable(const char* name) {
-    int status = 0;
-    char* demangled = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-    const std::string text = demangled ? demangled : name;
-    std::free(demangled);
-    return text;
-}
 
 // Whether a cubin has a kernel that is to be recorded: a library's modules stay as fast as they were.
 bool any_kernel_matches(const char* data, size_t size) {
@@ -180,38 +98,30 @@ void module_loaded(const Sanitizer_ResourceModuleData* data) {
     module.cubin.assign(data->pCubin, data->cubinSize);
 }
 
-bool write_all(int file, const char* data, size_t size) {
-    while (size) {
-        const ssize_t written = write(file, data, size);
-        if (written <= 0) return false;
-        data += written;
-        size -= written;
-    }
-    return true;
-}
-
-bool write_cubin(Module& module) {
-    if (!module.file.empty()) return true;
-    module.file = "module-" + std::to_string(state->cubins++) + ".cubin";
-    const int file = open((state->folder + "/" + module.file).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    const bool whole = file >= 0 && write_all(file, module.cubin.data(), module.cubin.size());
-    if (file >= 0) close(file);
-    if (!whole) note("errors", "the raw records cannot be written: %s", std::strerror(errno));
-    module.cubin.clear();
-    module.cubin.shrink_to_fit();
-    return whole;
-}
-
 // Device memory for the records of this context; half as much as long as there is not enough.
-std::pair<Tracker*, size_t> tracker_of(CUcontext context) {
-    auto found = state->trackers.find(context);
-    if (found != state->trackers.end()) return found->second;
+std::pair<Start*, size_t> memory_of(CUcontext context) {
+    auto found = state->memories.find(context);
+    if (found != state->memories.end()) return found->second;
     void* memory = nullptr;
     for (size_t bytes = state->buffer_bytes; bytes >= (size_t(1) << 20); bytes /= 2)
         if (sanitizerAlloc(context, &memory, bytes) == SANITIZER_SUCCESS)
-            return state->trackers[context] = {static_cast<Tracker*>(memory), bytes};
+            return state->memories[context] = {static_cast<Start*>(memory), bytes};
     note("errors", "no device memory is left for records");
     return {nullptr, 0};
+}
+
+// Memory for the tracker of a graph's next kernel. The host's: nothing can be copied to the device while the graph is
+// being launched, and the kernel may begin at any time.
+Tracker* next_slot(CUcontext context) {
+    std::vector<char*>& blocks = state->slots[context];
+    const size_t number = state->pending.size();
+    if (number / kSlots == blocks.size()) {
+        void* memory = nullptr;
+        if (!done(sanitizerAllocHost(context, &memory, kSlots * kSlotBytes), "memory for the kernels of graphs"))
+            return nullptr;
+        blocks.push_back(static_cast<char*>(memory));
+    }
+    return reinterpret_cast<Tracker*>(blocks[number / kSlots] + number % kSlots * kSlotBytes);
 }
 
 template <class Function>
@@ -220,154 +130,164 @@ Function driver(const char* name) {
     return library ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
 }
 
-unsigned long long blocks_of_waves(const Sanitizer_LaunchData* data, Pending& pending) {
+unsigned long long blocks_of_waves(const Sanitizer_LaunchData& data, Pending& pending) {
     auto occupancy = driver<CUresult (*)(int*, CUfunction, int, size_t)>("cuOccupancyMaxActiveBlocksPerMultiprocessor");
     auto attribute = driver<CUresult (*)(int*, CUdevice_attribute, CUdevice)>("cuDeviceGetAttribute");
-    const int threads = data->blockDim_x * data->blockDim_y * data->blockDim_z;
+    const int threads = data.blockDim_x * data.blockDim_y * data.blockDim_z;
     if (!occupancy || !attribute ||
-        occupancy(&pending.blocks_per_sm, data->function, threads, state->dynamic_shared) != CUDA_SUCCESS ||
-        attribute(&pending.sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, data->device) != CUDA_SUCCESS) {
+        occupancy(&pending.blocks_per_sm, data.function, threads, state->dynamic_shared) != CUDA_SUCCESS ||
+        attribute(&pending.sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, data.device) != CUDA_SUCCESS) {
         note("errors", "the blocks of a wave cannot be found out");
         return ~0ull;
     }
     return state->waves * pending.blocks_per_sm * pending.sms;
 }
 
-bool selected(const char* name, unsigned long long& matched) {
+bool selected(const char* name) {
     if (!matches(name)) return false;
-    matched = state->matched++;
+    const unsigned long long matched = state->matched++;
     if (state->launches.empty()) return true;
     for (const auto& range : state->launches)
         if (range.first <= matched && matched <= range.second) return true;
     return false;
 }
 
-void launch_begin(const Sanitizer_LaunchData* data) {
-    const unsigned long long index = state->launched++;
-    const unsigned long long occurrence = state->occurrences[data->functionName]++;
+// Counts a kernel. Where it is to be recorded: true, and all that its patches need to record it in a context's memory.
+bool prepare(const Sanitizer_LaunchData& data, CUcontext context, Pending& pending) {
+    const char* name = data.functionName;
+    pending.index = state->launched++;
+    pending.occurrence = state->occurrences[name]++;
     if (state->log == nullptr) state->log = std::fopen((state->folder + "/launched").c_str(), "w");
-    if (state->log != nullptr) std::fprintf(state->log, "%s\n", data->functionName);
-    unsigned long long matched = 0;
-    auto found = state->modules.find(data->module);
-    Pending& pending = state->pending;
-    pending = Pending();
-    if (!selected(data->functionName, matched) || found == state->modules.end() || !found->second.patched) {
-        if (found != state->modules.end() && found->second.patched)
-            sanitizerSetLaunchCallbackData(data->hLaunch, data->function, data->hStream, nullptr);
-        return;
+    if (state->log != nullptr) std::fprintf(state->log, "%s\n", name);
+    const auto found = state->modules.find(data.module);
+    if (!selected(name) || found == state->modules.end() || !found->second.patched) return false;
+    if (data.context != context) {
+        note("left_out", "%s in a CUDA graph, outside the context in which the graph was launched", name);
+        return false;
     }
-    pending.index = index;
-    pending.occurrence = occurrence;
-    const unsigned grid[3] = {data->gridDim_x, data->gridDim_y, data->gridDim_z};
-    const unsigned block[3] = {data->blockDim_x, data->blockDim_y, data->blockDim_z};
-    const unsigned cluster[3] = {data->clusterDim_x, data->clusterDim_y, data->clusterDim_z};
+    pending.kernel = name;
+    pending.module = data.module;
+    const unsigned grid[3] = {data.gridDim_x, data.gridDim_y, data.gridDim_z};
+    const unsigned block[3] = {data.blockDim_x, data.blockDim_y, data.blockDim_z};
+    const unsigned cluster[3] = {data.clusterDim_x, data.clusterDim_y, data.clusterDim_z};
     std::copy(grid, grid + 3, pending.grid);
     std::copy(block, block + 3, pending.block);
     std::copy(cluster, cluster + 3, pending.cluster);
     uint64_t base = 0, bytes = 0;
-    if (!done(sanitizerGetFunctionPcAndSize(data->module, data->functionName, &base, &bytes), data->functionName,
-              "left_out"))
-        return;
-    const auto memory = tracker_of(data->context);
-    if (memory.first == nullptr) return;
-    pending.code_base = base;
-    pending.code_bytes = bytes;
-    pending.block_limit = (unsigned long long)grid[0] * grid[1] * grid[2];
-    if (state->waves) pending.block_limit = std::min(pending.block_limit, blocks_of_waves(data, pending));
-    pending.block_limit = std::min(pending.block_limit, state->block_limit);
-    const char* name = data->functionName;
-    Tracker tracker = {};
-    tracker.records = reinterpret_cast<char*>(memory.first) + 256;
-    tracker.capacity = (memory.second - 256) / 16;
+    if (!done(sanitizerGetFunctionPcAndSize(data.module, name, &base, &bytes), name, "left_out")) return false;
+    const auto memory = memory_of(context);
+    if (memory.first == nullptr) return false;
+    Tracker& tracker = pending.tracker;
+    tracker.head = &memory.first->head;
+    tracker.records = memory.first + 1;
+    tracker.capacity = (memory.second - sizeof(Start)) / 16;
     tracker.code_base = base;
     tracker.code_bytes = bytes;
-    tracker.block_limit = pending.block_limit;
+    tracker.block_limit = std::min((unsigned long long)grid[0] * grid[1] * grid[2], state->block_limit);
+    if (state->waves) tracker.block_limit = std::min(tracker.block_limit, blocks_of_waves(data, pending));
     tracker.grid_x = grid[0];
     tracker.grid_y = grid[1];
     tracker.block_x = block[0];
     tracker.block_y = block[1];
-    pending.recording =
-        done(sanitizerMemcpyHostToDeviceAsync(memory.first, &tracker, sizeof tracker, data->hStream), name, "left_out") &&
-        done(sanitizerStreamSynchronize(data->hStream), name, "left_out") &&
-        done(sanitizerSetLaunchCallbackData(data->hLaunch, data->function, data->hStream, memory.first), name,
-             "left_out");
+    return true;
 }
 
-// The records of a launch to a file, in pieces. Returns the bytes written, or -1.
-long long write_records(const Sanitizer_LaunchData* data, const Tracker& tracker, const std::string& path,
-                        bool& limited) {
-    unsigned long long bytes = std::min(tracker.head, tracker.capacity) * 16;
-    limited = bytes > state->raw_limit - state->raw_bytes;
-    if (limited) return 0;
-    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    bool whole = file >= 0;
-    state->staging.resize(std::min<unsigned long long>(bytes, kPieceBytes));
-    char* source = static_cast<char*>(tracker.records);
-    for (unsigned long long at = 0; whole && at < bytes; at += kPieceBytes) {
-        const size_t size = std::min<unsigned long long>(kPieceBytes, bytes - at);
-        if (!done(sanitizerMemcpyDeviceToHost(state->staging.data(), source + at, size, data->hStream), "copying"))
-            return close(file), -1;
-        whole = write_all(file, state->staging.data(), size);
+bool set_tracker(const Sanitizer_LaunchData& data, const Tracker* tracker) {
+    return done(sanitizerSetLaunchCallbackData(data.hLaunch, data.function, data.hStream, tracker), data.functionName,
+                "left_out");
+}
+
+void set_no_tracker(const Sanitizer_LaunchData& data) {
+    const auto found = state->modules.find(data.module);
+    if (found != state->modules.end() && found->second.patched)
+        sanitizerSetLaunchCallbackData(data.hLaunch, data.function, data.hStream, nullptr);
+}
+
+// Before anything is recorded: no records yet.
+bool write_start(CUcontext context, Sanitizer_StreamHandle stream, const Tracker& tracker, const char* name) {
+    Start start = {0, tracker};
+    return done(sanitizerMemcpyHostToDeviceAsync(memory_of(context).first, &start, sizeof start, stream), name,
+                "left_out") &&
+           done(sanitizerStreamSynchronize(stream), name, "left_out");
+}
+
+void launch_begin(const Sanitizer_LaunchData& data) {
+    if (state->in_graph) return note("left_out", "%s during the launch of a CUDA graph", data.functionName);
+    Pending pending;
+    state->pending.clear();
+    if (!prepare(data, data.context, pending)) return set_no_tracker(data);
+    if (write_start(data.context, data.hStream, pending.tracker, data.functionName) &&
+        set_tracker(data, &memory_of(data.context).first->tracker))
+        state->pending.push_back(pending);
+}
+
+void graph_begin(const Sanitizer_GraphLaunchData& data) {
+    state->in_graph = true;
+    state->pending.clear();
+    state->dynamic_shared = 0;  // not known: waves have more blocks than fit, if anything
+    if (data.isGraphUpload || !state->patched_contexts.count(data.context)) return;
+    if (memory_of(data.context).first != nullptr && write_start(data.context, data.hStream, {}, "a CUDA graph"))
+        state->graph_context = data.context;
+}
+
+// All kernels of a graph may run at the same time. Their records mix, and are told apart by their blocks.
+void graph_node(const Sanitizer_GraphNodeLaunchData& node) {
+    if (node.nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
+    const Sanitizer_LaunchData& data = node.launchData;
+    Pending pending;
+    if (node.isGraphUpload || !prepare(data, state->graph_context, pending)) return set_no_tracker(data);
+    if (!state->pending.empty()) {
+        const Tracker& last = state->pending.back().tracker;
+        pending.tracker.first_block = last.first_block + last.block_limit;
     }
-    if (!whole) note("errors", "the raw records cannot be written: %s", std::strerror(errno));
-    if (file >= 0) close(file);
-    state->raw_bytes += bytes;
-    return whole ? static_cast<long long>(bytes) : -1;
+    const bool fits = pending.tracker.first_block + pending.tracker.block_limit <= 1ull << 32;
+    if (!fits) note("left_out", "%s in a CUDA graph of more than 2^32 blocks", data.functionName);
+    Tracker* slot = fits ? next_slot(data.context) : nullptr;
+    if (slot == nullptr) return set_no_tracker(data);
+    *slot = pending.tracker;
+    pending.slot = slot;
+    if (set_tracker(data, slot)) state->pending.push_back(pending);
 }
 
-void launch_end(const Sanitizer_LaunchData* data) {
-    Pending& pending = state->pending;
-    if (!pending.recording) return;
-    pending.recording = false;
-    Tracker tracker;
-    if (!done(sanitizerStreamSynchronize(data->hStream), "waiting for the kernel") ||
-        !done(sanitizerMemcpyDeviceToHost(&tracker, tracker_of(data->context).first, sizeof tracker, data->hStream),
-              "copying"))
+// The end of a launch, or of that of a graph.
+void launch_end(CUcontext context, Sanitizer_StreamHandle stream) {
+    if (state->pending.empty()) return;
+    Start start;
+    if (!done(sanitizerStreamSynchronize(stream), "waiting for the kernel") ||
+        !done(sanitizerMemcpyDeviceToHost(&start, memory_of(context).first, sizeof start, stream), "copying"))
         return;
-    Module& module = state->modules[data->module];
-    const std::string name = "launch-" + std::to_string(pending.index);
+    for (Pending& each : state->pending) each.tracker = each.slot ? *each.slot : start.tracker;
     bool limited = false;
-    const long long bytes = write_records(data, tracker, state->folder + "/" + name + ".raw", limited);
-    if (bytes < 0 || !write_cubin(module)) return;
-    const std::string path = state->folder + "/" + name;
-    FILE* out = std::fopen((path + ".part").c_str(), "w");
-    if (out == nullptr) return note("errors", "the raw records cannot be written: %s", std::strerror(errno));
-    const auto number = [&](const char* key, unsigned long long value) { std::fprintf(out, "%s=%llu\n", key, value); };
-    const auto triple = [&](const char* key, const unsigned* values) {
-        std::fprintf(out, "%s=%u %u %u\n", key, values[0], values[1], values[2]);
-    };
-    std::fprintf(out, "kernel=%s\nreadable=%s\nmodule=%s\nkinds=%s\n", data->functionName,
-                 readable(data->functionName).c_str(), module.file.c_str(), module.kinds.c_str());
-    triple("grid", pending.grid);
-    triple("block", pending.block);
-    triple("cluster", pending.cluster);
-    number("index", pending.index);
-    number("occurrence", pending.occurrence);
-    number("code_base", pending.code_base);
-    number("code_bytes", pending.code_bytes);
-    number("block_limit", pending.block_limit);
-    number("dynamic_shared_bytes", tracker.dynamic_shared_bytes);
-    number("total_shared_bytes", tracker.total_shared_bytes);
-    number("dropped", tracker.dropped);
-    number("foreign", tracker.foreign);
-    number("head_bytes", tracker.head * 16);
-    number("capacity_bytes", tracker.capacity * 16);
-    number("raw_bytes", bytes);
-    number("raw_limited", limited);
-    number("blocks_per_sm", pending.blocks_per_sm);
-    number("sms", pending.sms);
-    std::fclose(out);
-    std::rename((path + ".part").c_str(), (path + ".launch").c_str());
-    state->recorded++;
+    const auto bytes = write_records(start, stream, limited);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+        const Pending& each = state->pending[i];
+        const unsigned long long executions = each.tracker.executions;
+        if (each.slot && executions != 1)  // a conditional node, for one
+            note("left_out", "%s in a CUDA graph, where it ran %llu times at one launch of the graph",
+                 each.kernel.c_str(), executions);
+        else
+            write_launch(each, start.head, bytes[i], limited);
+    }
+    state->pending.clear();
     if (state->log != nullptr) std::fflush(state->log);  // what a crash would lose
 }
 
-// Kernels of graphs run patched, but without a place for records: nothing says when they are done.
-void graph_node(const Sanitizer_GraphNodeLaunchData* data) {
-    if (data->nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
-    state->in_graphs++;
-    const Sanitizer_LaunchData& launch = data->launchData;
-    sanitizerSetLaunchCallbackData(launch.hLaunch, launch.function, launch.hStream, nullptr);
+void graph(Sanitizer_CallbackId id, const void* data) {
+    if (id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN) {
+        state->lock.lock();  // held until the graph has run: records of two launches must not mix
+        graph_begin(*static_cast<const Sanitizer_GraphLaunchData*>(data));
+    } else if (id == SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN) {
+        graph_node(*static_cast<const Sanitizer_GraphNodeLaunchData*>(data));
+    } else if (id == SANITIZER_CBID_GRAPHS_LAUNCH_END && state->in_graph) {
+        const auto* launch = static_cast<const Sanitizer_GraphLaunchData*>(data);
+        launch_end(launch->context, launch->hStream);
+        state->in_graph = false;
+        state->graph_context = nullptr;
+        state->lock.unlock();
+    } else if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_CREATED) {
+        if (static_cast<const Sanitizer_GraphExecData*>(data)->isDeviceLaunch)
+            note("notes", "kernels of CUDA graphs that are launched on the device are not traced");
+    }
 }
 
 // Dynamic shared memory is not in the launch callback; occupancy needs it before the kernel runs.
@@ -387,9 +307,9 @@ void SANITIZERAPI callback(void*, Sanitizer_CallbackDomain domain, Sanitizer_Cal
         const auto* launch = static_cast<const Sanitizer_LaunchData*>(data);
         if (id == SANITIZER_CBID_LAUNCH_BEGIN) {
             state->lock.lock();  // held until the launch ends: records of two launches must not mix
-            launch_begin(launch);
+            launch_begin(*launch);
         } else if (id == SANITIZER_CBID_LAUNCH_END) {
-            launch_end(launch);
+            if (!state->in_graph) launch_end(launch->context, launch->hStream);
             state->lock.unlock();
         }
         return;
@@ -402,11 +322,12 @@ void SANITIZERAPI callback(void*, Sanitizer_CallbackDomain domain, Sanitizer_Cal
             state->modules.erase(static_cast<const Sanitizer_ResourceModuleData*>(data)->module);
         else if (id == SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
             const CUcontext context = static_cast<const Sanitizer_ResourceContextData*>(data)->context;
-            state->trackers.erase(context);
+            state->memories.erase(context);
+            state->slots.erase(context);
             state->patched_contexts.erase(context);
         }
-    } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS && id == SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN) {
-        graph_node(static_cast<const Sanitizer_GraphNodeLaunchData*>(data));
+    } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS) {
+        graph(id, data);
     } else if (domain == SANITIZER_CB_DOMAIN_DRIVER_API) {
         driver_call(id, static_cast<const Sanitizer_CallbackData*>(data));
     }
@@ -466,9 +387,7 @@ __attribute__((constructor)) void begin() {
 }
 
 __attribute__((destructor)) void end() {
-    if (state == nullptr || state->off || access(state->folder.c_str(), F_OK) != 0) return;
-    note("end", "launched=%llu\nmatched=%llu\nrecorded=%llu\nin_graphs=%llu", state->launched, state->matched,
-         state->recorded, state->in_graphs);
+    if (state == nullptr || state->off) return;
     if (state->log != nullptr) std::fflush(state->log);
     state->off = true;
 }
