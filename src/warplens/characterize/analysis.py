@@ -259,37 +259,42 @@ def in_flight(raw: Raw, pattern: str) -> float:
 # -- accesses that are not side by side, blocks --------------------------------------------
 
 
-def bank_words(offsets: Sequence[int], banks: int) -> int:
-    """Words of four bytes that the busiest of the banks has to give."""
-    words = np.unique(np.asarray(offsets) // 4)
-    return int(np.bincount(words % banks).max())
+BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
 
 
-def l1_banks(raw: Raw) -> int | None:
-    """Banks of an L1: the least distance of lanes, in words, at which they are served one by one; none if never."""
-    lanes = raw["device"]["warp_size"]
-    for row in raw["patterns"]:
-        stride = row["offsets"][1] // 4
-        even = row["offsets"] == [4 * stride * lane for lane in range(lanes)]
-        if even and Statistic.of(row["cycles"]).value >= SATURATION * lanes:
-            return int(stride)
-    return None
+def bank_words(offsets: Sequence[int]) -> int:
+    """Words that the busiest of the banks has to give."""
+    words = np.unique(np.asarray(offsets) // WORD_BYTES)
+    return int(np.bincount(words % BANKS).max())
+
+
+def line_count(offsets: Sequence[int]) -> int:
+    return len({offset // LINE_BYTES for offset in offsets})
+
+
+def l1_is_banked(raw: Raw) -> bool:
+    """Whether 32 words of as many lines take longer where all lie in one bank than where each has its own."""
+    cycles = {
+        bank_words(row["offsets"]): Statistic.of(row["cycles"]).value
+        for row in raw["patterns"]
+        if line_count(row["offsets"]) == BANKS
+    }
+    return cycles[BANKS] >= SATURATION * BANKS > cycles[1]
 
 
 def l1_lines_per_cycle(raw: Raw) -> float:
-    """Lines of one load that an L1 looks up in a cycle: of the loads whose words lie in different banks."""
-    banks = l1_banks(raw) or 1
-    rows = [row for row in raw["patterns"] if bank_words(row["offsets"], banks) == 1]
-    most = max(rows, key=lambda row: len({offset // 128 for offset in row["offsets"]}))
-    return len({offset // 128 for offset in most["offsets"]}) / Statistic.of(most["cycles"]).value
+    """Lines of one load that an L1 looks up in a cycle: of the load with most, whose words lie in different banks."""
+    rows = [row for row in raw["patterns"] if bank_words(row["offsets"]) == 1]
+    most = max(rows, key=lambda row: line_count(row["offsets"]))
+    return line_count(most["offsets"]) / Statistic.of(most["cycles"]).value
 
 
-def pattern_error(raw: Raw, lines_per_cycle: float, banks: int | None) -> float:
+def pattern_error(raw: Raw, lines_per_cycle: float, *, banked: bool) -> float:
     """Greatest relative error, over the patterns, of the larger of lines and words of a bank."""
     errors = []
     for row in raw["patterns"]:
-        lines = np.ceil(len({offset // 128 for offset in row["offsets"]}) / lines_per_cycle)
-        words = bank_words(row["offsets"], banks) if banks else 1
+        lines = np.ceil(line_count(row["offsets"]) / lines_per_cycle)
+        words = bank_words(row["offsets"]) if banked else 1
         errors.append(abs(max(lines, words) / Statistic.of(row["cycles"]).value - 1))
     return float(max(errors))
 

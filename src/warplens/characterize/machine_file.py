@@ -260,14 +260,14 @@ def _scattered(raw: Raw) -> dict[str, Value]:
     """How an L1 and the network serve accesses that are not side by side, and what writing costs."""
     clock_hz = statistics.median(raw["provenance"]["sm_clock_hz"])
     sms, line = raw["device"]["sms"], 128
-    lines, banks = analysis.l1_lines_per_cycle(raw), analysis.l1_banks(raw)
-    error = analysis.pattern_error(raw, round(lines), banks)
+    lines, banked = analysis.l1_lines_per_cycle(raw), analysis.l1_is_banked(raw)
+    error = analysis.pattern_error(raw, round(lines), banked=banked)
     text = (
         f"loads that hit, {len(raw['patterns'])} patterns of offsets: 32 lines, different banks: "
         f"{32 / lines:.4g} cycles; the larger of lines / {round(lines)} and words of a bank fits to "
         f"{100 * error:.2g} %"
     )
-    found = {"l1.lines_per_cycle": _measured(round(lines), text), "l1.banked": _measured(banks == 32, text)}
+    found = {"l1.lines_per_cycle": _measured(round(lines), text), "l1.banked": _measured(banked, text)}
     words = {"request": "LOADS", "store": "STORES", "atomic": "ADDITIONS"}
     for name, kind in words.items():
         one, every = (analysis.scattered_cycles(raw, kind, 4, every=every) for every in (False, True))

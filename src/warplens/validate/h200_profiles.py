@@ -141,7 +141,8 @@ def predict_launch(workload: ProfiledWorkload, kernel: str, blocks: int) -> Pred
         float(misses.dram_write_bytes) * scale,
         bank_cycles,
         cycles,
-        **bounds,
+        bounds["cycles_low"],
+        bounds["cycles_high"],
     )
 
 
