@@ -130,7 +130,7 @@ def test_pictures_are_drawn(raw, tmp_path):
     from warplens.characterize.plots import draw_all
 
     paths = draw_all(raw, tmp_path)
-    assert len(paths) == 5
+    assert len(paths) == 6
     assert all(path.stat().st_size > 10_000 for path in paths)
 
 
