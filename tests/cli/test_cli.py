@@ -162,9 +162,9 @@ def test_the_entry_point_is_installed():
 
 @pytest.mark.parametrize(("done", "estimates"), [(1, False), (500, True), (1000, False)])
 def test_time_left_is_told_only_when_there_is_something_to_go_by(capsys, monkeypatch, done, estimates):
-    from warplens.cli.common import waiting
+    from warplens.cli.progress import waiting
 
-    monkeypatch.setattr("warplens.cli.common.PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr("warplens.cli.progress.PATIENCE_SECONDS", -1.0)
     with waiting("working") as report:
         report(done, 1000)
     told = capsys.readouterr().err

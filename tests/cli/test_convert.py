@@ -124,7 +124,7 @@ def test_warns_of_unknown_opcodes_and_missing_blocks(convert: Any, tmp_path: Pat
 
 
 def test_says_how_far_it_is_when_it_takes_long(convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.cli.common.PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr("warplens.cli.progress.PATIENCE_SECONDS", -1.0)
     code, out, err = convert(SOURCE, tmp_path / "a.wlt", "--json")
     assert code == 0 and "reading" in err and "%" in err
     json.loads(out)

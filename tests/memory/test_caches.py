@@ -418,7 +418,7 @@ def test_warps_wait_at_a_barrier_for_the_slowest():
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), st.integers(-1, 9), st.booleans())
 def test_who_enters_a_full_memory_queue_next(waiting, last, greedy):
     """Greedy: the one that entered last, else the oldest. In turn: the next after it, else the first."""
-    chosen = waiting[pick(np.array([*waiting, 0]), len(waiting), last, greedy)]
+    chosen = waiting[pick.py_func(np.array([*waiting, 0]), len(waiting), last, greedy)]
     if greedy:
         assert chosen == (last if last in waiting else min(waiting))
     else:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from reference import network
 from warplens.models import _access_kernels as k
-from warplens.models._network_kernels import Stream, solve
+from warplens.models._network_kernels import solve
+from warplens.models._warp_kernels import Stream, new_sm
 
 COLUMNS = [name for name in vars(k) if name.startswith("M_")]
 
@@ -18,8 +19,9 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     counts = generator.integers(1, events + 1, blocks * warps)
     start = np.concatenate(([0], np.cumsum(counts)))
     total = int(start[-1])
-    kind = generator.choice([k.LOAD, k.LOAD, k.STORE, k.ATOMIC, k.BARRIER], total)
-    kind[start[1:] - 1] = k.END
+    kind = generator.choice([k.LOAD] * 4 + [k.STORE, k.STORE, k.ATOMIC, k.ATOMIC, k.BARRIER, k.BARRIER, k.END], total)
+    ends = start[1:] - 1
+    kind[ends] = np.where(generator.random(len(ends)) < 0.8, k.END, kind[ends])  # or cut off before its end
     access = kind <= k.ATOMIC
     level = np.where(access, generator.integers(0, 5, total), k.L1)
     place = np.concatenate([np.arange(count) for count in counts])
@@ -76,14 +78,23 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), blocks=st.integers(1, 3), warps=st.integers(1, 4), events=st.integers(1, 8))
-def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    blocks=st.integers(1, 3),
+    warps=st.integers(1, 4),
+    events=st.integers(1, 8),
+    count=st.integers(1, 3),
+)
+def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, count):
+    """Each machine of a batch, whatever the ones before it left behind."""
     generator = np.random.default_rng(seed)
-    stream, machine = random_stream(generator, blocks, warps, events), random_machine(generator, warps)
-    waits, busy = np.zeros(k.CAUSES), np.zeros(k.RESOURCES)
-    cycles = solve(stream, machine, waits, busy)
-    named = {name.removeprefix("M_"): float(machine[getattr(k, name)]) for name in COLUMNS if name != "M_COLUMNS"}
-    expected, expected_waits, expected_busy = network.solved(stream, named)
-    assert cycles == expected
-    assert waits.tolist() == pytest.approx(list(expected_waits.values()), rel=1e-12, abs=1e-9)
-    assert busy.tolist() == pytest.approx(list(expected_busy.values()), rel=1e-12, abs=1e-9)
+    stream = random_stream(generator, blocks, warps, events)
+    machines = np.stack([random_machine(generator, warps) for _ in range(count)])
+    cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
+    solve(stream, machines, new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy)
+    for row, machine in enumerate(machines):
+        named = {name.removeprefix("M_"): float(machine[getattr(k, name)]) for name in COLUMNS if name != "M_COLUMNS"}
+        expected, expected_waits, expected_busy = network.solved(stream, named)
+        assert cycles[row] == expected
+        assert waits[row].tolist() == pytest.approx(list(expected_waits.values()), rel=1e-12, abs=1e-9)
+        assert busy[row].tolist() == pytest.approx(list(expected_busy.values()), rel=1e-12, abs=1e-9)

@@ -356,9 +356,11 @@ class Network:
                     warp.done[warp.at] = warp.done[warp.at - 1] if later else back
                     warp.parts[warp.at] = list(warp.parts[warp.at - 1]) if later else part
                 else:
-                    warp.done[warp.at] = max(now, warp.done[warp.at - 1]) if warp.at else now
                     if event.kind == "end":
                         warp.back = max(warp.back, now + event.left)
+                    later = warp.at > 0 and now < warp.done[warp.at - 1]
+                    warp.done[warp.at] = warp.done[warp.at - 1] if later else now
+                    warp.parts[warp.at] = list(warp.parts[warp.at - 1]) if later else [0.0] * 6
                 self.leave(warp, slot, event, now)
                 if slot.alive == 0:
                     ends.append(slot.left_at)
@@ -392,29 +394,26 @@ class Network:
             slot.waiting += 1
             slot.gathered = max(slot.gathered, now)
         else:
-            warp.at += 1
-            if warp.at < len(warp.events):
-                self.go_on(warp, now)
-            else:
-                warp.ready = NEVER
-                slot.alive -= 1
-                slot.left_at = max(slot.left_at, now, warp.back)
-                for name, each in zip(PARTS, self.split, strict=True):
-                    self.waits[name] += max(warp.back - now, 0.0) * each / sum(self.split)
+            self.advance(warp, slot, now)
         if slot.waiting > 0 and slot.waiting == slot.alive:
             for other in slot.warps:
-                if other.state != "at barrier":
-                    continue
-                opens = slot.gathered + self.m["BARRIER"] * other.event.weight
-                self.waits["SYNC"] += opens - other.since
-                other.at += 1
-                other.state = "data"
-                if other.at < len(other.events):
-                    self.go_on(other, opens)
-                else:
-                    slot.alive -= 1
-                    slot.left_at = max(slot.left_at, opens, other.back)
+                if other.state == "at barrier":
+                    opens = slot.gathered + self.m["BARRIER"] * other.event.weight
+                    self.waits["SYNC"] += opens - other.since
+                    self.advance(other, slot, opens)
             slot.waiting, slot.gathered = 0, 0.0
+
+    def advance(self, warp: Warp, slot: Slot, now: float) -> None:
+        """On to the next event, or out."""
+        warp.at += 1
+        warp.state = "data"
+        if warp.at < len(warp.events):
+            self.go_on(warp, now)
+            return
+        warp.ready = NEVER
+        slot.alive -= 1
+        slot.left_at = max(slot.left_at, now, warp.back)
+        self.book(max(warp.back - now, 0.0), self.split)
 
 
 def solved(stream: Any, machine: dict[str, float]) -> tuple[float, dict[str, float], dict[str, float]]:

@@ -14,7 +14,7 @@ from warplens.validate.harness import VARIANTS, model_names
 from warplens.validate.paper import CAPPED, STATED, SWEEPS
 from warplens.validate.paper import MODELS as PAPER_MODELS
 from warplens.validate.recorded import recorded
-from warplens.validate.report import csv_text, markdown, new_page, refreshed, update_page
+from warplens.validate.report import csv_text, markdown, refreshed, update_page
 from warplens.validate.tables import Cell, Table, all_tables, configuration_table, error_tables, percent
 
 KERNELS = ("strided32", "strided32_l2", "compute_ilp4_lowocc")
@@ -128,7 +128,8 @@ def test_pages(small: Validation, tmp_path: Path) -> None:
         update_page(page, small)
     with pytest.raises(InputError, match="cannot be updated"):
         update_page(tmp_path, small)
-    assert "<!-- validate: accelsim experiments -->" in new_page(small)
+    update_page(tmp_path / "new.md", small)
+    assert "<!-- validate: accelsim experiments -->" in (tmp_path / "new.md").read_text(encoding="utf-8")
 
 
 def test_names_of_datasets() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, table, waiting, warn
+from .common import console, print_json, show_number, table, warn
+from .options import json_option
+from .progress import waiting
 
 
 @click.command()

@@ -13,8 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-#: Between them they call every kernel that a model has, with the types that traces have.
-EXAMPLES = ("mdm-baseline", "lemeire-example")
+#: Between them they call every kernel that a model has, with the types that traces have; the first one those that
+#: take longest to compile.
+EXAMPLES = ("lemeire-example", "mdm-baseline")
 #: Held, as a process that is forgotten while it runs is a warning.
 _started: list[subprocess.Popen[bytes]] = []
 

@@ -6,21 +6,22 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, table
+from .common import console, print_json, table
+from .options import json_option, set_option
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a parameter first.")
+@set_option("Change a parameter first.")
 @json_option
-def gpus(name: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+def gpus(name: str | None, overrides: dict[str, Any], as_json: bool) -> None:
     """The machine descriptions; NAME (or a .toml file) prints one with the source of every number."""
     from rich.markup import escape
 
-    from ..machine import gpu_names, load_gpu, split_override
+    from ..machine import gpu_names, load_gpu
 
     if name is not None:
-        _show_one(load_gpu(name, dict(split_override(text) for text in overrides)), as_json)
+        _show_one(load_gpu(name, overrides), as_json)
         return
     if overrides:
         raise click.UsageError("--set needs the NAME of a machine")

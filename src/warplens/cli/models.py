@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, table
+from .common import console, print_json, table
+from .options import json_option
 
 
 @click.command()

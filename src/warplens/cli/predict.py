@@ -7,52 +7,40 @@ from typing import Any
 
 import click
 
-from .common import (
-    changes_of,
-    choose,
-    console,
+from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
+from .options import (
+    FILE,
+    Selection,
+    gpus_option,
     json_option,
-    print_json,
-    progress,
+    models_option,
+    options_option,
+    profile_option,
     selection_options,
-    show_number,
-    show_seconds,
-    split_options,
-    table,
-    waiting,
-    warn,
+    set_option,
 )
+from .progress import progress
 
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine; repeat to compare several.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Model; repeat, or 'all' (default).")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
-@click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
+@gpus_option
+@models_option
+@set_option()
+@options_option
 @selection_options
-@click.option(
-    "--profile",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="NCU",
-    help="Nsight Compute's report (.ncu-rep) or CSV of the same kernels: shown beside the predictions.",
-)
+@profile_option("Nsight Compute's report (.ncu-rep) or CSV of the same kernels: shown beside the predictions.")
 @click.option("--static", is_flag=True, help="Count instructions in the PTX of a CUDA source instead of running it.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the comparison (.png, .svg)."
-)
+@click.option("--plot", type=FILE, help="Also draw the comparison (.png, .svg).")
 @json_option
 def predict(
     inputs: tuple[str, ...],
     gpus: tuple[str, ...],
-    models: tuple[str, ...],
-    overrides: tuple[str, ...],
-    options: tuple[str, ...],
-    kernel: str | None,
-    launches: str | None,
-    order: str | None,
-    representative: str,
-    profile: Path | None,
+    models: tuple[str, ...] | None,
+    overrides: dict[str, Any],
+    options: dict[str, dict[str, str]],
+    selection: Selection,
+    profiles: list[Any] | None,
     static: bool,
     plot: Path | None,
     as_json: bool,
@@ -67,39 +55,22 @@ def predict(
     """
     from .first_run import compile_models_aside
 
-    if not models or "all" in models:
+    if models is None:
         compile_models_aside()
-    from ..api import Comparison, compare, join, load_workloads
-    from ..machine import split_override
+    from ..api import Comparison, compare, join
 
-    profiles = None
-    if profile is not None:
-        from ..frontends.ncu import read_profiles
-
-        profiles = read_profiles(profile)
     results = []
     for each in inputs:
-        with waiting(f"running {each}") as report:
-            first = gpus[0] if gpus else None
-            workloads = load_workloads(
-                each, order=order, selection=representative, gpu=first, static=static, progress=report
-            )
-        chosen = choose(workloads, kernel, launches)
+        chosen = selection.load(each, gpu=gpus[0] if gpus else None, static=static)
         if not chosen:
             continue
         parts = [
-            compare(
-                workload,
-                gpus or (None,),
-                None if not models or "all" in models else models,
-                overrides=dict(split_override(text) for text in overrides),
-                options=split_options(options),
-            )
+            compare(workload, gpus or (None,), models, overrides=overrides, options=options)
             for workload in progress(chosen, "predicting", lambda workload: workload.name)
         ]
         results.append(join(parts))
     if not results:
-        raise click.UsageError("--kernel and --launch match no kernel of the input")
+        raise selection.nothing()
     result = Comparison(
         tuple(p for part in results for p in part.predictions),
         tuple(s for part in results for s in part.skipped),

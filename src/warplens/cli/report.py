@@ -7,60 +7,50 @@ from typing import Any
 
 import click
 
-from .common import (
-    choose,
-    console,
+from .common import console, print_json, warn
+from .options import (
+    FILE,
+    Selection,
+    gpus_option,
     json_option,
-    print_json,
+    models_option,
+    options_option,
+    profile_option,
     selection_options,
-    split_options,
-    waiting,
-    warn,
+    set_option,
 )
+from .progress import waiting
 
 _PAGES = (".html", ".htm")
 
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT|OUT.parquet...")
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine; repeat to compare several.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Model; repeat, or 'all' (default).")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
-@click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
+@gpus_option
+@models_option
+@set_option()
+@options_option
 @selection_options
-@click.option(
-    "--profile",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="NCU",
-    help="Nsight Compute's report or CSV of the same kernels on the first machine: a line in the stacks.",
-)
+@profile_option("Nsight Compute's report or CSV of the same kernels on the first machine: a line in the stacks.")
 @click.option("--simulate", is_flag=True, help="Run the cycle-level simulator too: its stack, traffic and timeline.")
-@click.option(
-    "--source",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Source of a kernel whose trace carries none.",
-)
+@click.option("--source", type=FILE, metavar="FILE", help="Source of a kernel whose trace carries none.")
 @click.option("--view", "names", multiple=True, metavar="NAME", help="Only this view; repeat for several.")
 @click.option(
     "--perfetto",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE.json",
     help="Also write the timeline of one kernel for ui.perfetto.dev.",
 )
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("-o", "--output", required=True, type=FILE, metavar="FILE")
 @json_option
 def report(
     inputs: tuple[str, ...],
     gpus: tuple[str, ...],
-    models: tuple[str, ...],
-    overrides: tuple[str, ...],
-    options: tuple[str, ...],
-    kernel: str | None,
-    launches: str | None,
-    order: str | None,
-    representative: str,
-    profile: Path | None,
+    models: tuple[str, ...] | None,
+    overrides: dict[str, Any],
+    options: dict[str, dict[str, str]],
+    selection: Selection,
+    profiles: list[Any] | None,
     simulate: bool,
     source: Path | None,
     names: tuple[str, ...],
@@ -78,9 +68,8 @@ def report(
     """
     from .first_run import compile_models_aside
 
-    if not models or "all" in models:
+    if models is None:
         compile_models_aside()
-    from ..machine import split_override
     from ..report.build import make_report
     from ..report.style import check_format
 
@@ -91,29 +80,24 @@ def report(
             raise click.UsageError(
                 f"{output}: a picture shows one view; name it with --view, or write a page (.html)"
             )
-    profiles: Any = ()
-    if profile is not None:
-        from ..frontends.ncu import read_profiles
-
-        profiles = read_profiles(profile)
     with waiting("reporting") as progress:
         made = make_report(
             inputs,
             gpus=gpus,
-            models=None if not models or "all" in models else models,
-            overrides=dict(split_override(text) for text in overrides),
-            options=split_options(options),
-            profiles=profiles,
+            models=models,
+            overrides=overrides,
+            options=options,
+            profiles=profiles or (),
             simulate=simulate,
             source=None if source is None else _text(source),
             wanted=names or None,
-            choose=lambda workloads: choose(workloads, kernel, launches),
+            choose=selection.choose,
             progress=progress,
-            order=order,
-            selection=representative,
+            order=selection.order,
+            selection=selection.representative,
         )
     if not made.sections and not made.sweeps:
-        raise click.UsageError("--kernel and --launch match no kernel of the input")
+        raise selection.nothing()
     for text in made.notes:
         warn(text)
     if picture:

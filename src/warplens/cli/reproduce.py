@@ -7,22 +7,14 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, table
+from .common import console, print_json, show_number, table
+from .options import json_option, results_option
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "only_list", is_flag=True, help="List the figures and tables, and what is compared.")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("out/reproduce"),
-    show_default=True,
-    metavar="DIR",
-    help="Where NAME.csv and NAME.png go.",
-)
+@results_option("out/reproduce", "Where NAME.csv and NAME.png go.")
 @json_option
 def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bool) -> None:
     """Recompute figures and tables of the papers, with the paper's numbers beside ours.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .common import json_option, print_json, waiting, warn
+from .common import print_json, warn
+from .options import json_option
+from .progress import waiting
 
 
 @click.command()

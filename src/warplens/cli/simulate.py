@@ -9,20 +9,9 @@ from typing import Any
 
 import click
 
-from .common import (
-    changes_of,
-    choose,
-    console,
-    json_option,
-    print_json,
-    progress,
-    selection_options,
-    show_number,
-    show_seconds,
-    table,
-    waiting,
-    warn,
-)
+from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
+from .options import FILE, Selection, json_option, selection_options, set_option
+from .progress import progress
 
 
 @dataclass(frozen=True)
@@ -160,24 +149,19 @@ SIMULATORS: dict[str, Simulator] = {
     type=click.Choice(tuple(SIMULATORS)),
     help="Default: detailed for a trace, pipeline for a workload file.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a machine or launch parameter.")
+@set_option()
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Set an option of the simulator.")
 @selection_options
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the execution (.png, .svg).")
-@click.option(
-    "--perfetto", type=click.Path(dir_okay=False, path_type=Path), help="Write the execution for ui.perfetto.dev."
-)
+@click.option("--plot", type=FILE, help="Draw the execution (.png, .svg).")
+@click.option("--perfetto", type=FILE, help="Write the execution for ui.perfetto.dev.")
 @json_option
 def simulate(
     source: str,
     gpu: str | None,
     simulator: str | None,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     options: tuple[str, ...],
-    kernel: str | None,
-    launches: str | None,
-    order: str | None,
-    representative: str,
+    selection: Selection,
     plot: Path | None,
     perfetto: Path | None,
     as_json: bool,
@@ -192,14 +176,11 @@ def simulate(
     (`warplens models pipeline`).
     """
     from .._version import __version__
-    from ..api import JSON_SCHEMA, default_simulator, load_workloads, place
-    from ..machine import split_override
+    from ..api import JSON_SCHEMA, default_simulator, place
 
-    with waiting(f"running {source}") as report:
-        loaded = load_workloads(source, order=order, selection=representative, gpu=gpu, progress=report)
-    workloads = choose(loaded, kernel, launches)
+    workloads = selection.load(source, gpu=gpu)
     if not workloads:
-        raise click.UsageError("--kernel and --launch match no kernel of the input")
+        raise selection.nothing()
     if simulator is None:
         simulator = default_simulator(workloads[0])
     chosen = SIMULATORS[simulator]
@@ -210,11 +191,10 @@ def simulate(
     for name, path, function in (("--plot", plot, chosen.draw), ("--perfetto", perfetto, chosen.perfetto)):
         if path is not None and function is None:
             raise click.UsageError(f"{name}: the {simulator} simulator has no such output")
-    changes = dict(split_override(text) for text in overrides)
     given = _split_options(options, simulator)
     results = []
     for workload in progress(workloads, "simulating", lambda each: each.name):
-        placed, machine = place(workload, gpu, changes)
+        placed, machine = place(workload, gpu, overrides)
         result = chosen.run(placed, machine, given, plot is not None or perfetto is not None)
         if plot is not None and chosen.draw is not None:
             chosen.draw(result, plot)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, print_json, show_number, show_seconds, table, waiting
+from .common import console, print_json, show_number, show_seconds, table
+from .options import json_option
+from .progress import waiting
 
 if TYPE_CHECKING:
     from ..suite.execution import SuiteRun

@@ -8,18 +8,18 @@ from typing import Any
 import click
 
 from .answers import Answers, show_answers
-from .common import (
-    choose,
-    console,
+from .common import console, print_json, show_number, show_seconds, table
+from .options import (
+    FILE,
+    FOLDER,
+    Selection,
     json_option,
-    print_json,
+    models_option,
+    options_option,
     selection_options,
-    show_number,
-    show_seconds,
-    split_options,
-    table,
-    waiting,
+    set_option,
 )
+from .progress import waiting
 
 #: Lines of the table of fastest configurations.
 MOST_LINES = 30
@@ -31,16 +31,16 @@ MOST_LINES = 30
 @click.option(
     "--vary", "axes", multiple=True, metavar="KEY=a,b,c|KEY=a:b:step", help="Values of a parameter; both ends count."
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a parameter in all of them.")
+@set_option("Change a parameter in all of them.")
 @click.option("--zip", "zipped", is_flag=True, help="Take the values together, first with first, not all pairs.")
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N points, a Latin hypercube.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the sample.")
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.parquet")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Model; repeat, or 'all' (default).")
+@click.option("-o", "--output", required=True, type=FILE, metavar="OUT.parquet")
+@models_option
 @click.option(
     "--simulator", "simulators", multiple=True, type=click.Choice(("detailed", "pipeline")), help="Simulate as well."
 )
-@click.option("--option", "options", multiple=True, metavar="MODEL.KEY=VALUE", help="Set a model's option.")
+@options_option
 @selection_options
 @click.option(
     "--pareto",
@@ -54,7 +54,7 @@ MOST_LINES = 30
 )
 @click.option("--agreement", is_flag=True, help="Whether the models rank the configurations alike.")
 @click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two of the parameters (with --plots).")
-@click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Folder for pictures of the answers.")
+@click.option("--plots", type=FOLDER, help="Folder for pictures of the answers.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads; default: one per core.")
 @click.option("--scheduler", metavar="ADDRESS|FILE", help="Dask scheduler whose workers do the work.")
 @json_option
@@ -62,18 +62,15 @@ def sweep(
     inputs: tuple[str, ...],
     gpu: str | None,
     axes: tuple[str, ...],
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     zipped: bool,
     sample: int | None,
     seed: int,
     output: Path,
-    models: tuple[str, ...],
+    models: tuple[str, ...] | None,
     simulators: tuple[str, ...],
-    options: tuple[str, ...],
-    kernel: str | None,
-    launches: str | None,
-    order: str | None,
-    representative: str,
+    options: dict[str, dict[str, str]],
+    selection: Selection,
     costs: tuple[str, ...],
     sensitive: bool,
     agreement: bool,
@@ -90,8 +87,6 @@ def sweep(
     same command is given again; another one into the same file is refused. A
     configuration that makes no sense has its error in its rows.
     """
-    from ..api import load_workloads
-    from ..machine import split_override
     from ..sweep import parse_axis, run_sweep
 
     if zipped and sample is not None:
@@ -103,22 +98,18 @@ def sweep(
     answers = Answers(costs, sensitive, agreement, None if heat is None else tuple(heat.split(",", 1)), plots)
     answers.check()
     space = [parse_axis(text) for text in axes]
-    workloads = []
-    for each in inputs:
-        with waiting(f"running {each}") as report:
-            loaded = load_workloads(each, order=order, selection=representative, gpu=gpu, progress=report)
-        workloads += choose(loaded, kernel, launches)
+    workloads = [workload for each in inputs for workload in selection.load(each, gpu=gpu)]
     if not workloads:
-        raise click.UsageError("--kernel and --launch match no kernel of the input")
+        raise selection.nothing()
     with waiting("sweeping") as report:
         result = run_sweep(
             workloads,
             gpu,
             space,
-            models=None if not models or "all" in models else models,
+            models=models,
             simulators=simulators,
-            overrides=dict(split_override(text) for text in overrides),
-            options=split_options(options),
+            overrides=overrides,
+            options=options,
             mode="zip" if zipped else "grid",
             sample=sample,
             seed=seed,
@@ -127,8 +118,7 @@ def sweep(
             scheduler=scheduler,
             progress=report,
         )
-    given = dict(split_override(text) for text in overrides)
-    found = answers.find(result, workloads, gpu, given) if result.errors < len(result) else {}
+    found = answers.find(result, workloads, gpu, overrides) if result.errors < len(result) else {}
     if as_json:
         print_json(_document(result) | found)
     else:

@@ -7,17 +7,9 @@ from typing import Any
 
 import click
 
-from .common import (
-    console,
-    json_option,
-    parse_ranges,
-    print_json,
-    show_number,
-    show_seconds,
-    table,
-    waiting,
-    warn,
-)
+from .common import console, print_json, show_number, show_seconds, table, warn
+from .options import json_option, parse_ranges
+from .progress import waiting
 
 
 @click.command()

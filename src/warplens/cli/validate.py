@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, pattern_of, print_json, table, warn
+from .common import console, print_json, warn
+from .options import FILE, json_option, pattern_of, results_option
+from .progress import counting
+from .validate_h200 import validate_h200_command
+from .validate_network import validate_network_command
+from .validate_suite import validate_suite_command
+from .validation import STYLES, show_tables
 
 if TYPE_CHECKING:
-    from ..validate import Dataset, Validation
-
-_STYLES = ("", "yellow", "bold red")
+    from ..validate import Validation
 
 
 @click.command()
 @click.argument("datasets", nargs=-1, metavar="[DATASET]...")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("out/validate"),
-    show_default=True,
-    metavar="DIR",
-    help="Where the CSV files and pictures go.",
-)
+@results_option("out/validate", "Where the CSV files and pictures go.")
 @click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--configuration", "configurations", multiple=True, metavar="NAME", help="Only these; repeat.")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Only these models; repeat.")
@@ -36,7 +31,7 @@ _STYLES = ("", "yellow", "bold red")
     "--markdown",
     "pages",
     multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
@@ -75,42 +70,30 @@ def validate(
     if fresh and "h200" not in datasets:
         raise click.UsageError("--fresh belongs to h200")
     pattern = None if kernel is None else pattern_of(kernel)
-    if "suite" in datasets:
-        from .validate_suite import validate_suite_command
-
-        if len(set(datasets)) > 1 or configurations or models or orders:
-            raise click.UsageError("suite runs no model: give it alone, with --kernel, -o, --markdown and --json")
-        validate_suite_command(folder, pattern, pages, as_json)
-        return
-    if "network" in datasets:
-        from .validate_network import validate_network_command
-
-        if len(set(datasets)) > 1 or configurations or models or orders:
-            raise click.UsageError("network runs one model: give it alone, with --kernel, -o, --markdown and --json")
-        validate_network_command(folder, pattern, pages, as_json)
-        return
-    if "h200" in datasets:
-        from .validate_h200 import validate_h200_command
-
-        if len(set(datasets)) > 1 or configurations or models or orders or (fresh and kernel):
-            raise click.UsageError(
-                "h200 runs every model: give it alone, with --kernel or --fresh, -o, --markdown and --json"
-            )
-        validate_h200_command(folder, pattern, pages, as_json, fresh)
-        return
+    for name, run, reason, choices in (
+        ("suite", validate_suite_command, "runs no model", "--kernel"),
+        ("network", validate_network_command, "runs one model", "--kernel"),
+        ("h200", partial(validate_h200_command, fresh=fresh), "runs every model", "--kernel or --fresh"),
+    ):
+        if name in datasets:
+            if len(set(datasets)) > 1 or configurations or models or orders or (fresh and kernel):
+                raise click.UsageError(f"{name} {reason}: give it alone, with {choices}, -o, --markdown and --json")
+            run(folder, pattern, pages, as_json)
+            return
     _check_names(models, orders)
     chosen = find_datasets(datasets)
     plans = [(each, each.choose_kernels(pattern), each.choose_configurations(configurations)) for each in chosen]
     documents: list[dict[str, Any]] = []
     missing: MissingPackageError | None = None
     for dataset, kernels, settings in plans:
-        found = _run(
-            dataset,
-            kernels,
-            configurations=settings,
-            orders=list(dict.fromkeys(orders)) or None,
-            models=list(dict.fromkeys(models)) or None,
-        )
+        with counting(dataset.name, len(kernels)) as finished:
+            found = dataset.run(
+                kernels=kernels,
+                configurations=settings,
+                orders=list(dict.fromkeys(orders)) or None,
+                models=list(dict.fromkeys(models)) or None,
+                progress=finished,
+            )
         files = write_files(found, folder)
         try:
             drawn, left_out = draw_all(found, folder)
@@ -148,46 +131,18 @@ def _check_names(models: tuple[str, ...], orders: tuple[str, ...]) -> None:
         order_window(order)
 
 
-def _run(dataset: Dataset, kernels: list[str], **choices: Any) -> Validation:
-    """The validation, with a bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        return dataset.run(kernels=kernels, **choices)
-    from rich.progress import Progress
-
-    with Progress(console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(dataset.name, total=len(kernels))
-
-        def finished(kernel: str) -> None:
-            bar.update(task, advance=1, description=f"{dataset.name} {kernel}")
-
-        return dataset.run(kernels=kernels, progress=finished, **choices)
-
-
 def _show(found: Validation) -> None:
     from rich.text import Text
 
     from ..validate.tables import all_tables
 
-    out = console()
-    out.width = max(out.width, 160)  # a narrow terminal wraps the lines; nothing is cut
-    for each in all_tables(found):
-        view = table("", ())
-        view.title = Text(each.title, style="bold")
-        for index, head in enumerate(each.columns):
-            view.add_column(Text(head), justify="left" if index < each.labels else "right", no_wrap=True)
-        for row in each.rows:
-            if row[0].text.startswith("mean of MD"):
-                view.add_section()
-            view.add_row(*(Text(cell.text, style=_STYLES[cell.level]) for cell in row))
-        out.print(view)
-        if each.note:
-            out.print(Text(each.note, style="dim"))
-    out.print(
+    show_tables(all_tables(found))
+    console().print(
         Text.assemble(
             "errors above 30 % are ",
-            ("yellow", _STYLES[1]),
+            ("yellow", STYLES[1]),
             ", above 100 % ",
-            ("red", _STYLES[2]),
+            ("red", STYLES[2]),
             "; miss ratios off by more than 0.05 and 0.2 likewise",
         )
     )

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+# What only other kernels call: wrappers for Python and counted references would cost a third of the time to compile.
+inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 # What an instruction does to memory (global and local space), or that it is a barrier.
 NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
@@ -71,6 +77,36 @@ PARAMETERS = 16
 A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT = range(4)
 ARRIVALS = 4
 
+
+class Lines(NamedTuple):
+    """Lines that instructions touch: their numbers, granules, and places.
+
+    A place is the L1 set of a line (upper half) and the first slot of its LLC set (lower half).
+    """
+
+    number: NDArray[np.int64]
+    words: NDArray[np.uint32]
+    place: NDArray[np.int64]
+
+
+class Caches(NamedTuple):
+    """Tags and states of the slots of all L1 caches and of the LLC, and what is counted.
+
+    `served` has, for each line of the last instruction, the level that served it
+    (0 = L1, 1 = LLC, 2 = DRAM), `bank_load` the requests and the DRAM transfers
+    of each LLC bank.
+    """
+
+    l1_tags: NDArray[np.int64]
+    l1_states: NDArray[np.int64]
+    llc_tags: NDArray[np.int64]
+    llc_states: NDArray[np.int64]
+    parameters: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    bank_load: NDArray[np.int64]
+    served: NDArray[np.int8]
+
+
 # Parameters of the progress estimate (float64).
 (
     Q_ISSUE_INTERVAL,
@@ -85,7 +121,7 @@ ARRIVALS = 4
 TIMINGS = 8
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def bit_count(bits):
     """Bits that are set among the lower 32."""
     bits = bits - ((bits >> 1) & 0x55555555)
@@ -94,7 +130,7 @@ def bit_count(bits):
     return ((bits * 0x01010101) >> 24) & 0xFF
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def divide(number, divisor, inverse):
     """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
     if number < 0 or number >= 1 << 52:
@@ -108,7 +144,7 @@ def divide(number, divisor, inverse):
     return quotient, remainder
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def find_places(line_id, parameters, place):
     """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
 
@@ -126,7 +162,7 @@ def find_places(line_id, parameters, place):
         place[j] = (l1_set << 32) | ((bank * sets + llc_set) * ways)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sectors_of(words, sectors):
     """Which of a line's sectors some granules lie in, as bits."""
     if sectors == 1:
@@ -134,13 +170,16 @@ def sectors_of(words, sectors):
     per = GRANULES // sectors
     group = (1 << per) - 1
     touched = 0
-    for k in range(sectors):
-        if words & (group << (k * per)):
-            touched |= 1 << k
+    sector = 1
+    while words:  # not a loop over sectors: copies of that, unrolled, take a second to compile
+        if words & group:
+            touched |= sector
+        words >>= per
+        sector <<= 1
     return touched
 
 
-@njit(cache=True, nogil=True)
+@inner
 def granules_of(touched, sectors):
     """The granules of some sectors, both as bits."""
     if sectors == 1:
@@ -148,13 +187,15 @@ def granules_of(touched, sectors):
     per = GRANULES // sectors
     group = (1 << per) - 1
     words = 0
-    for k in range(sectors):
-        if touched & (1 << k):
-            words |= group << (k * per)
+    while touched:
+        if touched & 1:
+            words |= group
+        touched >>= 1
+        group <<= per
     return words
 
 
-@njit(cache=True, nogil=True)
+@inner
 def touch(tags, states, row, ways, tag):
     """Bring a line to the front of its set, which is kept most recent first; the state that was evicted, or 0.
 
@@ -181,7 +222,7 @@ def touch(tags, states, row, ways, tag):
     return state_before
 
 
-@njit(cache=True, nogil=True)
+@inner
 def touch_whole(tags, row, ways, tag):
     """The same where a line that is there is there as a whole: no states; whether it was there."""
     row = np.uint64(row)
@@ -199,7 +240,7 @@ def touch_whole(tags, row, ways, tag):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def present(tags, row, ways, tag):
     """Slot of a line in its set, or -1."""
     for slot in range(row, row + ways):
@@ -208,7 +249,7 @@ def present(tags, row, ways, tag):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def remove(tags, states, slot, end):
     """Empty a slot. Those behind it close up, as the next line to enter must not evict one of them."""
     for k in range(slot, end - 1):
@@ -218,7 +259,7 @@ def remove(tags, states, slot, end):
     states[end - 1] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
     """A line's access where the L1 is written through and stores take no room: (missing, asked), both as sectors.
 
@@ -242,7 +283,7 @@ def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
     return touched, touched
 
 
-@njit(cache=True, nogil=True)
+@inner
 def access_written_l1(what, line, words, touched, row, tags, states, parameters):
     """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
 
@@ -280,34 +321,47 @@ def access_written_l1(what, line, words, touched, row, tags, states, parameters)
     return missing, touched & ~kept if write_back else touched, leaves, dirty
 
 
-@njit(cache=True, nogil=True)
-def store_in_llc(line, words, row, tags, states, parameters):
-    """A store, or what an L1 writes back, at the LLC; (sectors, those that miss, sectors written to DRAM).
+@inner
+def access_llc(what, line, words, asked, row, tags, states, parameters):
+    """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, sectors written to DRAM).
 
-    Nothing is fetched. Without allocation, sectors that are not held go on to DRAM.
+    Nothing is fetched for a store. Without allocation, sectors that are not held
+    go on to DRAM. Atomics fetch and write, unless all they touch was written.
     """
     sectors = parameters[P_SECTORS]
     ways = parameters[P_LLC_WAYS]
     write_back = parameters[P_LLC_WRITE_BACK] == 1
-    allocate = parameters[P_LLC_ALLOCATE] == 1
-    asked = sectors_of(words, sectors)
+    stays_out = what == STORE and parameters[P_LLC_ALLOCATE] == 0
     going = bit_count(asked)
-    if parameters[P_LLC_SETS] == 0 or (not allocate and present(tags, row, ways, line) < 0):
-        return going, going, going
+    if parameters[P_LLC_SETS] == 0 or (stays_out and present(tags, row, ways, line) < 0):
+        return going, going if what != LOAD else 0
     evicted = touch(tags, states, row, ways, line)
-    writes = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors)) if write_back else going
+    stored = 0
+    if write_back and evicted >> 32:
+        stored = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
     state = states[row]
-    missing = asked & ~(state | sectors_of((state >> 32) & ALL_GRANULES, sectors))
-    misses = bit_count(missing)
-    kept = words
-    if not allocate:
-        kept &= ~granules_of(missing, sectors)
-        writes += misses if write_back else 0
-    states[row] = state | (kept << 32)
-    return going, misses, writes
+    lacking = asked & ~state
+    if lacking:
+        written = (state >> 32) & ALL_GRANULES
+        if what == STORE:
+            lacking &= ~sectors_of(written, sectors)
+        else:
+            needed = words if what == ATOMIC else ALL_GRANULES
+            lacking &= sectors_of(needed & ~written, sectors)
+    missed = bit_count(lacking)
+    if what != STORE:
+        state |= lacking
+    if what != LOAD:
+        kept = words
+        if stays_out:
+            kept &= ~granules_of(lacking, sectors)
+        stored += going if not write_back else missed if stays_out else 0
+        state |= kept << 32
+    states[row] = state
+    return missed, stored
 
 
-@njit(cache=True, nogil=True)
+@inner
 def llc_row(line, parameters):
     """First slot of a line's LLC set."""
     banks = parameters[P_LLC_BANKS]
@@ -315,7 +369,7 @@ def llc_row(line, parameters):
     return (line % banks * sets + line // banks % sets) * parameters[P_LLC_WAYS]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bank_of(line, banks, hashed):
     """The LLC bank that counts for a line."""
     if hashed:
@@ -323,163 +377,101 @@ def bank_of(line, banks, hashed):
     return line % banks
 
 
-@njit(cache=True, nogil=True)
-def access_lines(
-    turns,
-    count,
-    line_id,
-    line_words,
-    place,
-    l1_tags,
-    l1_states,
-    llc_tags,
-    llc_states,
-    parameters,
-    counters,
-    outcome,
-    bank_load,
-):
-    """Memory instructions, in order, through L1 and LLC.
+@inner
+def access_lines(sm, first, last, s, what, lines, caches):
+    """A memory instruction, whose lines lie from `first` to `last`, through the L1 of an SM and the LLC.
 
-    Of the last one: (requests that left the SM, those that missed the LLC,
-    sectors written back to the LLC, those that missed it).
-
-    `place` has the L1 set of a line in its upper half and the first slot of its
-    LLC set in its lower half. A request is a sector of a line (the line, where
-    there are none). `outcome` has, for each line of the last instruction, the
-    level that served it (0 = L1, 1 = LLC, 2 = DRAM), `bank_load` the requests and
-    the DRAM transfers of each LLC bank. An L1 that is written through and allocates on loads alone
-    needs no written granules: a store hits where its sector is there, and goes
-    on. A dirty line leaves the L1 before what takes its place, or the atomic that
-    drops it, goes to the LLC, and counts for that instruction. The LLC fetches
-    nothing for a store; a load finds what was fetched or written as a whole.
-    Atomics fetch and write in the LLC, unless all they touch was written there,
-    and leave no copy in L1.
+    (requests that left the SM, those that missed the LLC, sectors written back to
+    the LLC, those that missed it). A request is a sector of a line (the line,
+    where there are none). An L1 that is written through and allocates on loads
+    alone needs no written granules: a store hits where its sector is there, and
+    goes on. A dirty line leaves the L1 before what takes its place, or the atomic
+    that drops it, goes to the LLC, and counts for that instruction. The LLC
+    fetches nothing for a store; a load finds what was fetched or written as a
+    whole. Atomics fetch and write in the LLC, unless all they touch was written
+    there, and leave no copy in L1.
     """
+    what = np.int64(what)  # one type for all calls: each would be compiled apart
+    parameters = caches.parameters
     ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
     holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
-    llc_ways = parameters[P_LLC_WAYS]
-    no_llc = parameters[P_LLC_SETS] == 0
-    write_back = parameters[P_LLC_WRITE_BACK] == 1
-    llc_allocate = parameters[P_LLC_ALLOCATE] == 1
-    banks = parameters[P_LLC_BANKS]
-    hashed = parameters[P_HASHED] == 1
+    l1_tags = caches.l1_tags
+    l1_states = caches.l1_states
+    llc_tags = caches.llc_tags
+    llc_states = caches.llc_states
+    store = np.int64(STORE)
+    served = caches.served
+    bank_load = caches.bank_load
+    requests = 0
+    l1_misses = 0
     leaving = 0
     llc_misses = 0
+    dram_reads = 0
+    dram_writes = 0
     written_back = 0
     writeback_misses = 0
-    for turn in range(count):
-        sm = turns[turn, W_SM]
-        first = turns[turn, W_FIRST]
-        last = turns[turn, W_LAST]
-        what = turns[turn, W_KIND]
-        requests = 0
-        l1_misses = 0
-        leaving = 0
-        llc_misses = 0
-        dram_reads = 0
-        dram_writes = 0
-        written_back = 0
-        writeback_misses = 0
-        for j in range(first, last):
-            line = line_id[j]
-            words = np.int64(line_words[j])
-            touched = 1 if sectors == 1 else sectors_of(words, sectors)
-            missing = touched
-            asked = touched
-            if sets > 0:
-                row = (sm * sets + (place[j] >> 32)) * ways
-                if not holds_writes:
-                    missing, asked = access_read_l1(what, line, touched, row, ways, sectors, l1_tags, l1_states)
-                else:
-                    missing, asked, leaves, dirty = access_written_l1(
-                        what, line, words, touched, row, l1_tags, l1_states, parameters
-                    )
-                    if dirty:
-                        sent, missed, stored = store_in_llc(
-                            leaves, dirty, llc_row(leaves, parameters), llc_tags, llc_states, parameters
-                        )
-                        written_back += sent
-                        writeback_misses += missed
-                        dram_writes += stored
-                    if asked != touched:
-                        words &= granules_of(asked, sectors)
-            going = asked
-            if sectors == 1:
-                requests += 1
-                l1_misses += missing
+    for j in range(first, last):
+        line = lines.number[j]
+        words = np.int64(lines.words[j])
+        touched = 1 if sectors == 1 else sectors_of(words, sectors)
+        missing = touched
+        asked = touched
+        if sets > 0:
+            row = (sm * sets + (lines.place[j] >> 32)) * ways
+            if not holds_writes:
+                missing, asked = access_read_l1(what, line, touched, row, ways, sectors, l1_tags, l1_states)
             else:
-                requests += bit_count(touched)
-                l1_misses += bit_count(missing)
-                going = bit_count(asked)
-            outcome[j - first] = 0
-            if going == 0:
-                continue
-            bank = bank_of(line, banks, hashed)
-            bank_load[0, bank] += going
-            leaving += going
-            outcome[j - first] = 1
-            if no_llc:
-                outcome[j - first] = 2
-                bank_load[1, bank] += going
-                llc_misses += going
-                dram_reads += going if what != STORE else 0
-                dram_writes += going if what != LOAD else 0
-                continue
-            row = place[j] & 0xFFFFFFFF
-            if what == STORE and not llc_allocate:
-                _, missed, stored = store_in_llc(line, words, row, llc_tags, llc_states, parameters)
-                llc_misses += missed
-                dram_writes += stored
-                bank_load[1, bank] += stored
-                continue
-            evicted = touch(llc_tags, llc_states, row, llc_ways, line)
-            if write_back and evicted >> 32:
-                stored = 1 if sectors == 1 else bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
-                dram_writes += stored
-                bank_load[1, bank] += stored
-            state = llc_states[row]
-            lacking = asked & ~state
-            if lacking:
-                written = (state >> 32) & ALL_GRANULES
-                if what == STORE:
-                    lacking &= ~sectors_of(written, sectors)
-                else:
-                    needed = words if what == ATOMIC else ALL_GRANULES
-                    lacking &= sectors_of(needed & ~written, sectors)
-            if lacking:
-                lost = 1 if sectors == 1 else bit_count(lacking)
-                llc_misses += lost
-                if what != STORE:
-                    dram_reads += lost
-                    bank_load[1, bank] += lost
-                    outcome[j - first] = 2
-                    state |= lacking
-            if what != LOAD:
-                state |= words << 32
-                if not write_back:
-                    dram_writes += going
-                    bank_load[1, bank] += going
-            llc_states[row] = state
-        s = turns[turn, W_STATIC]
-        counters[s, C_EXECUTED] += 1
-        counters[s, C_REQUESTS] += requests
-        counters[s, C_LINES] += last - first
-        counters[s, C_DIVERGENT] += last - first > 1
-        counters[s, C_L1_HITS] += requests - l1_misses
-        counters[s, C_LLC_HITS] += leaving - llc_misses
-        counters[s, C_LLC_MISSES] += llc_misses
-        counters[s, C_DRAM_READS] += dram_reads
-        counters[s, C_DRAM_WRITES] += dram_writes
-        if holds_writes:
-            counters[s, C_WRITEBACK_HITS] += written_back - writeback_misses
-            counters[s, C_WRITEBACK_MISSES] += writeback_misses
-        if llc_misses > 0:
-            counters[s, C_WORST_DRAM] += 1
-        elif leaving > 0:
-            counters[s, C_WORST_LLC] += 1
+                missing, asked, leaves, dirty = access_written_l1(
+                    what, line, words, touched, row, l1_tags, l1_states, parameters
+                )
+                if dirty:
+                    sent = sectors_of(dirty, sectors)
+                    missed, stored = access_llc(
+                        store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+                    )
+                    written_back += bit_count(sent)
+                    writeback_misses += missed
+                    dram_writes += stored
+                if asked != touched:
+                    words &= granules_of(asked, sectors)
+        going = asked
+        if sectors == 1:
+            requests += 1
+            l1_misses += missing
         else:
-            counters[s, C_WORST_L1] += 1
+            requests += bit_count(touched)
+            l1_misses += bit_count(missing)
+            going = bit_count(asked)
+        served[j - first] = 0
+        if going == 0:
+            continue
+        bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
+        bank_load[0, bank] += going
+        leaving += going
+        missed, stored = access_llc(
+            what, line, words, asked, lines.place[j] & 0xFFFFFFFF, llc_tags, llc_states, parameters
+        )
+        llc_misses += missed
+        dram_writes += stored
+        bank_load[1, bank] += stored
+        served[j - first] = 1
+        if what != STORE:
+            dram_reads += missed
+            bank_load[1, bank] += missed
+            served[j - first] = 2 if missed else 1
+    own = caches.counters[s]
+    own[C_EXECUTED] += 1
+    own[C_REQUESTS] += requests
+    own[C_LINES] += last - first
+    own[C_DIVERGENT] += last - first > 1
+    own[C_L1_HITS] += requests - l1_misses
+    own[C_LLC_HITS] += leaving - llc_misses
+    own[C_LLC_MISSES] += llc_misses
+    own[C_DRAM_READS] += dram_reads
+    own[C_DRAM_WRITES] += dram_writes
+    own[C_WRITEBACK_HITS] += written_back - writeback_misses
+    own[C_WRITEBACK_MISSES] += writeback_misses
+    own[C_WORST_DRAM if llc_misses > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1
     return leaving, llc_misses, written_back, writeback_misses

@@ -10,7 +10,6 @@ from numba import njit
 
 from ._kernels import (
     BARRIER,
-    MOST_LINES,
     P_BLOCKS_PER_SM,
     P_SMS,
     P_WINDOW,
@@ -114,43 +113,15 @@ def fill_turns(block_start, event_start, event_static, line_start, kind, paramet
 
 
 @njit(cache=True, nogil=True)
-def simulate_rounds(
-    block_start,
-    event_start,
-    event_static,
-    line_start,
-    line_id,
-    line_words,
-    place,
-    kind,
-    l1_tags,
-    l1_states,
-    llc_tags,
-    llc_states,
-    parameters,
-    counters,
-    bank_load,
-):
+def simulate_rounds(block_start, event_start, event_static, line_start, kind, lines, caches):
     """Warps that take turns, through the caches of one machine."""
+    parameters = caches.parameters
     state = start_rounds(block_start, event_start, parameters)
-    outcome = np.zeros(MOST_LINES, dtype=np.int8)
     turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
     while True:
         filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
         if filled == 0:
             return
-        access_lines(
-            turns,
-            filled,
-            line_id,
-            line_words,
-            place,
-            l1_tags,
-            l1_states,
-            llc_tags,
-            llc_states,
-            parameters,
-            counters,
-            outcome,
-            bank_load,
-        )
+        for t in range(filled):
+            sm, first, last = turns[t, W_SM], turns[t, W_FIRST], turns[t, W_LAST]
+            access_lines(sm, first, last, turns[t, W_STATIC], turns[t, W_KIND], lines, caches)

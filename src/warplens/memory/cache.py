@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from ..errors import MachineError, OptionError
 from ..machine import Gpu
 from .events import Events
+
+if TYPE_CHECKING:
+    from ._kernels import Lines
 
 DEFAULT_ORDER = "progress"
 #: Memory instructions that wait in order for an L1, where a machine does not say.
@@ -144,53 +148,44 @@ def simulate_caches(
     needed_by: str = "the cache simulation",
 ) -> MissProfile:
     """Run the events of a launch through per-SM L1 caches and the shared LLC of one machine."""
-    from . import _kernels, _progress_kernels, _round_kernels
+    from . import _kernels
+    from ._round_kernels import simulate_rounds
+    from .progress import run_in_progress, timing_of
 
     window = order_window(order)
     parameters = cache_parameters(gpu, blocks_per_sm, window, needed_by)
-    slots = empty_caches(parameters)
     counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
     bank_load = np.zeros((2, int(parameters[_kernels.P_LLC_BANKS])), dtype=np.int64)
+    served = np.zeros(_kernels.MOST_LINES, dtype=np.int8)
+    l1_tags, l1_states, llc_tags, llc_states = empty_caches(parameters)
+    caches = _kernels.Caches(l1_tags, l1_states, llc_tags, llc_states, parameters, counters, bank_load, served)
     arrivals = np.zeros((len(kinds), _kernels.ARRIVALS))
-    timing = _timing(gpu, needed_by) if order == "progress" else None
+    timing = timing_of(gpu, needed_by) if order == "progress" else None
     cycles = 0.0
     for chunk in chunks:
-        place = np.empty(len(chunk.line_id), dtype=np.int64)
-        _kernels.find_places(chunk.line_id, parameters, place)
-        caches = (chunk.line_id, chunk.line_words, place, kinds, *slots, parameters)
+        lines = placed_lines(chunk, parameters)
         if timing is None:
-            _round_kernels.simulate_rounds(
-                chunk.block_start,
-                chunk.event_start,
-                chunk.event_static,
-                chunk.line_start,
-                *caches,
-                counters,
-                bank_load,
+            simulate_rounds(
+                chunk.block_start, chunk.event_start, chunk.event_static, chunk.line_start, kinds, lines, caches
             )
         else:
-            cycles += _progress_kernels.simulate_progress(
-                chunk.block_start,
-                chunk.event_start,
-                chunk.event_static,
-                chunk.event_instructions,
-                chunk.event_gap,
-                chunk.event_dependence,
-                chunk.event_tail,
-                chunk.line_start,
-                *caches,
-                timing,
-                counters,
-                bank_load,
-                arrivals,
-            )
+            cycles += run_in_progress(chunk, kinds, lines, caches, timing, arrivals)
     sectors = int(parameters[_kernels.P_SECTORS])
-    l1_dirty = written_sectors(slots[1], sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
-    dirty = written_sectors(slots[3], sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
+    l1_dirty = written_sectors(caches.l1_states, sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
+    dirty = written_sectors(caches.llc_states, sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
     uneven = [unevenness(each) for each in bank_load]
     return MissProfile(
         counters, kinds, int(gpu.transfer_bytes), dirty, order, cycles, l1_dirty, uneven[0], uneven[1], arrivals
     )
+
+
+def placed_lines(chunk: Events, parameters: NDArray[np.int64]) -> Lines:
+    """The lines of a chunk, and where caches hold them."""
+    from . import _kernels
+
+    place = np.empty(len(chunk.line_id), dtype=np.int64)
+    _kernels.find_places(chunk.line_id, parameters, place)
+    return _kernels.Lines(chunk.line_id, chunk.line_words, place)
 
 
 def unevenness(loads: NDArray[np.int64]) -> float:
@@ -233,37 +228,17 @@ def cache_parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) 
     return found
 
 
-def _timing(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
-    """Latencies and service times of the progress estimate; what a machine lacks takes no time."""
-    from . import _kernels
-
-    found = np.zeros(_kernels.TIMINGS)
-    found[_kernels.Q_ISSUE_INTERVAL] = 1.0 / gpu.issue_rate
-    found[_kernels.Q_L1_LATENCY] = gpu.l1.latency_cycles or 0.0
-    found[_kernels.Q_LLC_LATENCY] = gpu.llc.latency_cycles or 0.0
-    found[_kernels.Q_DRAM_LATENCY] = gpu.dram_latency_cycles_now(needed_by)
-    if gpu.noc.bandwidth_bytes_per_s is not None:
-        found[_kernels.Q_NOC_SERVICE] = gpu.service_cycles_now("noc", needed_by)
-        port = gpu.noc.sm_bandwidth_bytes_per_s
-        share = found[_kernels.Q_NOC_SERVICE] * gpu.sms
-        found[_kernels.Q_SM_SERVICE] = share if port is None else gpu.clock_hz * gpu.transfer_bytes / port
-    found[_kernels.Q_DRAM_SERVICE] = gpu.service_cycles_now("dram", needed_by)
-    limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
-    found[_kernels.Q_OUTSTANDING] = 1e6 if limit is None else limit
-    return found
-
-
-def empty_caches(parameters: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+def empty_caches(parameters: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Tags and states of the slots of all L1 caches, then those of the LLC."""
     from . import _kernels
 
     p = parameters
     l1_slots = int(p[_kernels.P_SMS] * p[_kernels.P_L1_SETS] * p[_kernels.P_L1_WAYS])
     llc_slots = int(p[_kernels.P_LLC_BANKS] * p[_kernels.P_LLC_SETS] * p[_kernels.P_LLC_WAYS])
-    made = []
+    made: list[NDArray[np.int64]] = []
     for count in (l1_slots, llc_slots):
         made += [np.full(count, _kernels.EMPTY), np.zeros(count, dtype=np.int64)]
-    return tuple(made)
+    return made
 
 
 def written_sectors(states: NDArray[np.int64], sectors: int) -> int:

@@ -23,7 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine import Gpu
-from .cache import MissProfile, cache_parameters, empty_caches, order_window, unevenness, written_sectors
+from .cache import (
+    MissProfile,
+    cache_parameters,
+    empty_caches,
+    order_window,
+    placed_lines,
+    unevenness,
+    written_sectors,
+)
 from .events import Events
 
 #: Machines from which on one pass is faster than one each.
@@ -90,16 +98,15 @@ def simulate_family(
     bank_load = np.zeros(int(parameters[_kernels.P_LLC_BANKS]), dtype=np.int64)
     channels = np.zeros((len(bank_load), len(ways)), dtype=np.int64)
     for chunk in chunks:
-        place = np.empty(len(chunk.line_id), dtype=np.int64)
-        _kernels.find_places(chunk.line_id, parameters, place)
+        lines = placed_lines(chunk, parameters)
         _family_kernels.simulate_family(
             chunk.block_start,
             chunk.event_start,
             chunk.event_static,
             chunk.line_start,
-            chunk.line_id,
-            chunk.line_words,
-            place,
+            lines.number,
+            lines.words,
+            lines.place,
             kinds,
             l1_tags,
             l1_states,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..compiled import inlined
 
 # What an event is (as in the cache simulation, and the end of a warp).
 LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
@@ -74,7 +75,9 @@ CAUSES = 10
 FIRST_PART, PARTS = C_L1, 6
 
 # Resources, by the cycles that they are busy, and servers among them.
-R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = range(8)
+R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = np.arange(
+    8
+)  # no literals: `serve` is compiled once
 RESOURCES = 8
 
 # Latencies of late misses: all, those that the LLC served, those that went to DRAM.
@@ -87,35 +90,47 @@ class Memory(NamedTuple):
     """The memory system of an SM: when servers are free, and when the last misses are back."""
 
     free: Any
-    loads: Any
-    stores: Any
-    sets: Any
-    sent: Any  # loads, stores, and of each set
+    rings: Any  # places of loads, and of stores
+    sets: Any  # ways of each set that wait for data
+    next: Any  # place that the next one takes: of a load, of a store, and in each set
     recent: Any
     split: Any  # what the last misses waited for
 
 
-@njit(cache=True, nogil=True)
-def new_memory(machine):
-    """Everything free, nothing on its way."""
-    sets = max(int(machine[M_SETS]), 1)
-    recent = np.zeros(3)
-    recent[ALL] = recent[BY_LLC] = machine[M_LLC_LATENCY]
-    recent[BY_DRAM] = machine[M_LLC_LATENCY] + machine[M_DRAM_LATENCY]
-    split = np.zeros(PARTS)
-    split[0] = 1.0
+def new_memory(machines: Any) -> Memory:
+    """Room for the memory system of each of some machines."""
+    most = np.maximum(machines.max(axis=0), 1.0).astype(np.int64)
     return Memory(
         np.zeros(RESOURCES),
-        np.zeros(max(int(machine[M_OUTSTANDING]), 1)),
-        np.zeros(max(int(machine[M_STORES]), 1)),
-        np.zeros((sets, max(int(machine[M_WAYS]), 1))),
-        np.zeros(sets + 2, dtype=np.int64),
-        recent,
-        split,
+        np.zeros((2, max(most[M_OUTSTANDING], most[M_STORES]))),
+        np.zeros((most[M_SETS], most[M_WAYS])),
+        np.zeros(2 + most[M_SETS], dtype=np.int64),
+        np.zeros(3),
+        np.zeros(PARTS),
     )
 
 
-@njit(cache=True, nogil=True)
+@inlined
+def reset_memory(machine, memory):
+    """Everything free, nothing on its way."""
+    for r in range(RESOURCES):
+        memory.free[r] = 0.0
+    for r in range(2):
+        for k in range(memory.rings.shape[1]):
+            memory.rings[r, k] = 0.0
+    for r in range(memory.sets.shape[0]):
+        for k in range(memory.sets.shape[1]):
+            memory.sets[r, k] = 0.0
+    for k in range(len(memory.next)):
+        memory.next[k] = 0
+    memory.recent[ALL] = memory.recent[BY_LLC] = machine[M_LLC_LATENCY]
+    memory.recent[BY_DRAM] = machine[M_LLC_LATENCY] + machine[M_DRAM_LATENCY]
+    for c in range(PARTS):
+        memory.split[c] = 0.0
+    memory.split[0] = 1.0
+
+
+@inlined
 def serve(server, first, last, count, total, free, busy):
     """(First begins, last begins): `count` items that arrive from `first` to `last` keep a server for `total`."""
     begin = max(first, free[server])
@@ -126,32 +141,35 @@ def serve(server, first, last, count, total, free, busy):
     return begin, end
 
 
-@njit(cache=True, nogil=True)
-def places(ring, sent, count, first, last):
+@inlined
+def places(rings, r, size, place, count, first, last):
     """(First, last) item of `count` as limited population lets them in: each takes the place of an earlier one."""
-    size = len(ring)
-    first = max(first, ring[sent % size])
-    return first, max(last, ring[(sent + min(count, size) - 1) % size], first)
+    first = max(first, rings[r, place])
+    place += min(count, size) - 1
+    return first, max(last, rings[r, place if place < size else place - size], first)
 
 
-@njit(cache=True, nogil=True)
-def fill(ring, sent, count, first, last):
-    """Items that are back from `first` to `last` hold their places until then; returns how many were sent."""
-    size = len(ring)
+@inlined
+def fill(rings, r, size, place, count, first, last):
+    """Items that are back from `first` to `last` hold their places until then; returns the next one's place."""
     count = min(count, size)
     slope = (last - first) / max(count - 1, 1)
     for k in range(count):
-        ring[(sent + k) % size] = first + k * slope
-    return sent + count
+        rings[r, place] = first + k * slope
+        place += 1
+        if place == size:
+            place = 0
+    return place
 
 
-@njit(cache=True, nogil=True)
-def access(now, what, level, set_, event, shared, machine, memory, busy, part):
-    """(Time it leaves the memory queue, time its result is there) of a memory instruction that enters in `now`.
+@inlined
+def access(now, e, shared, stream, machine, memory, busy, part):
+    """(Time it leaves the memory queue, time its result is there) of event `e`, which enters in `now`.
 
     `shared` is the part of the SMs that have such a block; `part` is filled with
     what the result waits for.
     """
+    what, level, set_, event = stream.kind[e], stream.level[e], stream.sets[e], stream.events[e]
     free = memory.free
     weight = event[E_WEIGHT]
     pipe = machine[M_L1_LATENCY] * weight
@@ -161,8 +179,9 @@ def access(now, what, level, set_, event, shared, machine, memory, busy, part):
     busy[R_PORT] += event[E_PORT]
     last_in = max(through - weight, begin)  # when its last line enters the L1
     back = last_in + pipe
-    part[:] = 0.0
     part[0] = back - now
+    for c in range(1, PARTS):
+        part[c] = 0.0
     if level == COMING:
         back = max(back, begin + event[E_LEFT] * machine[M_ARRIVALS] * memory.recent[ALL] * weight)
         part[1] = back - now - part[0]
@@ -173,20 +192,20 @@ def access(now, what, level, set_, event, shared, machine, memory, busy, part):
         return begin, back
     # MSHRs, or places for stores, and ways of a set that wait for data: the L1 waits for them, in order.
     is_load = what == LOAD
-    ring = memory.loads if is_load else memory.stores
-    sent = memory.sent[0 if is_load else 1]
+    ring = 0 if is_load else 1
+    size = max(int(machine[M_OUTSTANDING] if is_load else machine[M_STORES]), 1)
     count = max(int(misses + 0.5), 1)
     arrives = last_in
-    first_in, last_in = places(ring, sent, count, begin, last_in)
-    if count > len(ring):  # more than all of them: the rest goes when these are back
-        last_in += (count - 1) // len(ring) * memory.recent[ALL] * weight
+    first_in, last_in = places(memory.rings, ring, size, memory.next[ring], count, begin, last_in)
+    if count > size:  # more than all of them: the rest goes when these are back
+        last_in += (count - 1) // size * memory.recent[ALL] * weight
     lines = 0
+    ways = max(int(machine[M_WAYS]), 1)
     if is_load and machine[M_SETS] > 0.0:
         lines = max(int(event[E_SET_LINES] + 0.5), 1)
-        ways = memory.sets[set_]
-        first_in, last_in = places(ways, memory.sent[2 + set_], lines, first_in, last_in)
-        if lines > len(ways):
-            last_in += (lines - 1) // len(ways) * memory.recent[ALL] * weight
+        first_in, last_in = places(memory.sets, set_, ways, memory.next[2 + set_], lines, first_in, last_in)
+        if lines > ways:
+            last_in += (lines - 1) // ways * memory.recent[ALL] * weight
     free[R_PORT] = max(free[R_PORT], last_in)
     part[3] = last_in - arrives
     # Out of the SM, whose queue holds back the L1 when it is full, and into the banks.
@@ -228,9 +247,10 @@ def access(now, what, level, set_, event, shared, machine, memory, busy, part):
     first += latency
     last += latency
     # An MSHR is taken when the tags are read, at the end of the L1's pipeline.
-    memory.sent[0 if is_load else 1] = fill(ring, sent, count, first - pipe, last - pipe)
+    memory.next[ring] = fill(memory.rings, ring, size, memory.next[ring], count, first - pipe, last - pipe)
     if lines > 0:
-        memory.sent[2 + set_] = fill(memory.sets[set_], memory.sent[2 + set_], lines, last - pipe, last - pipe)
+        held = last - pipe
+        memory.next[2 + set_] = fill(memory.sets, set_, ways, memory.next[2 + set_], lines, held, held)
     if is_load:
         took = (last - first_in) / weight
         memory.recent[ALL] += SMOOTHING * (took - memory.recent[ALL])

@@ -43,7 +43,7 @@ class Demand:
     @property
     def stream(self) -> Any:
         """What the compiled network reads."""
-        from ._network_kernels import Stream
+        from ._warp_kernels import Stream
 
         return Stream(*(getattr(self, name) for name in Stream._fields))
 

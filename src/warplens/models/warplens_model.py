@@ -116,7 +116,7 @@ class Warplens(Model):
 
     def _most_events(self, case: Case) -> Any:
         """Events of a warp that are kept, so that all that are followed stay a few thousand."""
-        from . import _network_kernels as k
+        from . import _warp_kernels as k
 
         table = self._blocks(case)
         blocks, slots, per_block = np.ceil(table[0] - 1e-9), table[1], table[2]
@@ -263,11 +263,12 @@ class Warplens(Model):
 def _solve(demand: Demand, machines: Array) -> tuple[Array, Array, Array]:
     """(Cycles, waits, busy cycles) of every machine."""
     from . import _access_kernels as a
-    from ._network_kernels import solve_batch
+    from ._network_kernels import solve
+    from ._warp_kernels import new_sm
 
-    count = len(machines)
+    count, stream = len(machines), demand.stream
     found = np.empty(count), np.zeros((count, a.CAUSES)), np.zeros((count, a.RESOURCES))
-    solve_batch(demand.stream, machines, *found)
+    solve(stream, machines, new_sm(stream, machines), a.new_memory(machines), *found)
     return found
 
 

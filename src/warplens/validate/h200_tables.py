@@ -308,13 +308,6 @@ def sections(found: Found) -> Sections:
     }
 
 
-def new_page(found: Found) -> str:
-    parts = [f"# Validation: {DATASET}\n"]
-    for name in sections(found):
-        parts.append(f"## {name}\n\n<!-- validate: {DATASET} {name} -->\n<!-- /validate -->\n")
-    return "\n".join(parts)
-
-
 def all_tables(found: Found) -> list[Table]:
     """For a terminal: the kernels, then the means."""
     made = sections(found)

@@ -53,14 +53,18 @@ def write_files(validation: Validation, folder: Path) -> list[Path]:
     }
     paths = []
     for suffix, rows in parts.items():
-        path = folder / f"{validation.dataset}{suffix}.csv"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(csv_text(row.to_dict() for row in rows), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written ({error}); choose another folder with -o") from None
-        paths.append(path)
+        paths.append(write_csv(folder / f"{validation.dataset}{suffix}.csv", (row.to_dict() for row in rows)))
     return paths
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows to a file, whose folder is made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(csv_text(rows), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error}); choose another folder with -o") from None
+    return path
 
 
 # -- JSON ----------------------------------------------------------------------------------
@@ -184,23 +188,17 @@ def _refreshed(text: str, dataset: str, sections: Sections, page: Path) -> str:
     return _MARKED.sub(replace, text)
 
 
-def new_page(validation: Validation) -> str:
-    """A page with all tables, for a FILE that does not exist."""
-    parts = [f"# Validation: {validation.dataset}\n"]
-    for name in _sections(validation):
-        parts.append(f"## {name}\n\n<!-- validate: {validation.dataset} {name} -->\n<!-- /validate -->\n")
-    return "\n".join(parts)
-
-
 def update_page(page: Path, validation: Validation) -> None:
     """Write the page's marked parts anew; a page that is not there is made, with all tables."""
-    update_sections(page, validation.dataset, _sections(validation), partial(new_page, validation))
+    update_sections(page, validation.dataset, _sections(validation))
 
 
-def update_sections(page: Path, dataset: str, sections: Sections, new: Callable[[], str]) -> None:
-    """Write a page's marked parts of one dataset anew; `new` gives the text of a page that is not there."""
+def update_sections(
+    page: Path, dataset: str, sections: Sections, wanted: Callable[[str], bool] = lambda name: True
+) -> None:
+    """Write a page's marked parts of one dataset anew; a page that is not there is made, with the `wanted` ones."""
     try:
-        text = page.read_text(encoding="utf-8") if page.exists() else new()
+        text = page.read_text(encoding="utf-8") if page.exists() else _new_page(dataset, filter(wanted, sections))
         if not _MARKED.search(text):
             raise InputError(
                 f"{page}: has no place for tables; write <!-- validate: {dataset} {next(iter(sections))} --> and "
@@ -209,3 +207,8 @@ def update_sections(page: Path, dataset: str, sections: Sections, new: Callable[
         page.write_text(_refreshed(text, dataset, sections, page), encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{page}: cannot be updated ({error})") from None
+
+
+def _new_page(dataset: str, names: Iterable[str]) -> str:
+    marked = (f"## {name}\n\n<!-- validate: {dataset} {name} -->\n<!-- /validate -->\n" for name in names)
+    return "\n".join([f"# Validation: {dataset}\n", *marked])

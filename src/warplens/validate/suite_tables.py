@@ -219,11 +219,3 @@ def sections(found: SuiteValidation, progress: Callable[[str], None] | None = No
 
     sizes = [size for size in SIZES if (FOLDER / f"suite_{size}.csv").exists()]
     return {f"{name} {size}": partial(one, make, size) for size in sizes for name, make in _MAKERS.items()}
-
-
-def new_page(found: SuiteValidation) -> str:
-    """A page with all tables of one size, for a FILE that does not exist."""
-    parts = [f"# Validation: {DATASET}\n"]
-    for name in _MAKERS:
-        parts.append(f"## {name}\n\n<!-- validate: {DATASET} {name} {found.size} -->\n<!-- /validate -->\n")
-    return "\n".join(parts)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...trace.schema import IRREGULAR
+
 #: Bytes that one line needs besides its static part: mask, mode, and 32 addresses or deltas with their blanks.
 LINE_ROOM = 32 * 22 + 64
 
-_IRREGULAR = np.iinfo(np.int64).min
 _STRIDE_LIMIT = np.int64(2**31 - 1)
 _DELTA_LIMIT = np.int64(10**18 - 1)
 _SIGN = np.int64(np.iinfo(np.int64).min)
@@ -79,7 +80,7 @@ def _addresses(mask, base, stride, lanes, first, out, at):
         count += 1
     out[at] = 32
     at += 1
-    even = stride != _IRREGULAR
+    even = stride != IRREGULAR
     contiguous = ((mask + (mask & -mask)) & mask) == 0
     deltas = True
     previous = np.int64(0)
@@ -137,7 +138,7 @@ def format_lines(
         if access_bytes[index]:
             access = state[ACCESS]
             at = _addresses(lanes_active, base[access], stride[access], lanes, state[LANE], out, at)
-            if stride[access] == _IRREGULAR:
+            if stride[access] == IRREGULAR:
                 while lanes_active:
                     lanes_active &= lanes_active - 1
                     state[LANE] += 1

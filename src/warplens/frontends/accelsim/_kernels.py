@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...trace.schema import IRREGULAR
 from ._tokens import (
     below,
     coordinates,
@@ -100,7 +101,6 @@ REGISTER_LIMIT = 64
 #: Strides beyond this are refused, so that 31 of them cannot overflow.
 STRIDE_LIMIT = 1 << 58
 
-_IRREGULAR = np.iinfo(np.int64).min
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
 
@@ -203,7 +203,7 @@ def _keep_access(state, base_column, stride_column, lane_column, count):
                 even = False
                 break
     base_column[access] = lane_column[first] if count > 0 else 0
-    stride_column[access] = stride if even else _IRREGULAR
+    stride_column[access] = stride if even else IRREGULAR
     state[ACCESSES] = access + 1
     if not even:
         state[LANES] = first + count

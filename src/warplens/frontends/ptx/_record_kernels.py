@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
-IRREGULAR = np.iinfo(np.int64).min
+from ...trace.schema import IRREGULAR
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-IRREGULAR = np.iinfo(np.int64).min
+from ...trace.schema import IRREGULAR
+
 #: As in injection/record.h.
 PAYLOAD_NONE, PAYLOAD_EVEN, PAYLOAD_LISTED = range(3)
 KIND_HOLE = 255

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 NEVER = 1e300
 REGISTERS = 256
-IRREGULAR = np.iinfo(np.int64).min
 
 # What an instruction does.
 NOTHING, LOAD, STORE, ATOMIC, BARRIER, SHARED = range(6)

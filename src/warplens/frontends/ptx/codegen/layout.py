@@ -110,7 +110,3 @@ class Fault(IntEnum):
     BAD_BARRIER = 9
     BAD_BRANCH = 10
     READ_ONLY = 11
-
-
-#: Marks of recorded accesses, after which base and stride, or the lanes' addresses, follow.
-IRREGULAR = -(1 << 63)
