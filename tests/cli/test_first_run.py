@@ -13,7 +13,7 @@ def test_one_process_is_started_and_leaves_compiled_models(tmp_path, monkeypatch
     assert compile_models_aside() is None
     assert process.wait(300) == 0
     kept = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
-    assert {"_kernels.simulate", "_interval_kernels.evaluate_batch"} <= kept
+    assert {"_kernels.simulate", "_interval_kernels.evaluate_batch", "_network_kernels.solve"} <= kept
 
 
 @pytest.mark.parametrize("cores", [1, None])

@@ -1,5 +1,6 @@
 // The same kernels launched one by one and in CUDA graphs: captured from two streams, launched three times, and as the
-// child of a graph made of nodes. `graphs conditional` has a kernel in the body of a loop node, which runs three times.
+// child of a graph made of nodes; and a graph with the same kernels several times, one after the other and side by side.
+// `graphs conditional` has a kernel in the body of a loop node, which runs three times, between others.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +47,7 @@ __global__ void count_down(cudaGraphConditionalHandle again, int* left) {
     if (threadIdx.x == 0) cudaGraphSetConditional(again, --*left > 0);
 }
 
-float *values, *blurred, *gathered, *total;
+float *values, *blurred, *gathered, *total, *spare;
 
 // blur and gather have no need of each other.
 void launch_all(cudaStream_t stream, cudaStream_t other) {
@@ -61,6 +62,28 @@ void launch_all(cudaStream_t stream, cudaStream_t other) {
     CHECK(cudaEventRecord(joined, other));
     CHECK(cudaStreamWaitEvent(stream, joined, 0));
     add<<<kBlocks, kThreads, 0, stream>>>(blurred, gathered, total);
+}
+
+// Kernels several times, with grids of two sizes, between them nodes that are no kernels; gather in both branches.
+void launch_again(cudaStream_t stream, cudaStream_t other) {
+    const int half = kBlocks / 2;
+    cudaEvent_t forked, joined;
+    CHECK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));
+    CHECK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
+    fill<<<kBlocks, kThreads, 0, stream>>>(values);
+    CHECK(cudaMemsetAsync(total, 0, kValues * sizeof(float), stream));
+    blur<<<kBlocks, kThreads, kThreads * sizeof(float), stream>>>(values, blurred);
+    CHECK(cudaMemcpyAsync(values, blurred, kValues * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+    blur<<<half, kThreads, kThreads * sizeof(float), stream>>>(values, blurred);
+    CHECK(cudaEventRecord(forked, stream));
+    CHECK(cudaStreamWaitEvent(other, forked, 0));
+    gather<<<kBlocks, kThreads, 0, other>>>(values, gathered);
+    gather<<<half, kThreads, 0, stream>>>(blurred, spare);
+    CHECK(cudaEventRecord(joined, other));
+    CHECK(cudaStreamWaitEvent(stream, joined, 0));
+    add<<<kBlocks, kThreads, 0, stream>>>(blurred, gathered, total);
+    add<<<half, kThreads, 0, stream>>>(blurred, spare, total);
+    fill<<<half, kThreads, 0, stream>>>(spare);
 }
 
 float sum_of(const float* device) {
@@ -79,7 +102,7 @@ int conditional(cudaStream_t stream) {
     CHECK(cudaMemcpy(left, &turns, sizeof turns, cudaMemcpyHostToDevice));
     cudaGraph_t graph;
     cudaGraphExec_t ready;
-    cudaGraphNode_t loop, body;
+    cudaGraphNode_t before, loop, body, after;
     cudaGraphConditionalHandle again;
     CHECK(cudaGraphCreate(&graph, 0));
     CHECK(cudaGraphConditionalHandleCreate(&again, graph, 1, cudaGraphCondAssignDefault));
@@ -88,9 +111,15 @@ int conditional(cudaStream_t stream) {
     loop_parameters.conditional.handle = again;
     loop_parameters.conditional.type = cudaGraphCondTypeWhile;
     loop_parameters.conditional.size = 1;
-    CHECK(cudaGraphAddNode(&loop, graph, nullptr, nullptr, 0, &loop_parameters));
-    void* arguments[] = {&again, &left};
-    cudaKernelNodeParams parameters{};
+    void *arguments[] = {&again, &left}, *fill_arguments[] = {&values};
+    cudaKernelNodeParams fill_parameters{}, parameters{};
+    fill_parameters.func = (void*)fill;
+    fill_parameters.gridDim = kBlocks;
+    fill_parameters.blockDim = kThreads;
+    fill_parameters.kernelParams = fill_arguments;
+    CHECK(cudaGraphAddKernelNode(&before, graph, nullptr, 0, &fill_parameters));
+    CHECK(cudaGraphAddNode(&loop, graph, &before, nullptr, 1, &loop_parameters));
+    CHECK(cudaGraphAddKernelNode(&after, graph, &loop, 1, &fill_parameters));
     parameters.func = (void*)count_down;
     parameters.gridDim = 1;
     parameters.blockDim = 32;
@@ -107,7 +136,7 @@ int conditional(cudaStream_t stream) {
 }
 
 int main(int count, char** words) {
-    for (float** each : {&values, &blurred, &gathered, &total}) CHECK(cudaMalloc(each, kValues * sizeof(float)));
+    for (float** each : {&values, &blurred, &gathered, &total, &spare}) CHECK(cudaMalloc(each, kValues * sizeof(float)));
     CHECK(cudaMemset(total, 0, kValues * sizeof(float)));
     cudaStream_t stream, other;
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -143,6 +172,15 @@ int main(int count, char** words) {
     const float once_again = sum_of(total);
     launch_all(stream, other);
     const float twice = sum_of(total);
-    printf("%g %g %g %g\n", once, four_times, once_again, twice);
-    return once == 0 || four_times != 4 * once || once_again != once || twice != 2 * once;
+    launch_again(stream, other);
+    const float chained = sum_of(total);
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    launch_again(stream, other);
+    CHECK(cudaStreamEndCapture(stream, &captured));
+    CHECK(cudaGraphInstantiate(&ready, captured, 0));
+    for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(ready, stream));
+    const float chained_again = sum_of(total);
+    printf("%g %g %g %g %g %g\n", once, four_times, once_again, twice, chained, chained_again);
+    return once == 0 || four_times != 4 * once || once_again != once || twice != 2 * once || chained == 0 ||
+           chained_again != chained;
 }

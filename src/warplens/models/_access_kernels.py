@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..compiled import inlined
 
 # What an event is (as in the cache simulation, and the end of a warp).
 LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
@@ -74,7 +75,9 @@ CAUSES = 10
 FIRST_PART, PARTS = C_L1, 6
 
 # Resources, by the cycles that they are busy, and servers among them.
-R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = range(8)
+R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = np.arange(
+    8
+)  # no literals: `serve` is compiled once
 RESOURCES = 8
 
 # Latencies of late misses: all, those that the LLC served, those that went to DRAM.
@@ -105,13 +108,6 @@ def new_memory(machines: Any) -> Memory:
         np.zeros(3),
         np.zeros(PARTS),
     )
-
-
-jit = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-#: For what only compiled functions call: half of the time that a small one takes to compile goes into its wrappers.
-inlined = njit(
-    nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
-)
 
 
 @inlined

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import inlined, kernel
 from ._access_kernels import (
     ATOMIC,
     C_BASE,
@@ -31,8 +32,6 @@ from ._access_kernels import (
     R_UNIT,
     RESOURCES,
     access,
-    inlined,
-    jit,
     reset_memory,
 )
 from ._warp_kernels import (
@@ -143,7 +142,7 @@ def cycles_of(ends, to_run, skipped, slots):
     return cycles
 
 
-@jit
+@kernel
 def solve(stream, machines, sm, memory, all_cycles, all_waits, all_busy):
     """Cycles of a launch on each machine; adds up waits of warps by cause and busy cycles of resources."""
     ready, order, soonest, first = sm.ready, sm.order, sm.soonest, sm.first

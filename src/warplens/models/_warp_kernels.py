@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compiled import inlined
 from ._access_kernels import (
     ATOMIC,
     BARRIER,
@@ -26,7 +27,6 @@ from ._access_kernels import (
     M_WARPS_PER_BLOCK,
     PARTS,
     STORE,
-    inlined,
 )
 
 NEVER = 1e300

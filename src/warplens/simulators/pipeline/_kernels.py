@@ -4,12 +4,18 @@
 `gap` ticks after an issue (Fig. 10). Columns of `instructions` are below;
 `feeds` lists the positions that wait for an instruction, `waits` how many an
 instruction waits for. Both count within a graph.
+
+Numba's cache looks at this file alone: touch it after editing the one it imports.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from numba import njit
+
+from ...compiled import inlined, kernel
+from ._heap_kernels import pop_by_position, pop_by_time, push_by_position, push_by_time
 
 #: Columns of `instructions`.
 PIPELINE, INTERVAL, LATENCY, IS_BARRIER, COLUMNS = 0, 1, 2, 3, 4
@@ -26,75 +32,84 @@ NEVER = np.int64(2**62)
 #: A warp that has not issued yet comes before all that have.
 _NOT_YET = np.int64(2**48)
 
-_jit = njit(cache=True, nogil=True, error_model="numpy")  # a sixth less to compile; nothing divides by zero
+
+class Core(NamedTuple):
+    """Room for what changes on one core."""
+
+    # Per pipeline and warp slot: when the first instruction there can start, and how many are left.
+    ready: Any
+    left: Any
+    earliest: Any
+    left_in_all: Any
+    free: Any
+    # Per warp slot.
+    number: Any
+    first: Any
+    length: Any
+    head: Any
+    unissued: Any
+    held: Any
+    barrier_row: Any
+    rank: Any
+    known: Any
+    # Out of order: dependences not issued yet, the open part between two barriers, and two heaps per pipeline:
+    # instructions that become ready at a known time, and those that are ready, in program order.
+    missing: Any
+    part_end: Any
+    part_left: Any
+    heap_base: Any
+    coming: Any
+    coming_count: Any
+    waiting: Any
+    waiting_count: Any
+    # Per group slot.
+    alive: Any
+    arrived: Any
+    release: Any
+    group_end: Any
+    leaves: Any
 
 
-# Binary heaps inside flat arrays: `count` items from `base` on, by `times[w, item]` or by position. Callers count.
+def new_core(pipelines: int, groups: int, group_size: int, longest: int, in_order: bool) -> Core:
+    """A core without any of its `groups`; no graph has more instructions than `longest`."""
+    slots = groups * group_size
+    span = 0 if in_order else longest
+
+    def zeros(*shape: int, dtype: Any = np.int64) -> Any:
+        return np.zeros(shape, dtype=dtype)
+
+    return Core(
+        ready=zeros(pipelines, slots) + NEVER,
+        left=zeros(pipelines, slots),
+        earliest=zeros(pipelines) + NEVER,
+        left_in_all=zeros(pipelines),
+        free=zeros(pipelines),
+        number=zeros(slots) - 1,
+        first=zeros(slots),
+        length=zeros(slots),
+        head=zeros(slots),
+        unissued=zeros(slots),
+        held=zeros(slots),
+        barrier_row=zeros(slots) - 1,
+        rank=zeros(slots),
+        known=zeros(slots, longest),
+        missing=zeros(slots, span, dtype=np.int32),
+        part_end=zeros(slots),
+        part_left=zeros(slots),
+        heap_base=zeros(pipelines, slots),
+        coming=zeros(slots * span, dtype=np.int32),
+        coming_count=zeros(pipelines, slots),
+        waiting=zeros(slots * span, dtype=np.int32),
+        waiting_count=zeros(pipelines, slots),
+        alive=zeros(groups),
+        arrived=zeros(groups),
+        release=zeros(groups),
+        group_end=zeros(groups),
+        leaves=zeros(groups),  # all are empty
+    )
 
 
-@_jit
-def _push_by_time(heap, base, count, item, times, w):
-    place = count
-    heap[base + place] = item
-    while place > 0:
-        above = (place - 1) >> 1
-        if times[w, heap[base + above]] <= times[w, item]:
-            break
-        heap[base + place] = heap[base + above]
-        place = above
-    heap[base + place] = item
-
-
-@_jit
-def _pop_by_time(heap, base, count, times, w):
-    """Removes the first item; `count` is the number before."""
-    item = heap[base + count - 1]
-    size = count - 1
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and times[w, heap[base + below + 1]] < times[w, heap[base + below]]:
-            below += 1
-        if times[w, heap[base + below]] >= times[w, item]:
-            break
-        heap[base + place] = heap[base + below]
-        place = below
-    heap[base + place] = item
-
-
-@_jit
-def _push_by_position(heap, base, count, item):
-    place = count
-    while place > 0:
-        above = (place - 1) >> 1
-        if heap[base + above] <= item:
-            break
-        heap[base + place] = heap[base + above]
-        place = above
-    heap[base + place] = item
-
-
-@_jit
-def _pop_by_position(heap, base, count):
-    item = heap[base + count - 1]
-    size = count - 1
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and heap[base + below + 1] < heap[base + below]:
-            below += 1
-        if heap[base + below] >= item:
-            break
-        heap[base + place] = heap[base + below]
-        place = below
-    heap[base + place] = item
-
-
-@_jit
+@kernel
 def simulate(
     instructions,
     feed_start,
@@ -103,11 +118,10 @@ def simulate(
     graph_start,
     warp_graph,
     group_size,
-    concurrent,
-    pipelines,
     gap,
     policy,
     in_order,
+    core,
     busy,
     idle,
     totals,
@@ -115,50 +129,19 @@ def simulate(
 ):
     """Runs all groups on one core; fills `busy`, `idle` and `totals`, and `rows` as far as it has room.
 
-    `warp_graph` gives the graph of every warp, group by group; `concurrent`
-    groups of `group_size` warps are resident. Returns the number of rows filled.
+    `warp_graph` gives the graph of every warp, group by group of `group_size`
+    warps; those of a new `core` are resident. Returns the number of rows filled.
     """
+    ready, left, earliest, left_in_all, free = core.ready, core.left, core.earliest, core.left_in_all, core.free
+    number, first, length, head, unissued = core.number, core.first, core.length, core.head, core.unissued
+    held, barrier_row, rank, known, missing = core.held, core.barrier_row, core.rank, core.known, core.missing
+    part_end, part_left, heap_base = core.part_end, core.part_left, core.heap_base
+    coming, coming_count, waiting, waiting_count = core.coming, core.coming_count, core.waiting, core.waiting_count
+    alive, arrived, release, group_end, leaves = core.alive, core.arrived, core.release, core.group_end, core.leaves
     groups = len(warp_graph) // group_size
-    resident = min(concurrent, groups)
-    slots = resident * group_size
-    longest = 0
-    for graph in range(len(graph_start) - 1):
-        longest = max(longest, graph_start[graph + 1] - graph_start[graph])
-    span = longest if not in_order else 0
-
-    # Per pipeline and warp slot: when the first instruction there can start, and how many are left.
-    ready = np.full((pipelines, slots), NEVER)
-    left = np.zeros((pipelines, slots), dtype=np.int64)
-    earliest = np.full(pipelines, NEVER)
-    left_in_all = np.zeros(pipelines, dtype=np.int64)
-    free = np.zeros(pipelines, dtype=np.int64)
-    # Per warp slot.
-    number = np.full(slots, -1)
-    first = np.zeros(slots, dtype=np.int64)
-    length = np.zeros(slots, dtype=np.int64)
-    head = np.zeros(slots, dtype=np.int64)
-    unissued = np.zeros(slots, dtype=np.int64)
-    held = np.zeros(slots, dtype=np.int64)
-    barrier_row = np.full(slots, -1)
-    rank = np.zeros(slots, dtype=np.int64)
-    known = np.zeros((slots, longest), dtype=np.int64)
-    # Out of order: dependences not issued yet, the open part between two barriers, and two heaps per pipeline:
-    # instructions that become ready at a known time, and those that are ready, in program order.
-    missing = np.zeros((slots, span), dtype=np.int32)
-    part_end = np.zeros(slots, dtype=np.int64)
-    part_left = np.zeros(slots, dtype=np.int64)
-    heap_base = np.zeros((pipelines, slots), dtype=np.int64)
-    coming = np.zeros(slots * span, dtype=np.int32)
-    coming_count = np.zeros((pipelines, slots), dtype=np.int64)
-    waiting = np.zeros(slots * span, dtype=np.int32)
-    waiting_count = np.zeros((pipelines, slots), dtype=np.int64)
-    # Per group slot.
-    alive = np.zeros(resident, dtype=np.int64)
-    arrived = np.zeros(resident, dtype=np.int64)
-    release = np.zeros(resident, dtype=np.int64)
-    group_end = np.zeros(resident, dtype=np.int64)
-    leaves = np.zeros(resident, dtype=np.int64)  # all slots are empty at first
-
+    pipelines, slots = ready.shape
+    resident = len(alive)
+    span = missing.shape[1]
     now = np.int64(0)
     valve = np.int64(0)
     finish = np.int64(0)
@@ -267,15 +250,15 @@ def simulate(
                 for w in range(slot * group_size, (slot + 1) * group_size):
                     if length[w] > 0:
                         _open_part(
-                            instructions, first[w], length[w], 0, now, w, missing, known, part_end, part_left,
-                            coming, coming_count, heap_base, ready, earliest,
+                            instructions, first[w], length[w], np.int64(0), now, w, missing, known, part_end,
+                            part_left, coming, coming_count, heap_base, ready, earliest,
                         )  # fmt: skip
             continue
         if start == NEVER:
             break
 
         # -- the policy chooses a warp among those that can issue now ------------------------
-        w = -1
+        w = np.int64(-1)  # a literal has a type of its own: what it is given to would be compiled twice
         if policy == LOOSE_ROUND_ROBIN:
             nearest = slots
             for p in range(pipelines):
@@ -314,15 +297,15 @@ def simulate(
                     continue
                 base = heap_base[p, w]
                 while coming_count[p, w] > 0 and known[w, coming[base]] <= now:
-                    _push_by_position(waiting, base, waiting_count[p, w], coming[base])
+                    push_by_position(waiting, base, waiting_count[p, w], coming[base])
                     waiting_count[p, w] += 1
-                    _pop_by_time(coming, base, coming_count[p, w], known, w)
+                    pop_by_time(coming, base, coming_count[p, w], known, w)
                     coming_count[p, w] -= 1
                 if waiting[base] < item:
                     item = np.int64(waiting[base])
                     pipe = p
             base = heap_base[pipe, w]
-            _pop_by_position(waiting, base, waiting_count[pipe, w])
+            pop_by_position(waiting, base, waiting_count[pipe, w])
             waiting_count[pipe, w] -= 1
 
         # -- issue it -----------------------------------------------------------------------
@@ -375,7 +358,7 @@ def simulate(
                 missing[w, follower] -= 1
                 if missing[w, follower] == 0 and follower < part_end[w]:
                     p = instructions[first[w] + follower, PIPELINE]
-                    _push_by_time(coming, heap_base[p, w], coming_count[p, w], follower, known, w)
+                    push_by_time(coming, heap_base[p, w], coming_count[p, w], follower, known, w)
                     coming_count[p, w] += 1
                     ready[p, w] = min(ready[p, w], known[w, follower])
                     earliest[p] = min(earliest[p], ready[p, w])
@@ -397,7 +380,7 @@ def simulate(
             if part_left[w] == 0 and part_end[w] < length[w]:
                 barrier = part_end[w]
                 p = instructions[first[w] + barrier, PIPELINE]
-                _push_by_time(coming, heap_base[p, w], coming_count[p, w], barrier, known, w)
+                push_by_time(coming, heap_base[p, w], coming_count[p, w], barrier, known, w)
                 coming_count[p, w] += 1
                 ready[p, w] = min(ready[p, w], known[w, barrier])
                 earliest[p] = min(earliest[p], ready[p, w])
@@ -447,7 +430,7 @@ def simulate(
     return count
 
 
-@_jit
+@inlined
 def _open_part(
     instructions, start, length, begin, when, w, missing, times, part_end, part_left,
     coming, coming_count, heap_base, ready, earliest,
@@ -465,7 +448,7 @@ def _open_part(
             times[w, i] = when
         if missing[w, i] == 0:
             p = instructions[start + i, PIPELINE]
-            _push_by_time(coming, heap_base[p, w], coming_count[p, w], i, times, w)
+            push_by_time(coming, heap_base[p, w], coming_count[p, w], i, times, w)
             coming_count[p, w] += 1
             if times[w, i] < ready[p, w]:
                 ready[p, w] = times[w, i]

@@ -75,7 +75,9 @@ def run_core(
     busy = np.zeros(len(names), dtype=np.int64)
     idle = np.zeros((len(names), _kernels.CAUSES), dtype=np.int64)
     totals = np.zeros(_kernels.TOTALS, dtype=np.int64)
-    issues = int(np.diff(program.graph_start)[warp_graph].sum())
+    lengths = np.diff(program.graph_start)
+    issues = int(lengths[warp_graph].sum())
+    resident = min(execution.concurrent, len(warp_graph) // execution.group_size)
     rows = np.zeros((min(most_rows, issues), _kernels.ROW_COLUMNS), dtype=np.int64)
     _kernels.simulate(
         instructions,
@@ -85,11 +87,10 @@ def run_core(
         program.graph_start,
         warp_graph,
         execution.group_size,
-        execution.concurrent,
-        len(names),
         ticks.of(gap),
         POLICIES.index(policy),
         in_order,
+        _kernels.new_core(len(names), resident, execution.group_size, int(lengths.max(initial=0)), in_order),
         busy,
         idle,
         totals,

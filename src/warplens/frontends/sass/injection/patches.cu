@@ -1,5 +1,6 @@
 // Device functions that NVIDIA's Compute Sanitizer inserts before instructions. Each writes one record per warp.
 #include "record.h"
+#include "turns.h"
 
 #include <sanitizer_patching.h>
 
@@ -10,18 +11,19 @@ static __device__ __forceinline__ unsigned lane_number() {
 }
 
 // Launches that nobody prepared may come with any pointer; ours are aligned as all allocations are.
-static __device__ __forceinline__ Tracker* tracker_of(void* userdata) {
+static __device__ __forceinline__ Tracker* given(void* userdata) {
     return reinterpret_cast<uint64_t>(userdata) % 256 ? nullptr : static_cast<Tracker*>(userdata);
 }
 
 static __device__ __forceinline__ SanitizerPatchResult write_record(void* userdata, uint64_t pc, uint32_t kind,
                                                                     bool has_address, uint64_t address) {
-    Tracker* tracker = tracker_of(userdata);
+    const unsigned mask = __activemask();
+    Tracker* tracker = given(userdata);
     if (tracker == nullptr) return SANITIZER_PATCH_SUCCESS;
+    tracker = tracker_at(tracker, pc);
     const uint64_t block =
         blockIdx.x + uint64_t(tracker->grid_x) * (blockIdx.y + uint64_t(tracker->grid_y) * blockIdx.z);
     if (block >= tracker->block_limit) return SANITIZER_PATCH_SUCCESS;
-    const unsigned mask = __activemask();
     const unsigned rank = __popc(mask & ((1u << lane_number()) - 1u));
     const unsigned leader = __ffs(mask) - 1;
     const uint64_t offset = pc - tracker->code_base;
@@ -73,16 +75,31 @@ static __device__ __forceinline__ SanitizerPatchResult write_record(void* userda
 #define AT(kind, address) write_record(data, pc, SANITIZER_INSTRUCTION_##kind, true, uint64_t(address))
 #define PLAIN(kind) write_record(data, pc, SANITIZER_INSTRUCTION_##kind, false, 0)
 
-PATCH(enter) {
-    Tracker* tracker = tracker_of(data);
-    if (tracker == nullptr || blockIdx.x || blockIdx.y || blockIdx.z || threadIdx.x || threadIdx.y || threadIdx.z)
-        return SANITIZER_PATCH_SUCCESS;
-    atomicAdd(&tracker->executions, 1ull);
+static __device__ __forceinline__ void note_shared_memory(Tracker* tracker) {
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(tracker->dynamic_shared_bytes));
     asm("mov.u32 %0, %%total_smem_size;" : "=r"(tracker->total_shared_bytes));
+}
+
+PATCH(enter) {
+    Tracker* tracker = given(data);
+    if (tracker == nullptr || threadIdx.x || threadIdx.y || threadIdx.z) return SANITIZER_PATCH_SUCCESS;
+    if (is_shared(tracker)) {
+        begin_block(tracker);
+    } else if (!(blockIdx.x || blockIdx.y || blockIdx.z)) {
+        atomicAdd(&tracker->executions, 1ull);
+        note_shared_memory(tracker);
+    }
     return SANITIZER_PATCH_SUCCESS;
 }
-PATCH(exit) { return PLAIN(BLOCK_EXIT); }
+PATCH(exit) {
+    const unsigned mask = __activemask();
+    PLAIN(BLOCK_EXIT);
+    __syncwarp(mask);
+    Tracker* first = given(data);
+    if (first == nullptr || !is_shared(first) || lane_number() != __ffs(mask) - 1) return SANITIZER_PATCH_SUCCESS;
+    if (Tracker* ended = leave(first, pc, __popc(mask))) note_shared_memory(ended);
+    return SANITIZER_PATCH_SUCCESS;
+}
 PATCH(global, void* address, uint32_t, uint32_t, const void*) { return AT(GLOBAL_MEMORY_ACCESS, address); }
 PATCH(shared, void* address, uint32_t, uint32_t, const void*) { return AT(SHARED_MEMORY_ACCESS, address); }
 PATCH(local, void* address, uint32_t, uint32_t, const void*) { return AT(LOCAL_MEMORY_ACCESS, address); }

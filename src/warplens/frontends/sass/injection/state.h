@@ -2,6 +2,7 @@
 // program could see.
 #pragma once
 #include "record.h"
+#include "turns.h"
 
 #include <sanitizer.h>
 
@@ -37,6 +38,7 @@ struct Pending {
     int blocks_per_sm = 0, sms = 0;
     Tracker tracker = {};
     const Tracker* slot = nullptr;  // what the device uses, where it is the kernel of a graph
+    const Turns* turns = nullptr;   // with what it shares its function there
 };
 
 struct State {
@@ -57,6 +59,9 @@ struct State {
     std::vector<Pending> pending;       // one, or the kernels of a graph
     bool in_graph = false;              // from the begin to the end of a graph's launch
     CUcontext graph_context = nullptr;  // whose memory takes the records of the graph
+    size_t slots_used = 0;              // by kernels of the graph that is being launched
+    std::map<Sanitizer_StreamHandle, Tracker*> shared;  // what all its kernels in a stream get
+    std::map<std::pair<Sanitizer_StreamHandle, unsigned long long>, Turns> turns;  // by stream and function
     unsigned long long launched = 0, matched = 0, cubins = 0;
     unsigned dynamic_shared = 0;
     FILE* log = nullptr;  // the kernel of every launch, a line each

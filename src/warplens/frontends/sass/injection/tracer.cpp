@@ -114,7 +114,7 @@ std::pair<Start*, size_t> memory_of(CUcontext context) {
 // being launched, and the kernel may begin at any time.
 Tracker* next_slot(CUcontext context) {
     std::vector<char*>& blocks = state->slots[context];
-    const size_t number = state->pending.size();
+    const size_t number = state->slots_used++;
     if (number / kSlots == blocks.size()) {
         void* memory = nullptr;
         if (!done(sanitizerAllocHost(context, &memory, kSlots * kSlotBytes), "memory for the kernels of graphs"))
@@ -152,17 +152,26 @@ bool selected(const char* name) {
     return false;
 }
 
-// Counts a kernel. Where it is to be recorded: true, and all that its patches need to record it in a context's memory.
-bool prepare(const Sanitizer_LaunchData& data, CUcontext context, Pending& pending) {
+// Counts a kernel. Whether it is to be recorded.
+bool count(const Sanitizer_LaunchData& data, Pending& pending) {
     const char* name = data.functionName;
     pending.index = state->launched++;
     pending.occurrence = state->occurrences[name]++;
     if (state->log == nullptr) state->log = std::fopen((state->folder + "/launched").c_str(), "w");
     if (state->log != nullptr) std::fprintf(state->log, "%s\n", name);
+    return selected(name);
+}
+
+bool is_patched(const Sanitizer_LaunchData& data) {
     const auto found = state->modules.find(data.module);
-    if (!selected(name) || found == state->modules.end() || !found->second.patched) return false;
+    return found != state->modules.end() && found->second.patched;
+}
+
+// All that the patches of a kernel need to record it in a context's memory, or to leave it out there.
+bool prepare(const Sanitizer_LaunchData& data, CUcontext context, bool wanted, Pending& pending) {
+    const char* name = data.functionName;
     if (data.context != context) {
-        note("left_out", "%s in a CUDA graph, outside the context in which the graph was launched", name);
+        if (wanted) note("left_out", "%s in a CUDA graph, outside the context in which the graph was launched", name);
         return false;
     }
     pending.kernel = name;
@@ -183,8 +192,10 @@ bool prepare(const Sanitizer_LaunchData& data, CUcontext context, Pending& pendi
     tracker.capacity = (memory.second - sizeof(Start)) / 16;
     tracker.code_base = base;
     tracker.code_bytes = bytes;
-    tracker.block_limit = std::min((unsigned long long)grid[0] * grid[1] * grid[2], state->block_limit);
-    if (state->waves) tracker.block_limit = std::min(tracker.block_limit, blocks_of_waves(data, pending));
+    tracker.blocks = (unsigned long long)grid[0] * grid[1] * grid[2];
+    tracker.threads = tracker.blocks * block[0] * block[1] * block[2];
+    tracker.block_limit = wanted ? std::min(tracker.blocks, state->block_limit) : 0;
+    if (wanted && state->waves) tracker.block_limit = std::min(tracker.block_limit, blocks_of_waves(data, pending));
     tracker.grid_x = grid[0];
     tracker.grid_y = grid[1];
     tracker.block_x = block[0];
@@ -198,9 +209,7 @@ bool set_tracker(const Sanitizer_LaunchData& data, const Tracker* tracker) {
 }
 
 void set_no_tracker(const Sanitizer_LaunchData& data) {
-    const auto found = state->modules.find(data.module);
-    if (found != state->modules.end() && found->second.patched)
-        sanitizerSetLaunchCallbackData(data.hLaunch, data.function, data.hStream, nullptr);
+    if (is_patched(data)) sanitizerSetLaunchCallbackData(data.hLaunch, data.function, data.hStream, nullptr);
 }
 
 // Before anything is recorded: no records yet.
@@ -215,7 +224,8 @@ void launch_begin(const Sanitizer_LaunchData& data) {
     if (state->in_graph) return note("left_out", "%s during the launch of a CUDA graph", data.functionName);
     Pending pending;
     state->pending.clear();
-    if (!prepare(data, data.context, pending)) return set_no_tracker(data);
+    if (!count(data, pending) || !is_patched(data) || !prepare(data, data.context, true, pending))
+        return set_no_tracker(data);
     if (write_start(data.context, data.hStream, pending.tracker, data.functionName) &&
         set_tracker(data, &memory_of(data.context).first->tracker))
         state->pending.push_back(pending);
@@ -224,48 +234,86 @@ void launch_begin(const Sanitizer_LaunchData& data) {
 void graph_begin(const Sanitizer_GraphLaunchData& data) {
     state->in_graph = true;
     state->pending.clear();
+    state->slots_used = 0;
+    state->shared.clear();
+    state->turns.clear();
     state->dynamic_shared = 0;  // not known: waves have more blocks than fit, if anything
     if (data.isGraphUpload || !state->patched_contexts.count(data.context)) return;
     if (memory_of(data.context).first != nullptr && write_start(data.context, data.hStream, {}, "a CUDA graph"))
         state->graph_context = data.context;
 }
 
-// All kernels of a graph may run at the same time. Their records mix, and are told apart by their blocks.
+// All kernels of a graph may run at the same time. Their records mix, and are told apart by their blocks. Those in one
+// stream run one after the other; they all get what is set for the last, so each gets the same. Kernels that are not
+// wanted are among them, for turns to be right.
 void graph_node(const Sanitizer_GraphNodeLaunchData& node) {
     if (node.nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
     const Sanitizer_LaunchData& data = node.launchData;
+    if (node.isGraphUpload) return set_no_tracker(data);
     Pending pending;
-    if (node.isGraphUpload || !prepare(data, state->graph_context, pending)) return set_no_tracker(data);
-    if (!state->pending.empty()) {
+    bool wanted = count(data, pending);
+    if (!is_patched(data)) return;
+    Tracker* slot = nullptr;
+    if (prepare(data, state->graph_context, wanted, pending)) slot = next_slot(data.context);
+    if (slot == nullptr) {
+        if (!state->shared.count(data.hStream)) set_no_tracker(data);
+        return;
+    }
+    if (wanted && !state->pending.empty()) {
         const Tracker& last = state->pending.back().tracker;
         pending.tracker.first_block = last.first_block + last.block_limit;
     }
-    const bool fits = pending.tracker.first_block + pending.tracker.block_limit <= 1ull << 32;
-    if (!fits) note("left_out", "%s in a CUDA graph of more than 2^32 blocks", data.functionName);
-    Tracker* slot = fits ? next_slot(data.context) : nullptr;
-    if (slot == nullptr) return set_no_tracker(data);
+    if (pending.tracker.first_block + pending.tracker.block_limit > 1ull << 32) {
+        note("left_out", "%s in a CUDA graph of more than 2^32 blocks", data.functionName);
+        pending.tracker.block_limit = 0;
+        wanted = false;
+    }
     *slot = pending.tracker;
     pending.slot = slot;
-    if (set_tracker(data, slot)) state->pending.push_back(pending);
+    Tracker* first = state->shared.emplace(data.hStream, slot).first->second;
+    Turns& turns = state->turns[{data.hStream, slot->code_base}];
+    join(first, turns, slot);
+    pending.turns = &turns;
+    if (set_tracker(data, first) && wanted) state->pending.push_back(pending);
+}
+
+// Whether every kernel of a graph with this function ran once, and after the one before. Says so where not.
+bool ran_in_turn(const std::string& kernel, const Turns& turns) {
+    unsigned long long ran = 0;
+    bool once = true, overlapped = false;
+    for (const Tracker* each : turns) {
+        ran += each->executions;
+        once = once && each->executions == 1 && each->left == 0;
+        overlapped = overlapped || each->overlapped;
+    }
+    const char* name = kernel.c_str();
+    if (turns.size() == 1) {
+        if (!once) note("left_out", "%s in a CUDA graph, where it ran %llu times at one launch of the graph", name, ran);
+        return once;
+    }
+    if (!once)  // a conditional node, for one
+        note("left_out", "%s in a CUDA graph, where %zu nodes of a branch have it, but it ran %llu times at one launch",
+             name, turns.size(), ran);
+    else if (overlapped)
+        note("left_out", "%s in a CUDA graph, where %zu nodes of a branch have it that may have run together", name,
+             turns.size());
+    return once && !overlapped;
 }
 
 // The end of a launch, or of that of a graph.
 void launch_end(CUcontext context, Sanitizer_StreamHandle stream) {
-    if (state->pending.empty()) return;
+    if (state->pending.empty() && state->slots_used == 0) return;
+    state->slots_used = 0;
+    if (!done(sanitizerStreamSynchronize(stream), "waiting for the kernel") || state->pending.empty()) return;
     Start start;
-    if (!done(sanitizerStreamSynchronize(stream), "waiting for the kernel") ||
-        !done(sanitizerMemcpyDeviceToHost(&start, memory_of(context).first, sizeof start, stream), "copying"))
+    if (!done(sanitizerMemcpyDeviceToHost(&start, memory_of(context).first, sizeof start, stream), "copying"))
         return;
     for (Pending& each : state->pending) each.tracker = each.slot ? *each.slot : start.tracker;
     bool limited = false;
     const auto bytes = write_records(start, stream, limited);
     for (size_t i = 0; i < bytes.size(); ++i) {
         const Pending& each = state->pending[i];
-        const unsigned long long executions = each.tracker.executions;
-        if (each.slot && executions != 1)  // a conditional node, for one
-            note("left_out", "%s in a CUDA graph, where it ran %llu times at one launch of the graph",
-                 each.kernel.c_str(), executions);
-        else
+        if (each.turns == nullptr || ran_in_turn(each.kernel, *each.turns))
             write_launch(each, start.head, bytes[i], limited);
     }
     state->pending.clear();

@@ -1,0 +1,52 @@
+"""Our own model once caches are simulated: CPU time of a configuration, for each kernel of data/accelsim.
+
+64 configurations in a batch, which differ in the bandwidths of DRAM and network; and
+one alone, for which what warps ask for is prepared anew. The peer is Accel-Sim's own CPU time.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from run import Row
+
+from warplens.api import load_workloads
+from warplens.machine import Gpu, load_gpu
+from warplens.models import get_model
+from warplens.validate import accelsim
+from warplens.workload import Workload
+
+CONFIGURATIONS = 64
+REPEATS = 5
+PEER = "Accel-Sim"
+
+
+def milliseconds(workload: Workload, gpu: Gpu) -> float:
+    """Least CPU time of a few predictions, after one that compiles and simulates the caches."""
+    model = get_model("warplens")
+    model.predict(workload, gpu)
+    times = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        model.predict(workload, gpu)
+        times.append(time.process_time() - start)
+    return 1e3 * min(times)
+
+
+def measure() -> list[Row]:
+    random = np.random.default_rng(2020)
+    bandwidths = {
+        "dram.bandwidth": random.uniform(240e9, 960e9, CONFIGURATIONS),
+        "noc.bandwidth": random.uniform(525e9, 2100e9, CONFIGURATIONS),
+    }
+    rows, alone, simulated = [], 0.0, 0.0
+    for kernel in accelsim.kernels():
+        (workload,) = load_workloads(accelsim.trace_path(kernel))
+        each = milliseconds(workload, load_gpu(accelsim.GPU, bandwidths)) / CONFIGURATIONS
+        peer = 1e3 * accelsim.measurements()["base", kernel].simulator_cpu_seconds
+        rows.append(Row(kernel, each, "ms of CPU", PEER, peer / each, 1.0, True))
+        alone += milliseconds(workload, load_gpu(accelsim.GPU))
+        simulated += peer
+    mean = alone / len(rows)
+    return [*rows, Row("one configuration alone, mean of the kernels", mean, "ms of CPU", PEER, simulated / alone)]
