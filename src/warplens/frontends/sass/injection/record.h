@@ -19,7 +19,7 @@ struct Tracker {
     uint32_t dynamic_shared_bytes;  // set by the device
     uint32_t total_shared_bytes;
     // What kernels of a CUDA graph need to share a pointer; see turns.h.
-    Tracker* turn;               // of the kernels with this function, the one that runs; null outside graphs
+    Tracker* turn;               // of the kernels with this function, the one that runs
     Tracker* other;              // the first kernel with another function
     Tracker* again;              // the next kernel with this function
     Tracker* recent;             // the first kernel with the function that was looked for last
@@ -28,6 +28,7 @@ struct Tracker {
     unsigned long long left;     // threads that have left it
     unsigned long long begun;    // blocks of all that share the pointer, as they began
     unsigned long long ended;    // and as kernels ended
+    uint32_t shared;             // 0 outside graphs
     uint32_t overlapped;         // others that share the pointer had begun when the kernel ended
 };
 

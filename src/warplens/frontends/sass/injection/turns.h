@@ -32,7 +32,7 @@ WARPLENS_BOTH unsigned long long add(unsigned long long* place, unsigned long lo
 }
 #endif
 
-WARPLENS_BOTH bool is_shared(const Tracker* first) { return first->turn != nullptr; }
+WARPLENS_BOTH bool is_shared(const Tracker* first) { return first->shared != 0; }
 
 WARPLENS_BOTH bool has(const Tracker* tracker, uint64_t pc) {
     return pc - tracker->code_base < tracker->code_bytes;
@@ -84,6 +84,7 @@ using Turns = std::vector<Tracker*>;
 // Adds a kernel to those that share a pointer; `first` may be itself.
 static inline void join(Tracker* first, Turns& turns, Tracker* added) {
     added->turn = added->recent = added;
+    added->shared = 1;
     if (!turns.empty()) {
         set(&turns.back()->again, added);
     } else if (added != first) {
