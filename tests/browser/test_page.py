@@ -186,6 +186,37 @@ def test_a_pasted_kernel_is_predicted(opened: Page) -> None:
     assert "mdm" in numbers(opened)
 
 
+def test_a_shared_address_brings_its_kernel_and_runs_nothing(opened: Page, server: PageServer, browser) -> None:
+    opened.click("#open-upload")
+    opened.fill("#source", SOURCE + "// größer")
+    expect(opened.locator(".argument")).to_have_count(2)
+    opened.get_by_label("grid x").fill("32")
+    opened.get_by_label("elements of x").fill("8192")
+    opened.get_by_label("what x holds").select_option("arange")
+    opened.get_by_label("value of n").fill("8000")
+    after(opened, lambda: opened.click("#run"))
+    found, shared = numbers(opened), opened.url
+    opened.reload()  # the same visitor has it already
+    answered(opened, 1)
+    expect(opened.locator("#upload")).to_be_hidden()
+    assert numbers(opened) == found
+    other = browser.new_context().new_page()
+    other.goto(shared)
+    answered(other, 1)
+    expect(other.locator("#upload-status")).to_contain_text("look at it before it is run")
+    expect(other.locator("#kernel option", has_text="twice")).to_have_count(0)
+    assert other.locator("#source").input_value() == SOURCE + "// größer"
+    assert other.get_by_label("elements of x").input_value() == "8192"
+    assert other.get_by_label("what x holds").input_value() == "arange"
+    assert other.get_by_label("value of n").input_value() == "8000"
+    after(other, lambda: other.click("#run"))
+    expect(other.locator("#kernel-text")).to_have_text("32×1×1 blocks of 256×1×1 threads")
+    assert numbers(other) == found
+    other.context.close()
+    opened.goto(f"{server.url}#kernel=own:123&own=cut")
+    expect(opened.locator("#controls [data-error='kernel']")).to_contain_text("paste it again")
+
+
 def test_a_file_is_opened_and_an_include_refused(opened: Page, tmp_path: Path) -> None:
     path = tmp_path / "kernel.cu"
     path.write_text('#include "/etc/passwd"\n' + SOURCE)

@@ -160,12 +160,15 @@ def test_the_entry_point_is_installed():
     assert found.load() is main
 
 
-@pytest.mark.parametrize(("done", "estimates"), [(1, False), (500, True), (1000, False)])
+@pytest.mark.parametrize(("done", "estimates"), [(0, False), (1, False), (500, True), (1000, False)])
 def test_time_left_is_told_only_when_there_is_something_to_go_by(capsys, monkeypatch, done, estimates):
     from warplens.cli.progress import waiting
 
     monkeypatch.setattr("warplens.cli.progress.PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr("warplens.cli.progress.LINE_EVERY_SECONDS", -1.0)
     with waiting("working") as report:
+        report(0, 1000)
+        assert capsys.readouterr().err == "working: 0 %\n"
         report(done, 1000)
     told = capsys.readouterr().err
     assert told.startswith(f"working: {done / 10:.0f} %")

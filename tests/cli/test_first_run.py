@@ -1,8 +1,33 @@
 """A first run compiles the models in a process of its own."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from warplens.cli.first_run import compile_models_aside
+from warplens.validate import accelsim
+
+#: Types for which each kernel of the models is compiled, after the examples and after a trace.
+TYPES = """
+import json, sys
+from numba.core.dispatcher import Dispatcher
+from warplens.api import compare
+from warplens.cli import first_run
+
+def types():
+    return {
+        f"{module}.{name}": [str(each) for each in kernel.signatures]
+        for module in sorted(sys.modules) if module.startswith(("warplens.models", "warplens.simulators"))
+        for name, kernel in vars(sys.modules[module]).items() if isinstance(kernel, Dispatcher)
+    }
+
+first_run.main()
+before = types()
+compare(sys.argv[1], ["accelsim-mdm"])
+print(json.dumps([before, types()]))
+"""
 
 
 def test_one_process_is_started_and_leaves_compiled_models(tmp_path, monkeypatch):
@@ -28,3 +53,12 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert compile_models_aside() is None
+
+
+def test_a_trace_has_the_types_of_the_examples():
+    """Or what was compiled for them would be compiled again."""
+    trace = accelsim.trace_path("compute_ilp1")
+    made = subprocess.run([sys.executable, "-c", TYPES, trace], check=True, capture_output=True, text=True)
+    before, after = json.loads(made.stdout)
+    assert {"warplens.models._network_kernels.solve", "warplens.simulators.pipeline._kernels.simulate"} <= set(before)
+    assert after == before

@@ -10,6 +10,7 @@ import pytest
 
 from warplens.api import compare
 from warplens.web.app import Page
+from warplens.web.errors import Cancelled
 
 KERNEL = "suite:transpose_naive"
 MODELS = ["roofline", "mwp-cwp", "gpumech", "mdm", "pipeline"]
@@ -39,7 +40,7 @@ def of_kind(parts, kind, machine=0):
 def test_a_page_says_what_predict_says(page) -> None:
     changes = {"dram.bandwidth": 2e12, "l1.mshrs": 256, "scheduler": "lrr"}
     parts = answer(page, [{"gpu": "h200", "set": changes}, {"gpu": "mdm2020", "set": {}}])
-    workload = page.kernels[KERNEL].load()
+    workload = page.kernels[KERNEL].load(None)
     for index, (gpu, overrides) in enumerate([("h200", changes), ("mdm2020", {})]):
         expected = compare(workload, [gpu], MODELS, overrides=overrides)
         (found,) = of_kind(parts, "predictions", index)
@@ -71,6 +72,21 @@ def test_sizes_are_simulated_with_progress_and_then_known(page) -> None:
     first, again = answer(page, machine), answer(page, machine)
     assert "Simulating caches" in {part["text"] for part in of_kind(first, "progress")}
     assert of_kind(again, "done")[0]["simulations"] == 0
+
+
+def test_a_kernel_says_how_far_its_run_is_and_can_be_stopped(page) -> None:
+    parts: list = []
+
+    def stopped() -> None:
+        if parts and parts[-1].get("total", 0) > 1:
+            raise Cancelled
+
+    document = {"kernel": "suite:bandwidth", "models": ["mdm"], "machines": [{"gpu": "h200", "set": {}}]}
+    with pytest.raises(Cancelled):
+        page.parts(document, page.visitors.get(None), stopped, parts.append)
+    told = {key: parts[-1][key] for key in ("type", "text", "total")}
+    assert told == {"type": "progress", "text": "Running the thread blocks", "total": 1056}
+    assert 0 <= parts[-1]["done"] < 1056
 
 
 def test_a_curve_over_warps_does_not_depend_on_the_warps_chosen(page) -> None:

@@ -15,7 +15,7 @@ from workload.test_traced import fresh
 
 
 def counted(name: str, loaded: list[str]) -> Kernel:
-    def load():
+    def load(progress):
         loaded.append(name)
         return fresh()
 

@@ -11,8 +11,10 @@ import threading
 import numpy as np
 import pytest
 
+from reference.traces import Step, evenly, memory_trace
 from warplens.api import load_workloads, place
 from warplens.memory import cache as caches
+from warplens.trace import StaticInstruction
 from warplens.validate import accelsim
 from warplens.workload import traced
 from warplens.workload.kept import Kept, entry_key, trace_digest
@@ -86,6 +88,26 @@ def test_orders_and_traces_are_told_apart(workload):
     for each in (workload, fresh(workload, order="round-robin"), dataclasses.replace(other, kept=workload.kept)):
         each.misses(gpu)
     assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 3
+
+
+def test_how_warps_are_grouped_is_no_part_of_a_trace(workload):
+    """Recorded on several cores, groups end wherever a core was done."""
+    rows = [StaticInstruction(0, "LDG", "load_global", "global", 4, (1,)), StaticInstruction(8, "IADD", "int32")]
+    uneven = tuple(int(place) for place in np.random.default_rng(0).integers(0, 1 << 20, 32) * 4)
+    blocks = [
+        [[Step(0, evenly(4096 * block, 4)), *[Step(1)] * block, Step(0, uneven)] for _ in range(1 + block % 3)]
+        for block in range(3, 10)
+    ]
+    traces = [memory_trace(rows, blocks, blocks_per_group=count) for count in (1, 2, 3, 100)]
+    assert len({trace_digest(trace) for trace in traces}) == 1
+    _, gpu = place(workload, accelsim.GPU)
+    first, *same = [traced.workload_of_trace(trace).misses(gpu) for trace in traces]
+    for item in dataclasses.fields(first):
+        assert all(np.array_equal(getattr(first, item.name), getattr(each, item.name)) for each in same)
+    shorter = memory_trace(rows, [*blocks[:-1], [warp[:-1] for warp in blocks[-1]]])
+    (only, *others), (second, *rest) = blocks[:2]
+    moved = memory_trace(rows, [[only[:-1], *others], [[only[-1], *second], *rest], *blocks[2:]])
+    assert len({trace_digest(trace) for trace in (traces[0], shorter, moved)}) == 3
 
 
 def test_keys_do_not_depend_on_how_a_count_is_written():

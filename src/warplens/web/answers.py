@@ -22,6 +22,7 @@ from ..workload import Workload, resident
 from ..workload.traced import TracedWorkload
 from .controls import blamed, check_machine, checked_changes, described
 from .errors import FieldError
+from .kernels import Progress
 
 #: Models that are chosen when a page is opened.
 FIRST_MODELS = ("roofline", "mwp-cwp", "gpumech", "mdm", "warplens")
@@ -105,6 +106,11 @@ class Watch:
     tell: Callable[[Part], None]
     simulations: int = 0
 
+    def running(self, done: float, total: float) -> None:
+        """A kernel is at so many of its thread blocks."""
+        self.stopped()
+        self.tell({"type": "progress", "text": "Running the thread blocks", "done": done, "total": total})
+
     def over(self, workload: Workload, text: str, total: int) -> Workload:
         """The workload, with this watch over the about `total` cache simulations that it may need."""
         if not isinstance(workload, TracedWorkload):
@@ -122,7 +128,7 @@ class Watch:
 
 def answers(
     state: State,
-    workload_of: Callable[[str, str], Workload],
+    workload_of: Callable[[str, str, Progress], Workload],
     machine_of: Callable[[str, Workload], Gpu],
     stopped: Callable[[], None],
     tell: Callable[[Part], None],
@@ -134,7 +140,7 @@ def answers(
     for index, choice in enumerate(state.machines):
         stopped()
         tell({"type": "progress", "text": "Loading the kernel", "done": 0, "total": 0})
-        task = _task(index, choice, state.kernel, workload_of, machine_of)
+        task = _task(index, choice, state.kernel, lambda name, gpu: workload_of(name, gpu, watch.running), machine_of)
         try:
             placed, gpu = task.placed()
         except FieldError:

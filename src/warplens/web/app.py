@@ -33,7 +33,7 @@ from .answers import FIRST_MODELS, OWN_MACHINE, Part, answers, state_of
 from .controls import catalogue
 from .errors import Busy, Cancelled, FieldError
 from .guard import Guard
-from .kernels import Held, Kernel, bundled_kernels, given_kernels
+from .kernels import Held, Kernel, Progress, bundled_kernels, given_kernels
 from .sandbox import Sandbox
 from .sources import MOST_SOURCE_BYTES, check_source, launch_of, signatures
 from .visitors import COOKIE, Visitor, Visitors
@@ -102,8 +102,8 @@ class Page:
 
     # -- what answers need ----------------------------------------------------------------
 
-    def workload_of(self, visitor: Visitor) -> Callable[[str, str], Workload]:
-        def find(kernel_id: str, machine: str) -> Workload:
+    def workload_of(self, visitor: Visitor) -> Callable[[str, str, Progress], Workload]:
+        def find(kernel_id: str, machine: str, progress: Progress) -> Workload:
             own = visitor.kernels.get(kernel_id)
             kernel = own[0] if own else self.kernels.get(kernel_id)
             if kernel is None:
@@ -111,7 +111,7 @@ class Page:
                     "was brought in another visit; paste it again" if kernel_id.startswith("own:") else "is unknown"
                 )
                 raise UnknownNameError(f"this kernel {told}")
-            return self.held.get(kernel, machine)
+            return self.held.get(kernel, machine, progress)
 
         return find
 
@@ -150,7 +150,7 @@ class Page:
             launch.kernel,
             "Yours",
             f"{grid} blocks of {block} threads",
-            lambda: workload,
+            lambda _: workload,
         )
         self.visitors.add_kernel(visitor, kernel, folder)
         tell({"type": "kernel", "kernel": kernel.to_dict()})

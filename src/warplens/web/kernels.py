@@ -26,6 +26,10 @@ MOST_INSTRUCTIONS = 24_000_000
 MOST_USES = 2000
 
 
+#: (thread blocks that were run, all of them).
+Progress = Callable[[float, float], None]
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One entry of the list: how it is called, and how it becomes a workload."""
@@ -34,7 +38,7 @@ class Kernel:
     name: str
     group: str
     description: str
-    load: Callable[[], Workload] = field(repr=False)
+    load: Callable[[Progress | None], Workload] = field(repr=False)
     has_machine: bool = False
     """Whether its file names the machine that it is for."""
 
@@ -63,11 +67,15 @@ def _example(name: str, kind: str, group: str) -> Kernel:
     path = example_folder(kind) / f"{name}.toml"
     data = read_toml(path).data
     description = str(data.get("description", ""))
-    return Kernel(f"{kind}:{name}", name, group, description, lambda: load_workloads(path)[0], "machine" in data)
+
+    def load(progress: Progress | None) -> Workload:
+        return load_workloads(path, progress=progress)[0]
+
+    return Kernel(f"{kind}:{name}", name, group, description, load, "machine" in data)
 
 
-def _suite_loader(name: str) -> Callable[[], Workload]:
-    def load() -> Workload:
+def _suite_loader(name: str) -> Callable[[Progress | None], Workload]:
+    def load(progress: Progress | None) -> Workload:
         from ..suite.catalog import get_kernel
         from ..suite.execution import compiled_kernel
 
@@ -80,6 +88,7 @@ def _suite_loader(name: str) -> Callable[[], Workload]:
             dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
             constants=launch.constants,
             blocks=MOST_BLOCKS,
+            progress=progress,
         )
         return dataclasses.replace(workload_of_trace(run.trace()), name=name)
 
@@ -94,7 +103,7 @@ def given_kernels(workloads: Iterable[Workload]) -> list[Kernel]:
             each.name if not each.launch_index else f"{each.name}, launch {each.launch_index}",
             "Inputs",
             each.description,
-            lambda each=each: each,  # type: ignore[misc]
+            lambda _, each=each: each,  # type: ignore[misc]
             each.machine is not None,
         )
         for index, each in enumerate(workloads)
@@ -117,7 +126,7 @@ class Held:
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
 
-    def get(self, kernel: Kernel, machine: str) -> Workload:
+    def get(self, kernel: Kernel, machine: str, progress: Progress | None = None) -> Workload:
         """The workload of a kernel, loaded by the first who asks; what is worked out for a machine stays with it."""
         key = (kernel.id, machine)
         with self._lock:
@@ -129,7 +138,7 @@ class Held:
                 if (found := self._use(key)) is not None:
                     return found
                 same = next((entry for (other, _), entry in self._held.items() if other == kernel.id), None)
-            workload = kernel.load() if same is None else same.workload
+            workload = kernel.load(progress) if same is None else same.workload
             instructions = 0
             if isinstance(workload, TracedWorkload) and workload.trace is not None:
                 instructions = sum(group.instructions for group in workload.trace.groups())

@@ -6,6 +6,7 @@ once; the least recently used ones go when the folder grows past its limit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -108,23 +109,20 @@ def code_digest() -> str:
 
 
 def trace_digest(trace: LaunchTrace) -> str:
-    """A hash of all that a trace holds."""
-
-    def parts() -> Any:
-        header = trace.header
-        extra = sorted(header.extra.items())
-        yield repr([getattr(header, item.name) for item in fields(header) if item.name != "extra"] + [extra])
-        yield from _columns(trace.static)
-        for group in trace.groups():
-            yield from _columns(group)
-
-    return content_hash(parts())
-
-
-def _columns(table: Any) -> Any:
-    for item in fields(WarpGroup if isinstance(table, WarpGroup) else type(table)):
-        value = getattr(table, item.name)
-        yield np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else repr(tuple(value))
+    """A hash of all that a trace holds. How its warps come in groups does not count: that depends on which of several
+    cores was done first."""
+    header = trace.header
+    told = [getattr(header, item.name) for item in fields(header) if item.name != "extra"]
+    columns = {item.name: hashlib.sha256() for item in fields(WarpGroup)}
+    for group in trace.groups():
+        for name, digest in columns.items():
+            values = getattr(group, name)
+            lengths = name.endswith("start")  # places within the group
+            digest.update(np.ascontiguousarray(np.diff(values) if lengths else values).data)
+    rows = (getattr(trace.static, item.name) for item in fields(trace.static))
+    static = (each.tobytes() if isinstance(each, np.ndarray) else repr(tuple(each)) for each in rows)
+    found = (digest.digest() for digest in columns.values())
+    return content_hash([repr([*told, sorted(header.extra.items())]), *static, *found])
 
 
 def entry_key(kind: str, digest: str, key: tuple[Any, ...]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...compiled import inlined
 from .layout import (
     ATOMIC,
     BARRIER,
@@ -37,7 +37,7 @@ from .layout import (
 )
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def dispatch(t, state, integers, stream):
     """Thread blocks to SMs with room, at most one an SM a cycle, from the one after the last that was given one."""
     warps = state.warps
@@ -88,7 +88,7 @@ def dispatch(t, state, integers, stream):
             break
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def youngest_active(sm, q, state, integers):
     """Age of the youngest warp of a scheduler's active set: its oldest warps that do not wait for memory."""
     warps = state.warps
@@ -107,7 +107,7 @@ def youngest_active(sm, q, state, integers):
     return age
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def why_not(t, sm, warp, registers, s, state, integers, program):
     """0 = the warp can issue its next instruction in cycle t, or the cause that keeps it; sets when to look again."""
     cores = state.sms
@@ -136,7 +136,7 @@ def why_not(t, sm, warp, registers, s, state, integers, program):
     return 0
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def better(w, best, last, warps, policy):
     """Whether warp slot w goes before the best one so far."""
     if policy == GREEDY_THEN_OLDEST:
@@ -146,7 +146,7 @@ def better(w, best, last, warps, policy):
     return w > last and best <= last  # in turn: the first slot after the last one
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def note_issue(t, w, s, done, state):
     """Record an issue of the first SM, as long as there is room."""
     globs = state.glob
@@ -162,7 +162,7 @@ def note_issue(t, w, s, done, state):
         glob.rows += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def issue(t, sm, w, state, integers, stream, program):
     """Issue the next instruction of a warp."""
     warps = state.warps
@@ -227,7 +227,7 @@ def issue(t, sm, w, state, integers, stream, program):
             blocks[sm, warp.block].waiting -= 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def precedence(cause):
     """Which cause an empty slot is booked to when warps are held by different ones: the nearest to issuing."""
     if cause == T_SLOT_IDLE:
@@ -243,7 +243,7 @@ def precedence(cause):
     return 5
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def schedule(t, sm, q, state, integers, stream, program):
     """One scheduler's cycle; returns when to look again. Empty slots are booked to what kept them empty.
 
@@ -269,7 +269,7 @@ def schedule(t, sm, q, state, integers, stream, program):
     worst = T_SLOT_IDLE
     held = nothing
     for _ in range(integers[I_ISSUE_COUNT]):
-        best = -1
+        best = np.int64(-1)  # no literal, for which `issue` would be compiled too
         oldest_age = youngest_active(sm, q, state, integers) if policy == TWO_LEVEL else 0
         for w in range(q, warps.shape[1], integers[I_SCHEDULERS]):
             warp = warps[sm, w]
@@ -323,7 +323,7 @@ def schedule(t, sm, q, state, integers, stream, program):
     return again
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def barriers_and_exits(t, sm, state, integers):
     """Let complete groups pass their barrier, and finished blocks leave; returns when to look again."""
     warps = state.warps

@@ -16,8 +16,8 @@ editing one it imports.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...compiled import inlined, kernel
 from ._issue_kernels import barriers_and_exits, dispatch, schedule
 from ._l1_kernels import filled, l1_stage, lsu_stage
 from ._memory_kernels import at_bank, at_reply, at_sm, pop
@@ -39,7 +39,7 @@ from .layout import (
 )
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def memory_events(t, state, integers, floats, program):
     """All events that are due in cycle t."""
     cores = state.sms
@@ -86,7 +86,7 @@ def memory_events(t, state, integers, floats, program):
             filled(r, now, state, integers, floats, program)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def run(integers, floats, stream, program, state, all_blocks):
     """Run until all blocks are done, the window over the trace must move on, or nothing can happen any more."""
     cores = state.sms

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...compiled import inlined
 from ...memory._kernels import bit_count, granules_of, sectors_of
 from ._memory_kernels import inject, not_held, write_flits
 from .layout import (
@@ -43,7 +43,7 @@ from .layout import (
 )
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def give_result(when, warp, registers, s, program):
     """A memory instruction's registers are there at `when`; a warp that waits looks again what for and how long."""
     for d in range(program.destination_offsets[s], program.destination_offsets[s + 1]):
@@ -53,7 +53,7 @@ def give_result(when, warp, registers, s, program):
     warp.in_flight -= 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def note_done(when, w, s, state):
     """The result of a recorded issue of the first SM is there."""
     rows = state.rows
@@ -61,7 +61,7 @@ def note_done(when, w, s, state):
         rows[state.row_of[w, s]].done = when
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def load_done(ld, when, sm, state, program):
     """A load or atomic gives its result, and its record back."""
     w = state.loads[ld].warp
@@ -73,7 +73,7 @@ def load_done(ld, when, sm, state, program):
     glob.loads_free += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def part_of_load_back(ld, when, sm, state, program):
     """One line of a load is there, or all have gone in; with the last one the load is done."""
     load = state.loads[ld]
@@ -83,7 +83,7 @@ def part_of_load_back(ld, when, sm, state, program):
         load_done(ld, load.ready, sm, state, program)
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def take_request(state):
     """A free request record."""
     glob = state.glob[0]
@@ -91,7 +91,7 @@ def take_request(state):
     return state.request_pool[glob.requests_free]
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def send_write(t, sm, w, ld, what, line, words, state, integers, floats):
     """A store, an atomic or a dirty line of warp slot w into the network. All but atomics hold the warp's block."""
     state.glob[0].stores_flying += 1
@@ -120,7 +120,7 @@ def send_write(t, sm, w, ld, what, line, words, state, integers, floats):
     )
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def find_line(sm, line, l1, integers):
     """(Slot of a line in the L1 or -1, first slot of its set)."""
     sets = integers[I_L1_SETS]
@@ -133,7 +133,7 @@ def find_line(sm, line, l1, integers):
     return -1, row
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def oldest_line(row, l1, integers):
     """Slot of the least recently used line of a set that does not wait for data, or -1."""
     place = -1
@@ -143,7 +143,7 @@ def oldest_line(row, l1, integers):
     return place
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def must_wait(glob, integers):
     """Whether the network takes no more stores; if so, the SM looks again when one is back."""
     full = glob.stores_flying >= integers[I_STORES] * integers[I_SMS]
@@ -151,7 +151,7 @@ def must_wait(glob, integers):
     return full
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def write_back(t, sm, w, slot, state, integers, floats):
     """What an L1 has written of a line into the network, on account of warp slot w."""
     entry = state.l1[slot]
@@ -160,7 +160,7 @@ def write_back(t, sm, w, slot, state, integers, floats):
     entry.written = 0
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def put_line(line, slot, l1):
     """A line takes a place whose line has left."""
     l1[slot].tag = line
@@ -168,7 +168,7 @@ def put_line(line, slot, l1):
     l1[slot].written = 0
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def filled(r, now, state, integers, floats, program):
     """A reply is complete at its SM."""
     request = state.requests[r]
@@ -219,7 +219,7 @@ def filled(r, now, state, integers, floats, program):
             state.sms[k].wake = min(state.sms[k].wake, np.ceil(now))
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     """A load at the tags: 0 = it goes on, or the cause that holds it."""
     l1 = state.l1
@@ -302,7 +302,7 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     return 0
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integers, floats):
     """A store or atomic at the tags: 0 = it goes on, or the cause that holds it.
 
@@ -354,7 +354,7 @@ def l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integer
     return 0
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def l1_stage(t, sm, state, integers, floats, stream, program):
     """The access that has reached the L1's tags; returns the cycle in which to look again."""
     core = state.sms[sm]
@@ -386,7 +386,7 @@ def l1_stage(t, sm, state, integers, floats, stream, program):
     return t + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def lsu_stage(t, sm, state, integers, floats, program):
     """One line of the instruction at the head into the L1, or one shared access; returns when to look again."""
     core = state.sms[sm]

@@ -8,8 +8,7 @@ again; finite queues are rings of the times at which their last entries left.
 
 from __future__ import annotations
 
-from numba import njit
-
+from ...compiled import inlined
 from ...memory._kernels import bit_count, granules_of, sectors_of
 from .layout import (
     AT_BANK,
@@ -42,7 +41,7 @@ from .layout import (
 )
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def push(heap, glob, time, value):
     """Add an event; events of the same time keep the order in which they were added."""
     child = glob.events
@@ -62,7 +61,7 @@ def push(heap, glob, time, value):
     glob.sequence += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def pop(heap, glob):
     """Remove the first event, which the caller has read."""
     glob.events -= 1
@@ -92,7 +91,7 @@ def pop(heap, glob):
     heap[hole].value = value
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def write_flits(words, floats, sectors):
     """Flits of a write: one for every 32 B it touches, and one for the address unless the packet is full."""
     most = int(floats[F_TRANSFER_FLITS] * sectors)
@@ -104,7 +103,7 @@ def write_flits(words, floats, sectors):
     return min(touched + 1.0, max(most, 2.0))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def record_traffic(traffic, which, glob, time, amount):
     """Add to the bin of a time; all bins are halved in number when it lies beyond the last."""
     while time >= glob.bin_cycles * BINS:
@@ -117,7 +116,7 @@ def record_traffic(traffic, which, glob, time, amount):
     traffic[which, int(time / glob.bin_cycles)] += amount
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def inject(r, flits, t, request, sm, ring, floats, banks, bank, heap, glob, totals):
     """A request enters the network in cycle t: through its SM's port, over the wires, into its bank's port."""
     begin = max(t, sm.inject_free)
@@ -137,7 +136,7 @@ def inject(r, flits, t, request, sm, ring, floats, banks, bank, heap, glob, tota
     push(heap, glob, enters + flits * floats[F_BANK_FLIT], r * 4 + AT_BANK)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def to_channel(begin, transfers, channels, ring, channel, floats, glob, traffic):
     """(time the bank hands over, time the channel starts): the bank waits while the channel's queue is full."""
     place = channels[channel].count % ring.shape[1]
@@ -150,7 +149,7 @@ def to_channel(begin, transfers, channels, ring, channel, floats, glob, traffic)
     return begin, starts
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def not_held(words, asked, valid, written, sectors):
     """Those of the asked sectors that are neither fetched nor written in all granules that are wanted of them."""
     per = 32 // sectors
@@ -162,7 +161,7 @@ def not_held(words, asked, valid, written, sectors):
     return missing
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def at_bank(
     r, now, request, integers, floats, llc, banks, bank_ring, channels, channel_ring, heap, glob, totals, traffic
 ):
@@ -247,7 +246,7 @@ def at_bank(
     push(heap, glob, ready, r * 4 + AT_REPLY)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def reply_flits(request, integers, floats):
     """Data of a load; an acknowledgement of anything else."""
     if request.what == LOAD:
@@ -255,7 +254,7 @@ def reply_flits(request, integers, floats):
     return 1.0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def at_reply(r, now, request, integers, floats, banks, heap, glob, traffic):
     """Data leave the bank through its reply port."""
     bank = request.line % integers[I_LLC_BANKS]
@@ -267,7 +266,7 @@ def at_reply(r, now, request, integers, floats, banks, heap, glob, traffic):
     push(heap, glob, begin + flits * floats[F_BANK_FLIT] + floats[F_HOP], r * 4 + AT_SM)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@inlined
 def at_sm(r, now, request, sm, integers, floats, heap, glob):
     """Data enter the SM through its port."""
     flits = reply_flits(request, integers, floats)

@@ -2,7 +2,7 @@
 
 import { MachinePanel } from "./controls.js";
 import { MachineResults, redraw, save, verdict } from "./results.js";
-import { OWN_MACHINE, addressOfState, ask, element, showErrors, stateOfAddress } from "./state.js";
+import { OWN_MACHINE, addressOfState, ask, element, packed, showErrors, stateOfAddress, unpacked } from "./state.js";
 import { Upload } from "./upload.js";
 
 //: A question younger than this is about to be answered: the next one waits for it, so that figures follow a slider.
@@ -11,30 +11,46 @@ const PATIENCE = 250;
 const QUIET = 200;
 
 const get = (id) => document.getElementById(id);
-let catalogue, state, panels, results, current = null, waiting = false, shownTab = 0;
+let catalogue, state, panels, results, upload, current = null, waiting = false, shownTab = 0;
+//: Kernels of the visitor, packed for the address.
+const brought = new Map();
 const answers = { version: "", parts: [], csv: "" };
 
 async function start() {
   setUpTheme();
   catalogue = await (await fetch("/api/catalogue")).json();
-  state = stateOfAddress(location.hash, catalogue.first);
-  fillKernels();
-  fillModels();
-  panels = [0, 1].map((index) => new MachinePanel(get(`machine-${index}`), index, catalogue, changed));
-  results = [0, 1].map((index) => new MachineResults(index, (names) => { state.models = names; changed(); }));
-  setUpActions();
-  new Upload(catalogue.most_source_bytes, (kernel) => {
+  upload = new Upload(catalogue.most_source_bytes, async (kernel, launch) => {
+    brought.set(kernel.id, await packed(launch));
     catalogue.kernels.unshift(kernel);
     fillKernels();
     state.kernel = kernel.id;
     if (state.machines[0].gpu === OWN_MACHINE) state.machines[0] = { gpu: "h200", set: {} };
     changed();
   });
+  takeAddress();
+  fillKernels();
+  fillModels();
+  panels = [0, 1].map((index) => new MachinePanel(get(`machine-${index}`), index, catalogue, changed));
+  results = [0, 1].map((index) => new MachineResults(index, (names) => { state.models = names; changed(); }));
+  setUpActions();
   show();
   question();
 }
 
 // -- the state ---------------------------------------------------------------------------------
+
+const address = () => addressOfState(state, brought.get(state.kernel));
+
+/** The state that the address has. A kernel that comes with it is offered, and run when the visitor says so. */
+function takeAddress() {
+  state = stateOfAddress(location.hash, catalogue.first);
+  const own = new URLSearchParams(location.hash.slice(1)).get("own");
+  if (!own) return;
+  if (catalogue.kernels.some(({ id }) => id === state.kernel)) { brought.set(state.kernel, own); return; }
+  const absent = state.kernel;
+  state.kernel = catalogue.first.kernel;
+  unpacked(own).then((launch) => upload.offer(launch)).catch(() => { state.kernel = absent; changed(); }); // the server says that there is none
+}
 
 function fillKernels() {
   const groups = Map.groupBy(catalogue.kernels, (kernel) => kernel.group);
@@ -64,7 +80,7 @@ function chooseKernel() {
 }
 
 function changed() {
-  history.replaceState(null, "", addressOfState(state));
+  history.replaceState(null, "", address());
   show();
   question();
 }
@@ -188,7 +204,7 @@ function setUpActions() {
     });
   }
   get("share").addEventListener("click", async () => {
-    history.replaceState(null, "", addressOfState(state));
+    history.replaceState(null, "", address());
     try {
       await navigator.clipboard.writeText(location.href);
       get("status").textContent = "address copied";
@@ -212,8 +228,8 @@ function setUpActions() {
   });
   get("controls").addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("hashchange", () => {
-    if (location.hash === addressOfState(state)) return;
-    state = stateOfAddress(location.hash, catalogue.first);
+    if (location.hash === address()) return;
+    takeAddress();
     changed();
   });
 }

@@ -22,8 +22,8 @@ function machineOf(given, number) {
   return { gpu: given.get(`gpu${number}`), set };
 }
 
-/** The fragment of the address for a state. */
-export function addressOfState(state) {
+/** The fragment of the address for a state; `own` is the visitor's kernel, packed. */
+export function addressOfState(state, own) {
   const parts = new URLSearchParams({ kernel: state.kernel, models: state.models.join(",") });
   state.machines.forEach((machine, index) => {
     const number = index ? String(index + 1) : "";
@@ -31,9 +31,29 @@ export function addressOfState(state) {
     const changes = Object.entries(machine.set).map(([key, value]) => `${key}~${value}`);
     if (changes.length) parts.set(`set${number}`, changes.join(","));
   });
+  if (own) parts.set("own", own);
   // These are legal in a fragment, and easier to read as they are.
   return "#" + parts.toString().replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%7E", "~").replaceAll("%40", "@");
 }
+
+//: A longer text in the address is no kernel: sources are limited, and this bounds what it can unpack to.
+const MOST_PACKED = 2 ** 18;
+
+/** A visitor's kernel with its launch as text for the address. */
+export async function packed(launch) {
+  const bytes = await through(new CompressionStream("deflate-raw"), new TextEncoder().encode(JSON.stringify(launch)));
+  const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The other way round; throws where the text is none of the kind. */
+export async function unpacked(text) {
+  if (text.length > MOST_PACKED) throw new RangeError("too long");
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), bytes)));
+}
+
+const through = (stream, bytes) => new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer().then((found) => new Uint8Array(found));
 
 /** The lines of an answer, one by one. `handle` gets each as an object. */
 export async function ask(path, body, handle, signal) {

@@ -14,7 +14,7 @@ const FILLS = ["zeros", "ones", "arange", "random"];
 const get = (id) => document.getElementById(id);
 
 export class Upload {
-  /** `done(kernel)` is called with the new entry of the list. */
+  /** `done(kernel, launch)` is called with the new entry of the list and what was run. */
   constructor(mostBytes, done) {
     Object.assign(this, { mostBytes, done, signatures: [], abort: null, timer: 0 });
     this.dialog = get("upload");
@@ -25,7 +25,7 @@ export class Upload {
     };
     get("open-upload").addEventListener("click", () => this.dialog.showModal());
     get("close-upload").addEventListener("click", () => this.dialog.close());
-    this.dialog.addEventListener("close", () => this.abort?.abort());
+    this.dialog.addEventListener("close", () => { this.abort?.abort(); get("upload-status").textContent = ""; });
     get("source").addEventListener("input", () => { clearTimeout(this.timer); this.timer = setTimeout(() => this.look(), 300); });
     get("entry").addEventListener("change", () => this.parameters());
     get("example").addEventListener("click", () => { get("source").value = EXAMPLE; this.look(); });
@@ -89,6 +89,26 @@ export class Upload {
     };
   }
 
+  /** Fill the form with a kernel that came with the address. Whoever opens it decides whether it is run. */
+  async offer({ source, kernel, grid, block, dynamic_shared_memory_bytes: shared, arguments: values }) {
+    this.dialog.showModal();
+    get("source").value = source ?? "";
+    get("shared").value = shared ?? 0;
+    this.extents.grid.forEach((input, axis) => { input.value = grid?.[axis] ?? 1; });
+    this.extents.block.forEach((input, axis) => { input.value = block?.[axis] ?? 1; });
+    await this.look();
+    get("entry").value = kernel;
+    this.parameters();
+    get("arguments").querySelectorAll(".argument").forEach((row, index) => {
+      const { dtype, shape, fill, value } = values?.[index] ?? {};
+      for (const [name, given] of Object.entries({ dtype, size: shape?.[0], fill, value: value === undefined ? value : Number(value) })) {
+        const input = given === undefined ? null : row.querySelector(`[name=${name}]`);
+        if (input) { input.value = given; input.removeAttribute("data-auto"); }
+      }
+    });
+    get("upload-status").textContent = "This kernel came with the address: look at it before it is run.";
+  }
+
   async run() {
     this.abort?.abort();
     this.abort = new AbortController();
@@ -97,9 +117,10 @@ export class Upload {
     get("run").disabled = true;
     get("upload-status").textContent = "Compiling and running…";
     try {
-      await ask("/api/kernels", this.document(), (part) => {
+      const launch = this.document();
+      await ask("/api/kernels", launch, (part) => {
         if (part.type === "error") errors.push(part);
-        if (part.type === "kernel") { this.done(part.kernel); this.dialog.close(); }
+        if (part.type === "kernel") { this.done(part.kernel, launch); this.dialog.close(); }
       }, this.abort.signal);
     } catch (error) {
       if (error.name !== "AbortError") errors.push({ field: "", message: "the server does not answer" });
