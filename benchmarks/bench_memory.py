@@ -23,6 +23,7 @@ from warplens.trace import IRREGULAR, LaunchHeader, MemoryTrace, StaticInstructi
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from reference import cache as oracle
 from reference import coalescer
+from reference import progress as progress_oracle
 
 BLOCKS, WARPS_PER_BLOCK, BLOCKS_PER_SM = 448, 8, 8
 ACCESSES = 5_000_000
@@ -112,7 +113,7 @@ def oracle_rate(events: Events, gpu_name: str, order: str, per_warp: int) -> flo
     launch, geometry = [first_events(events, per_warp)], oracle.Geometry.of(gpu)
     start = time.process_time()
     if order == "progress":
-        memory, _ = oracle.simulate_progress(launch, geometry, oracle.Timing.of(gpu), BLOCKS_PER_SM)
+        memory, _ = progress_oracle.simulate_progress(launch, geometry, progress_oracle.Timing.of(gpu), BLOCKS_PER_SM)
     else:
         memory = oracle.simulate_rounds(launch, geometry, BLOCKS_PER_SM, order_window(order))
     seconds = time.process_time() - start

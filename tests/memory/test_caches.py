@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference import cache
+from reference import cache, progress
 from reference.traces import Step, evenly
 from warplens.errors import MachineError, MissingInputError, OptionError
 from warplens.memory import _kernels as kernels
@@ -44,7 +44,9 @@ def test_progress_equals_the_oracle_bit_for_bit(blocks, gpu, blocks_per_sm, bloc
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         found = simulate(blocks, gpu, blocks_per_sm, "progress", blocks_per_group=blocks_per_group)
     chunks = [as_events(part, gpu) for part in chunked(blocks, blocks_per_group, together)]
-    expected, cycles = cache.simulate_progress(chunks, cache.Geometry.of(gpu), cache.Timing.of(gpu), blocks_per_sm)
+    expected, cycles = progress.simulate_progress(
+        chunks, cache.Geometry.of(gpu), progress.Timing.of(gpu), blocks_per_sm
+    )
     assert_same(found, expected)
     assert found.estimated_cycles == cycles
 
@@ -98,7 +100,7 @@ def test_a_busier_launch_equals_the_oracle(gpu, order):
     launch = [as_events(blocks, gpu)]
     geometry = cache.Geometry.of(gpu)
     if order == "progress":
-        expected, cycles = cache.simulate_progress(launch, geometry, cache.Timing.of(gpu), 3)
+        expected, cycles = progress.simulate_progress(launch, geometry, progress.Timing.of(gpu), 3)
         assert found.estimated_cycles == cycles
     else:
         expected = cache.simulate_rounds(launch, geometry, 3, order_window(order))
@@ -136,7 +138,7 @@ def test_busier_launches_equal_the_oracle(seed):
     launch, geometry = [as_events(blocks, gpu)], cache.Geometry.of(gpu)
     assert_same(simulate(blocks, gpu, 2, "oldest-4"), cache.simulate_rounds(launch, geometry, 2, 4))
     found = simulate(blocks, gpu, 2, "progress")
-    expected, cycles = cache.simulate_progress(launch, geometry, cache.Timing.of(gpu), 2)
+    expected, cycles = progress.simulate_progress(launch, geometry, progress.Timing.of(gpu), 2)
     assert_same(found, expected)
     assert found.estimated_cycles == cycles
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...compiled import inlined
 from ...trace._bit_kernels import bit_count
 from ...trace.schema import IRREGULAR
 from ._tokens import (
@@ -188,7 +189,7 @@ def _structure_line(text, at, state, params, columns):
     return 0
 
 
-@njit(cache=True)
+@inlined
 def _keep_access(state, base_column, stride_column, lane_column, count):
     """Turn the addresses behind the column's end into base and stride where they are evenly spaced."""
     first = state[LANES]
@@ -210,7 +211,7 @@ def _keep_access(state, base_column, stride_column, lane_column, count):
         state[LANES] = first + count
 
 
-@njit(cache=True)
+@inlined
 def _addresses(text, at, mask, state, base_column, stride_column, lane_column):
     """MODE and ADDRS of an access: the position after them and an error or 0."""
     count = bit_count(mask)
@@ -267,7 +268,7 @@ def _addresses(text, at, mask, state, base_column, stride_column, lane_column):
     return end, 0
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_to_key(text, at, end, key, length, hashed):
     """Append a word and a blank to the key, and to its hash."""
     for i in range(at, end):
@@ -278,7 +279,7 @@ def _add_to_key(text, at, end, key, length, hashed):
     return length + 1, (hashed ^ np.uint64(32)) * _FNV_PRIME
 
 
-@njit(cache=True)
+@inlined
 def _registers(text, at, key, length, hashed):
     """A count and as many registers. Returns position after them, key length, hash, and an error or 0."""
     at = skip(text, at)
@@ -298,7 +299,7 @@ def _registers(text, at, key, length, hashed):
     return end, length, hashed, 0
 
 
-@njit(cache=True)
+@inlined
 def _find_key(key, length, hashed, state, keys):
     """Index of the key, which is added when it is new."""
     key_start, key_hash, key_line, key_text, slots = keys
@@ -332,7 +333,7 @@ def _find_key(key, length, hashed, state, keys):
     return index
 
 
-@njit(cache=True)
+@inlined
 def _instruction(text, at, state, params, key, keys, dynamic):
     """One instruction line. Returns where it stopped and an error or 0."""
     static_column, mask_column, base_column, stride_column, lane_column = dynamic

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...compiled import inlined
+
 # Value of each byte as a hexadecimal digit; 16 where it is none.
 _DIGITS = np.full(256, 16, dtype=np.int64)
 _DIGITS[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
@@ -17,7 +19,7 @@ _DIGITS[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 _SIGN = np.int64(np.iinfo(np.int64).min)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def skip(text, at):
     """Past blanks; a line feed always stops it."""
     while text[at] == 32 or text[at] == 9 or text[at] == 13:
@@ -25,7 +27,7 @@ def skip(text, at):
     return at
 
 
-@njit(cache=True, inline="always")
+@inlined
 def token_end(text, at):
     while text[at] > 32:
         at += 1
@@ -84,7 +86,7 @@ def hexadecimal(text, at):
     return value, at, 0 < at - first <= 16 and text[at] <= 32
 
 
-@njit(cache=True, inline="always")
+@inlined
 def below(left, right):
     """Whether one address is below another, both as signed bits."""
     return (left ^ _SIGN) < (right ^ _SIGN)

@@ -1,0 +1,300 @@
+"""Caches in the order of an estimate of when warps reach memory: one object per warp, SM and bank."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warplens.machine import Gpu
+
+from .cache import Geometry, Launch, Memory
+from .coalescer import Event
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Cycles, and how many misses of an SM may be outstanding."""
+
+    issue_interval: float
+    l1_latency: float
+    llc_latency: float
+    dram_latency: float
+    noc_service: float
+    sm_service: float
+    dram_service: float
+    outstanding: int
+    queue: int
+    greedy: bool
+    hashed: bool
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> Timing:
+        """Of a machine. What it does not give takes no time or limits nothing."""
+        noc = gpu.service_cycles_now("noc", "the oracle") if gpu.noc.bandwidth_bytes_per_s else 0.0
+        block = gpu.l1.sector_bytes or gpu.l1.line_bytes
+        port = gpu.noc.sm_bandwidth_bytes_per_s if noc else None
+        limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
+        return cls(
+            issue_interval=1.0 / (gpu.schedulers * gpu.issue_width),
+            l1_latency=gpu.l1.latency_cycles or 0.0,
+            llc_latency=gpu.llc.latency_cycles or 0.0,
+            dram_latency=gpu.dram_latency_cycles_now("the oracle"),
+            noc_service=noc,
+            sm_service=gpu.clock_hz * block / port if port else noc * gpu.sms,
+            dram_service=gpu.service_cycles_now("dram", "the oracle"),
+            outstanding=limit or 1_000_000,
+            queue=gpu.l1.queue_entries or 8,
+            greedy=gpu.scheduler in ("gto", "oldest"),
+            hashed=bool(gpu.llc.hashed),
+        )
+
+
+class _Warp:
+    """A warp on its way through its events."""
+
+    def __init__(self, number: int, block: _Block, events: Sequence[Event]) -> None:
+        self.number = number
+        self.block = block
+        self.events = events
+        self.next = 0
+        self.done: list[float] = []  # when the data of each event so far is there
+        self.latest = 0.0  # when that of all loads so far is
+        self.at_barrier = False
+
+    def reach(self, now: float) -> float:
+        """When the next event is reached, or the end: computation first, and data that is needed on the way."""
+        if self.next == len(self.events):
+            return max(now, self.done[-1]) if self.done else now
+        event = self.events[self.next]
+        reached = now + event.gap
+        if event.dependence >= 0:
+            reached = max(reached, self.done[event.dependence] + event.tail)
+        return reached
+
+
+class _Block:
+    def __init__(self) -> None:
+        self.sm: _Sm | None = None
+        self.warps: list[_Warp] = []
+        self.alive = 0
+
+    @property
+    def stopped(self) -> list[_Warp]:
+        return [warp for warp in self.warps if warp.at_barrier]
+
+
+class _Sm:
+    def __init__(self, number: int, outstanding: int) -> None:
+        self.number = number
+        self.queue: list[_Warp] = []  # served in order
+        self.outside: list[_Warp] = []  # the queue was full
+        self.last_in = -1
+        self.free = 0.0
+        self.in_free = self.out_free = 0.0  # its port, for data that come and that go
+        self.in_flight = [0.0] * outstanding  # a ring: when each is back
+        self.coming: dict[int, tuple[int, float, float]] = {}
+        self.flown = 0
+
+
+class _Bank:
+    """Ports and DRAM channel of an LLC bank."""
+
+    def __init__(self) -> None:
+        self.in_free = self.out_free = self.channel_free = 0.0
+
+
+class Progress:
+    """Memory instructions in the order of an estimate of when warps reach them.
+
+    A warp that reaches an event enters its SM's memory queue, or waits outside
+    while that is full. The SM serves the queue in order; a service takes the
+    issue slots of the instructions since the warp's last event, a cycle per
+    line, and the wait for a free MSHR. All happens in whole cycles; SMs take
+    turns at being the first in one.
+    """
+
+    def __init__(self, memory: Memory, timing: Timing, blocks_per_sm: int) -> None:
+        self.memory = memory
+        self.timing = timing
+        self.blocks_per_sm = blocks_per_sm
+        self.arrivals: dict[int, Counter[str]] = memory.arrivals
+
+    def run(self, launch: Launch) -> float:
+        """Returns the estimated cycles."""
+        self.sms = [_Sm(number, self.timing.outstanding) for number in range(self.memory.geometry.sms)]
+        self.banks = [_Bank() for _ in range(self.memory.geometry.banks)]
+        self.coming: dict[int, tuple[int, float, float]] = {}
+        #: (cycle, rank, what): warps by number, and after them SMs from another one in every cycle.
+        self.agenda: list[tuple[int, int, _Warp | _Sm]] = []
+        self.warps: list[_Warp] = []
+        self.waiting: list[_Block] = []
+        for warps in launch:
+            block = _Block()
+            for events in warps:
+                block.warps.append(_Warp(len(self.warps), block, events))
+                self.warps.append(block.warps[-1])
+            block.alive = len(block.warps)
+            self.waiting.append(block)
+        now = 0.0
+        for _ in range(self.blocks_per_sm):
+            for sm in self.sms:
+                self._enter(sm, now)
+        while self.agenda:
+            cycle, _, what = heapq.heappop(self.agenda)
+            now = float(cycle)
+            block = self._arrive(what, now) if isinstance(what, _Warp) else self._serve(what, now)
+            stopped = block.stopped
+            if stopped and len(stopped) == block.alive:
+                for warp in stopped:
+                    warp.at_barrier = False
+                    self._send(warp, now)
+        return now
+
+    def _send(self, warp: _Warp, now: float) -> None:
+        heapq.heappush(self.agenda, (math.ceil(warp.reach(now)), warp.number, warp))
+
+    def _plan(self, sm: _Sm, when: float) -> None:
+        cycle = math.ceil(when)
+        heapq.heappush(self.agenda, (cycle, len(self.warps) + (sm.number - cycle) % len(self.sms), sm))
+
+    def _enter(self, sm: _Sm, now: float) -> None:
+        if self.waiting:
+            block = self.waiting.pop(0)
+            block.sm = sm
+            for warp in block.warps:
+                self._send(warp, now)
+
+    def _arrive(self, warp: _Warp, now: float) -> _Block:
+        sm = warp.block.sm
+        assert sm is not None
+        if warp.next == len(warp.events):
+            warp.block.alive -= 1
+            if not warp.block.alive:
+                self._enter(sm, now)
+        elif warp.events[warp.next].kind == "barrier":
+            sm.free = max(now, sm.free) + warp.events[warp.next].instructions * self.timing.issue_interval
+            warp.done.append(now)
+            warp.next += 1
+            warp.at_barrier = True
+        elif len(sm.queue) < self.timing.queue:
+            sm.queue.append(warp)
+            sm.last_in = warp.number
+            if len(sm.queue) == 1:
+                self._plan(sm, max(now, sm.free))
+        else:
+            sm.outside.append(warp)
+        return warp.block
+
+    def _next_in(self, sm: _Sm) -> _Warp:
+        """Greedy: the one that entered last, again, else the oldest. Else in turn."""
+        numbers = [warp.number for warp in sm.outside]
+        if self.timing.greedy:
+            chosen = sm.last_in if sm.last_in in numbers else min(numbers)
+        else:
+            chosen = min((n for n in numbers if n > sm.last_in), default=min(numbers))
+        return next(warp for warp in sm.outside if warp.number == chosen)
+
+    def _serve(self, sm: _Sm, now: float) -> _Block:
+        warp = sm.queue.pop(0)
+        if sm.outside:
+            enters = self._next_in(sm)
+            sm.outside.remove(enters)
+            sm.queue.append(enters)
+            sm.last_in = enters.number
+        event = warp.events[warp.next]
+        warp.next += 1
+        there, accepts = self._lines(sm, now, event)
+        there = max(there, now + self.timing.l1_latency)
+        if event.kind == "load":
+            there = max(there, warp.latest)
+            warp.latest = there
+        warp.done.append(there)
+        sm.free = max(accepts, now + event.instructions * self.timing.issue_interval)
+        self._send(warp, now)
+        if sm.queue:
+            self._plan(sm, sm.free)
+        return warp.block
+
+    def _lines(self, sm: _Sm, now: float, event: Event) -> tuple[float, float]:
+        """(when all data are there, when the L1 goes on); counts what is left of a wait for data on their way.
+
+        Lines on their way have places, of an SM and of the LLC, in which one may push out another.
+        """
+        there, start, left = now, now, {"L1": 0.0, "LLC": 0.0}
+        all_moved = []
+        for number in event.lines:
+            moved = self.memory.access(sm.number, event, number)
+            all_moved.append(moved)
+            if moved.written_back:  # before its own; nobody waits for them
+                self._requests(sm, now, start, moved.leaver, moved.written_back, 0, moved.stored_back, waits=False)
+            reads = moved.missed if event.kind != "store" else 0
+            back = now
+            if moved.left:
+                back, start = self._requests(
+                    sm, now, start, number, moved.left, reads, moved.stored, waits=event.kind != "store"
+                )
+            if event.kind == "load":
+                level = "DRAM" if reads else "LLC" if moved.left else "L1"
+                where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
+                if level in where:
+                    coming, places = where[level]
+                    line, time, span = coming.get(number % places, (-1, 0.0, 1.0))
+                    if line == number and time > now:
+                        left[level] = max(left[level], (time - now) / span)
+                        back = max(back, time)
+                else:
+                    self.coming[number % (1 << 16)] = number, back, back - now
+                if moved.left:
+                    sm.coming[number % (1 << 10)] = number, back, back - now
+            there = max(there, back)
+        self.memory.executed(event, all_moved)
+        if event.kind == "load":
+            levels = ["DRAM" if each.missed else "LLC" if each.left else "L1" for each in all_moved]
+            worst = max(levels, key=("L1", "LLC", "DRAM").index, default="L1")
+            if left.get(worst, 0.0) > 0.0:
+                found = self.arrivals.setdefault(event.row, Counter())
+                found[worst] += 1
+                found[f"{worst} left"] += left[worst]
+        return there, max(start, now + len(event.lines))
+
+    def _requests(
+        self, sm: _Sm, now: float, start: float, number: int, count: int, reads: int, stored: int, *, waits: bool
+    ) -> tuple[float, float]:
+        """(when the last of a line's requests is back, when the L1 goes on). Those that DRAM answers go first."""
+        timing, banks = self.timing, len(self.banks)
+        hashed = ((number * 0x1E3779B97F4A7C15) % (1 << 63)) >> 31
+        bank = self.banks[(hashed if timing.hashed else number) % banks]
+        back = start
+        for request in range(count):
+            if waits:
+                slot = sm.flown % timing.outstanding
+                start = max(start, sm.in_flight[slot])
+                sent = max(start, sm.in_free)
+                sm.in_free = sent + timing.sm_service
+                arrival = max(sent, bank.out_free) + timing.llc_latency
+                bank.out_free = max(now, bank.out_free) + timing.noc_service * banks
+                if request < reads:
+                    arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
+                    bank.channel_free = max(now, bank.channel_free) + timing.dram_service * banks
+                sm.in_flight[slot] = arrival
+                sm.flown += 1
+            else:
+                sent = max(start, sm.out_free)
+                sm.out_free = sent + timing.sm_service
+                arrival = max(sent, bank.in_free) + timing.llc_latency
+                bank.in_free = max(now, bank.in_free) + timing.noc_service * banks
+            back = max(back, arrival)
+        if stored:
+            bank.channel_free = max(now, bank.channel_free) + stored * (timing.dram_service * banks)
+        return back, start
+
+
+def simulate_progress(
+    chunks: Sequence[Launch], geometry: Geometry, timing: Timing, blocks_per_sm: int
+) -> tuple[Memory, float]:
+    """(caches and counts, estimated cycles of all chunks one after the other)."""
+    memory = Memory(geometry)
+    return memory, sum(Progress(memory, timing, blocks_per_sm).run(launch) for launch in chunks)
