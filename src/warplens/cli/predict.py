@@ -138,7 +138,7 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             )
         out.print(view)
         if stacked:
-            out.print("[dim]BASE … QUEUE: share of the CPI that each cause takes, where the model has a CPI stack[/]")
+            out.print("[dim]from BASE on: share of the CPI that each cause takes, where the model has a CPI stack[/]")
         if kernel in measured and measured[kernel].stalls is not None:
             _show_stalls(out, measured[kernel].stalls, predictions)
     for item in result.inputs:
