@@ -44,9 +44,8 @@ def test_progress_equals_the_oracle_bit_for_bit(blocks, gpu, blocks_per_sm, bloc
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         found = simulate(blocks, gpu, blocks_per_sm, "progress", blocks_per_group=blocks_per_group)
     chunks = [as_events(part, gpu) for part in chunked(blocks, blocks_per_group, together)]
-    expected, cycles = progress.simulate_progress(
-        chunks, cache.Geometry.of(gpu), progress.Timing.of(gpu), blocks_per_sm
-    )
+    geometry, timing = cache.Geometry.of(gpu), progress.Timing.of(gpu)
+    expected, cycles = progress.simulate_progress(chunks, geometry, timing, blocks_per_sm)
     assert_same(found, expected)
     assert found.estimated_cycles == cycles
 

@@ -42,6 +42,9 @@ ALL_GRANULES = 0xFFFFFFFF
 # Tag of a slot that holds no line: no address has it.
 EMPTY = np.iinfo(np.int64).min
 
+# Lines that an instruction of 32 lanes touches at most: each lane up to 64 KiB in lines of 32 bytes.
+MOST_LINES = 32 * (1 << 11)
+
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
 HASH = 0x1E3779B97F4A7C15
 
@@ -89,7 +92,9 @@ class Lines(NamedTuple):
 class Caches(NamedTuple):
     """Tags and states of the slots of all L1 caches and of the LLC, and what is counted.
 
-    `bank_load` has the requests and the DRAM transfers of each LLC bank.
+    `served` has, for each line of the last instruction, the level that served it
+    (0 = L1, 1 = LLC, 2 = DRAM), `bank_load` the requests and the DRAM transfers
+    of each LLC bank.
     """
 
     l1_tags: NDArray[np.int64]
@@ -99,6 +104,7 @@ class Caches(NamedTuple):
     parameters: NDArray[np.int64]
     counters: NDArray[np.int64]
     bank_load: NDArray[np.int64]
+    served: NDArray[np.int8]
 
 
 # Parameters of the progress estimate (float64).
@@ -371,78 +377,101 @@ def bank_of(line, banks, hashed):
     return line % banks
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
-def access_line(sm, j, s, what, lines, caches):
-    """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
+@inner
+def access_lines(sm, first, last, s, what, lines, caches):
+    """A memory instruction, whose lines lie from `first` to `last`, through the L1 of an SM and the LLC.
 
-    (requests that leave the SM, those that DRAM answers, sectors that this writes
-    to DRAM; the line that leaves the L1 for it, its sectors that are written back,
-    those that this writes to DRAM). A request is a sector of a line (the line,
+    (requests that left the SM, those that missed the LLC, sectors written back to
+    the LLC, those that missed it). A request is a sector of a line (the line,
     where there are none). An L1 that is written through and allocates on loads
     alone needs no written granules: a store hits where its sector is there, and
     goes on. A dirty line leaves the L1 before what takes its place, or the atomic
-    that drops it, goes to the LLC, and counts for that instruction.
+    that drops it, goes to the LLC, and counts for that instruction. The LLC
+    fetches nothing for a store; a load finds what was fetched or written as a
+    whole. Atomics fetch and write in the LLC, unless all they touch was written
+    there, and leave no copy in L1.
     """
     what = np.int64(what)  # one type for all calls: each would be compiled apart
     parameters = caches.parameters
     ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
+    holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
+    l1_tags = caches.l1_tags
+    l1_states = caches.l1_states
     llc_tags = caches.llc_tags
     llc_states = caches.llc_states
     store = np.int64(STORE)
-    own = caches.counters[s]
-    line = lines.number[j]
-    words = np.int64(lines.words[j])
-    touched = 1 if sectors == 1 else sectors_of(words, sectors)
-    missing = touched
-    asked = touched
-    leaves = line
+    served = caches.served
+    bank_load = caches.bank_load
+    requests = 0
+    l1_misses = 0
+    leaving = 0
+    llc_misses = 0
+    dram_reads = 0
+    dram_writes = 0
     written_back = 0
-    stored_back = 0
-    if sets > 0:
-        row = (sm * sets + (lines.place[j] >> 32)) * ways
-        if parameters[P_L1_WRITE_BACK] == 0 and parameters[P_L1_ALLOCATE] == 0:
-            missing, asked = access_read_l1(what, line, touched, row, ways, sectors, caches.l1_tags, caches.l1_states)
-        else:
-            missing, asked, leaves, dirty = access_written_l1(
-                what, line, words, touched, row, caches.l1_tags, caches.l1_states, parameters
-            )
-            if dirty:
-                sent = sectors_of(dirty, sectors)
-                missed, stored_back = access_llc(
-                    store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+    writeback_misses = 0
+    for j in range(first, last):
+        line = lines.number[j]
+        words = np.int64(lines.words[j])
+        touched = 1 if sectors == 1 else sectors_of(words, sectors)
+        missing = touched
+        asked = touched
+        if sets > 0:
+            row = (sm * sets + (lines.place[j] >> 32)) * ways
+            if not holds_writes:
+                missing, asked = access_read_l1(what, line, touched, row, ways, sectors, l1_tags, l1_states)
+            else:
+                missing, asked, leaves, dirty = access_written_l1(
+                    what, line, words, touched, row, l1_tags, l1_states, parameters
                 )
-                written_back = bit_count(sent)
-                own[C_WRITEBACK_HITS] += written_back - missed
-                own[C_WRITEBACK_MISSES] += missed
-                own[C_DRAM_WRITES] += stored_back
-            if asked != touched:
-                words &= granules_of(asked, sectors)
-    requests = bit_count(touched)
-    own[C_REQUESTS] += requests
-    own[C_L1_HITS] += requests - bit_count(missing)
-    going = bit_count(asked)
-    reads = 0
-    stored = 0
-    if going:
+                if dirty:
+                    sent = sectors_of(dirty, sectors)
+                    missed, stored = access_llc(
+                        store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+                    )
+                    written_back += bit_count(sent)
+                    writeback_misses += missed
+                    dram_writes += stored
+                if asked != touched:
+                    words &= granules_of(asked, sectors)
+        going = asked
+        if sectors == 1:
+            requests += 1
+            l1_misses += missing
+        else:
+            requests += bit_count(touched)
+            l1_misses += bit_count(missing)
+            going = bit_count(asked)
+        served[j - first] = 0
+        if going == 0:
+            continue
         bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
-        row = lines.place[j] & 0xFFFFFFFF
-        missed, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, parameters)
-        reads = missed if what != STORE else 0
-        own[C_LLC_HITS] += going - missed
-        own[C_LLC_MISSES] += missed
-        own[C_DRAM_READS] += reads
-        own[C_DRAM_WRITES] += stored
-        caches.bank_load[0, bank] += going
-        caches.bank_load[1, bank] += reads + stored
-    return going, reads, stored, leaves, written_back, stored_back
-
-
-@inner
-def count_instruction(own, lines, leaving, missed):
-    """An execution of an instruction, by the worst of its requests: did any leave the SM, did any miss the LLC."""
+        bank_load[0, bank] += going
+        leaving += going
+        missed, stored = access_llc(
+            what, line, words, asked, lines.place[j] & 0xFFFFFFFF, llc_tags, llc_states, parameters
+        )
+        llc_misses += missed
+        dram_writes += stored
+        bank_load[1, bank] += stored
+        served[j - first] = 1
+        if what != STORE:
+            dram_reads += missed
+            bank_load[1, bank] += missed
+            served[j - first] = 2 if missed else 1
+    own = caches.counters[s]
     own[C_EXECUTED] += 1
-    own[C_LINES] += lines
-    own[C_DIVERGENT] += lines > 1
-    own[C_WORST_DRAM if missed > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1
+    own[C_REQUESTS] += requests
+    own[C_LINES] += last - first
+    own[C_DIVERGENT] += last - first > 1
+    own[C_L1_HITS] += requests - l1_misses
+    own[C_LLC_HITS] += leaving - llc_misses
+    own[C_LLC_MISSES] += llc_misses
+    own[C_DRAM_READS] += dram_reads
+    own[C_DRAM_WRITES] += dram_writes
+    own[C_WRITEBACK_HITS] += written_back - writeback_misses
+    own[C_WRITEBACK_MISSES] += writeback_misses
+    own[C_WORST_DRAM if llc_misses > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1
+    return leaving, llc_misses, written_back, writeback_misses

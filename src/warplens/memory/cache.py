@@ -156,8 +156,9 @@ def simulate_caches(
     parameters = cache_parameters(gpu, blocks_per_sm, window, needed_by)
     counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
     bank_load = np.zeros((2, int(parameters[_kernels.P_LLC_BANKS])), dtype=np.int64)
+    served = np.zeros(_kernels.MOST_LINES, dtype=np.int8)
     l1_tags, l1_states, llc_tags, llc_states = empty_caches(parameters)
-    caches = _kernels.Caches(l1_tags, l1_states, llc_tags, llc_states, parameters, counters, bank_load)
+    caches = _kernels.Caches(l1_tags, l1_states, llc_tags, llc_states, parameters, counters, bank_load, served)
     arrivals = np.zeros((len(kinds), _kernels.ARRIVALS))
     timing = timing_of(gpu, needed_by) if order == "progress" else None
     cycles = 0.0
