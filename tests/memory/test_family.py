@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.traces import memory_trace
+from reference.traces import Step, memory_trace
 from warplens.memory import collect_events, events, family_of, instruction_kinds, simulate_caches, simulate_family
+from warplens.memory._kernels import C_LLC_HITS
 
 from .strategies import ROWS, latency, launches, machines, small_gpu
 
@@ -55,6 +56,25 @@ def test_one_pass_equals_a_simulation_of_each(blocks, gpu, ways, blocks_per_sm, 
     found = simulate_family(chunks, kinds, gpus, blocks_per_sm, order=order)
     for machine, each in zip(gpus, found, strict=True):
         assert_same(each, simulate_caches(chunks, kinds, machine, blocks_per_sm, order=order))
+
+
+@pytest.mark.parametrize("write_policy", ["back", "through"])
+def test_a_larger_cache_can_miss_what_a_smaller_one_fetched_for_an_atomic(write_policy):
+    """It still holds the word that was written, which is all that the atomic needs, but not all of the line."""
+    gpu = small_gpu(
+        sms=1,
+        l1={"line_bytes": 32, "sector_bytes": None, "size_bytes": None},
+        llc={"size_bytes": 32, "ways": 1, "banks": None, "write_policy": write_policy},
+    )
+    store, load, atomic = 3, 0, 5
+    warp = [Step(store, (128,)), Step(load, (4,)), Step(atomic, (128,)), Step(load, (128,))]
+    trace = memory_trace(ROWS, [[warp]])
+    chunks, kinds = list(collect_events(trace, 32, latency)), instruction_kinds(trace.static)
+    gpus = [gpu, with_ways(gpu, 2)]
+    found = simulate_family(chunks, kinds, gpus, 1, order="round-robin")
+    for machine, each in zip(gpus, found, strict=True):
+        assert_same(each, simulate_caches(chunks, kinds, machine, 1, order="round-robin"))
+    assert [each.counters[load, C_LLC_HITS] for each in found] == [1, 0]
 
 
 LLC = {"size_bytes": 4096, "ways": 4, "banks": 1}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ._kernels import IRREGULAR
+from ..trace._bit_kernels import bit_count
+from ..trace.schema import IRREGULAR
 
 
 @njit(cache=True, nogil=True)
@@ -24,11 +25,7 @@ def shared_degrees(
             s = static[i]
             if access_bytes[s] == 0:
                 continue
-            n = 0
-            bits = mask[i]
-            while bits:
-                bits &= bits - np.uint32(1)
-                n += 1
+            n = bit_count(np.int64(mask[i]))
             if is_shared[s]:
                 distinct = 0
                 per_bank[:] = 0

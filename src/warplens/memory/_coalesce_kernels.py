@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ._kernels import ATOMIC, BARRIER, IRREGULAR, LOAD, NOTHING, bit_count
+from ..trace._bit_kernels import bit_count
+from ..trace.schema import IRREGULAR
+from ._kernels import ATOMIC, BARRIER, LOAD, NOTHING
 
 
 @njit(cache=True, nogil=True)

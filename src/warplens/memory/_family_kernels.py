@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..trace._bit_kernels import bit_count
 from ._kernels import (
     ALL_GRANULES,
     ATOMIC,
@@ -45,7 +46,6 @@ from ._kernels import (
     access_read_l1,
     access_written_l1,
     bank_of,
-    bit_count,
     granules_of,
     llc_row,
     sectors_of,
@@ -67,13 +67,14 @@ def to_front(line, row, ways, tags, records, states, dirty, parameters, totals, 
     counts what goes to the DRAM channel of the line's bank.
     """
     depth = parameters[P_LLC_WAYS]
+    write_back = parameters[P_LLC_WRITE_BACK] == 1
     position = 0
     while position < depth and tags[row + position] != line:
         position += 1
     without = 0
     while without < len(ways) and ways[without] <= position:
         last = records[row + ways[without] - 1]
-        if dirty[last]:
+        if write_back and dirty[last]:
             written = (states[last, without] >> 32) & ALL_GRANULES
             if written:
                 stored = bit_count(sectors_of(written, parameters[P_SECTORS]))
@@ -101,14 +102,16 @@ def request(
 
     Sectors that miss are counted in row `missed` of `totals`, of caches that held
     the line, and of `entered`, by the number of caches that did not. What a
-    smaller cache can answer, a larger one can: the line came there no later.
+    smaller cache can answer, a larger one can, as the line came there no later;
+    but an atomic fetches a line that a larger cache, which still holds what was
+    written to it, has only in part.
     """
     sectors = parameters[P_SECTORS]
     record, without = to_front(line, row, ways, tags, records, states, dirty, parameters, totals, channel)
     fresh = 0 if what == STORE else asked
     if what != LOAD:
         fresh |= words << 32
-        dirty[record] = parameters[P_LLC_WRITE_BACK] == 1
+        dirty[record] = True
     for cache in range(without):
         states[record, cache] = fresh
     entered[missed, without] += bit_count(asked)
@@ -124,7 +127,7 @@ def request(
         elif lacking:
             needed = words if what == ATOMIC else ALL_GRANULES
             lacking &= sectors_of(needed & ~written, sectors)
-        if what == LOAD and lacking == 0:
+        if what == LOAD and lacking == 0 and not dirty[record]:
             return  # nor does a larger cache miss anything
         totals[missed, cache] += bit_count(lacking)
         if what != STORE:

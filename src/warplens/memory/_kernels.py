@@ -8,13 +8,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..trace._bit_kernels import bit_count
+
 # What only other kernels call: wrappers for Python and counted references would cost a third of the time to compile.
 inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 # What an instruction does to memory (global and local space), or that it is a barrier.
 NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
 
-IRREGULAR = np.iinfo(np.int64).min
 
 # Columns of the per-instruction counters.
 (
@@ -119,15 +120,6 @@ class Caches(NamedTuple):
     Q_OUTSTANDING,
 ) = range(8)
 TIMINGS = 8
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def bit_count(bits):
-    """Bits that are set among the lower 32."""
-    bits = bits - ((bits >> 1) & 0x55555555)
-    bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
-    bits = (bits + (bits >> 4)) & 0x0F0F0F0F
-    return ((bits * 0x01010101) >> 24) & 0xFF
 
 
 @njit(cache=True, nogil=True, _nrt=False)

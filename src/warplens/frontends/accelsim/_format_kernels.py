@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...trace._bit_kernels import bit_count
 from ...trace.schema import IRREGULAR
 
 #: Bytes that one line needs besides its static part: mask, mode, and 32 addresses or deltas with their blanks.
@@ -73,11 +74,7 @@ def _below(left, right):
 @njit(cache=True)
 def _addresses(mask, base, stride, lanes, first, out, at):
     """MODE and ADDRS: 1 where the lanes are contiguous and evenly spaced, else 2, or 0 where neither can say it."""
-    count = 0
-    bits = mask
-    while bits:
-        bits &= bits - 1
-        count += 1
+    count = bit_count(mask)
     out[at] = 32
     at += 1
     even = stride != IRREGULAR

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from ...compiled import inlined
+from ...trace._bit_kernels import bit_count
 from ...trace.schema import IRREGULAR
 from ._tokens import (
     below,
@@ -213,11 +214,7 @@ def _keep_access(state, base_column, stride_column, lane_column, count):
 @inlined
 def _addresses(text, at, mask, state, base_column, stride_column, lane_column):
     """MODE and ADDRS of an access: the position after them and an error or 0."""
-    count = np.int64(0)
-    bits = mask
-    while bits:
-        bits &= bits - 1
-        count += 1
+    count = bit_count(mask)
     at = skip(text, at)
     end = token_end(text, at)
     if end - at != 1 or text[at] < 48 or text[at] > 50:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from numba import njit
 
+from ...trace._bit_kernels import bit_count
 from ...trace.schema import IRREGULAR
-
-
-@njit(cache=True, nogil=True)
-def _ones(bits):
-    count = 0
-    while bits:
-        bits &= bits - 1
-        count += 1
-    return count
 
 
 @njit(cache=True, nogil=True)
@@ -36,7 +28,7 @@ def count_records(words, start, segment_start, has_access, totals):
                     position += 2
                     if irregular:
                         listed = has_access[item] & mask
-                        count = _ones(listed)
+                        count = bit_count(listed)
                         lanes += count
                         position += count
         totals[warp + 1, 0] = totals[warp, 0] + instructions
@@ -65,7 +57,7 @@ def expand_records(
                     stride[access] = words[position + 1]
                     position += 2
                     if stride[access] == IRREGULAR:
-                        for _ in range(_ones(active & has_access[item])):
+                        for _ in range(bit_count(active & has_access[item])):
                             lanes[lane] = words[position]
                             lane += 1
                             position += 1

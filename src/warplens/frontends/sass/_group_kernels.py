@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...trace._bit_kernels import bit_count
+
 RUNNING, AT_REGION_END, AT_RECORD = 0, 1, 2
 #: The next record of a lane that has none.
 NEVER = np.int64(1) << 62
@@ -33,15 +35,6 @@ def lowest(mask):
     while not (mask >> lane) & 1:
         lane += 1
     return lane
-
-
-@njit(cache=True, nogil=True)
-def ones(mask):
-    count = 0
-    while mask:
-        mask &= mask - 1
-        count += 1
-    return count
 
 
 @njit(cache=True, nogil=True)
@@ -78,7 +71,7 @@ def guess(branch, lanes, share, lane_share, statistics):
         return np.int64(0)
     if chosen == 1:
         return lanes
-    count = ones(lanes)
+    count = bit_count(lanes)
     if count == 1:
         return lanes if share[branch, 1] >= share[branch, 0] else np.int64(0)
     wanted = int(np.floor(lane_share[branch] * count + 0.5))

@@ -6,20 +6,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...trace._bit_kernels import bit_count
 from ...trace.schema import IRREGULAR
 
 #: As in injection/record.h.
 PAYLOAD_NONE, PAYLOAD_EVEN, PAYLOAD_LISTED = range(3)
 KIND_HOLE = 255
-
-
-@njit(cache=True, nogil=True)
-def _ones(bits):
-    count = 0
-    while bits:
-        bits &= bits - 1
-        count += 1
-    return count
 
 
 @njit(cache=True, nogil=True)
@@ -37,7 +29,7 @@ def survey(units, at, end, warps, blocks, code_bytes, most_kind, records, first,
         payload = word >> 24
         if kind == KIND_HOLE:
             return -1 if size == 1 else at
-        lanes = _ones(np.int64(units[at, 1]))
+        lanes = bit_count(np.int64(units[at, 1]))
         block = np.int64(units[at, 2])
         expected = 1 if payload == PAYLOAD_NONE else 2 if payload == PAYLOAD_EVEN else 1 + (lanes + 1) // 2
         if (

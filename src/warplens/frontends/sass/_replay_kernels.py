@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...trace._bit_kernels import bit_count
 from ._group_kernels import (
     AT_RECORD,
     AT_REGION_END,
@@ -15,7 +16,6 @@ from ._group_kernels import (
     first_lanes,
     guess,
     next_record,
-    ones,
     reaches,
     release,
     remove,
@@ -38,6 +38,21 @@ from .flow import (
 #: Places in `tallies`.
 GUESSED, JUMPED, LOST, FORCED = range(4)
 _DEPTH = 16
+
+
+@njit(cache=True, nogil=True)
+def jump(lanes, upcoming, record_place, alive, tallies, groups, place, mask, state, wait):
+    """Take lanes that are off their path to their next records, or out; (number of groups, lanes that are left)."""
+    first = groups
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            if upcoming[lane] >= NEVER:
+                alive &= ~(np.int64(1) << lane)
+                tallies[LOST] += 1
+            else:
+                tallies[JUMPED] += 1
+                groups = add_lane(lane, record_place[upcoming[lane]], first, groups, place, mask, state, wait)
+    return groups, alive
 
 
 @njit(cache=True, nogil=True)
@@ -115,7 +130,7 @@ def replay(
                 here = place[g]
                 missing = record_mask[record] & alive & ~mask[g]
                 kept = mask[g] | missing
-                tallies[JUMPED] += ones(missing)
+                tallies[JUMPED] += bit_count(missing)
                 groups = take_lanes(kept, groups, place, mask, state, wait)
                 place[groups], mask[groups], state[groups], wait[groups] = here, kept, RUNNING, -1
                 groups += 1
@@ -131,17 +146,9 @@ def replay(
                     # Off the code, or lost in it: to the next record, or nowhere.
                     idle = 0
                     groups = remove(g, groups, place, mask, state, wait)
-                    first = groups
-                    for lane in range(32):
-                        if (lanes >> lane) & 1:
-                            if upcoming[lane] >= NEVER:
-                                alive &= ~(np.int64(1) << lane)
-                                tallies[LOST] += 1
-                            else:
-                                tallies[JUMPED] += 1
-                                groups = add_lane(
-                                    lane, record_place[upcoming[lane]], first, groups, place, mask, state, wait
-                                )
+                    groups, alive = jump(
+                        lanes, upcoming, record_place, alive, tallies, groups, place, mask, state, wait
+                    )
                     groups = release(groups, alive, place, mask, state, wait, members)
                     break
                 stop = program.run_end[here]
@@ -171,18 +178,10 @@ def replay(
                     off = lanes & ~fired
                     if recorded == SURE and off and not program.conditional[here]:
                         # These lanes cannot be here: their next record is elsewhere.
-                        first = groups
-                        for lane in range(32):
-                            if (off >> lane) & 1:
-                                mask[g] &= ~(np.int64(1) << lane)
-                                if upcoming[lane] >= NEVER:
-                                    alive &= ~(np.int64(1) << lane)
-                                    tallies[LOST] += 1
-                                else:
-                                    tallies[JUMPED] += 1
-                                    groups = add_lane(
-                                        lane, record_place[upcoming[lane]], first, groups, place, mask, state, wait
-                                    )
+                        mask[g] &= ~off
+                        groups, alive = jump(
+                            off, upcoming, record_place, alive, tallies, groups, place, mask, state, wait
+                        )
                         if mask[g] == 0:
                             groups = remove(g, groups, place, mask, state, wait)
                         groups = release(groups, alive, place, mask, state, wait, members)
@@ -275,11 +274,11 @@ def replay(
                             split = share[here, 2] * statistics[here, 0] - statistics[here, 4]
                             whole = share[here, with_them - 2] * statistics[here, 0] - statistics[here, with_them]
                             if (taken and fallen) or split > whole:
-                                wanted = int(np.floor(lane_share[here] * ones(lanes) + 0.5)) - ones(taken)
+                                wanted = int(np.floor(lane_share[here] * bit_count(lanes) + 0.5)) - bit_count(taken)
                                 if not taken:
                                     wanted = max(wanted, 1)
                                 if not fallen:
-                                    wanted = min(wanted, ones(open_lanes) - 1)
+                                    wanted = min(wanted, bit_count(open_lanes) - 1)
                                 chosen = first_lanes(open_lanes, wanted)
                                 taken |= chosen
                                 fallen |= open_lanes & ~chosen

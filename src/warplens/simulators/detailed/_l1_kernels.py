@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled import inlined
-from ...memory._kernels import bit_count, granules_of, sectors_of
+from ...memory._kernels import granules_of, sectors_of
+from ...trace._bit_kernels import bit_count
 from ._memory_kernels import inject, not_held, write_flits
 from .layout import (
     ATOMIC,

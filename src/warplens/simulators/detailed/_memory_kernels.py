@@ -9,7 +9,8 @@ again; finite queues are rings of the times at which their last entries left.
 from __future__ import annotations
 
 from ...compiled import inlined
-from ...memory._kernels import bit_count, granules_of, sectors_of
+from ...memory._kernels import granules_of, sectors_of
+from ...trace._bit_kernels import bit_count
 from .layout import (
     AT_BANK,
     AT_REPLY,
