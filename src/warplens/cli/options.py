@@ -156,6 +156,13 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return selected
 
 
+def comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which machines, models and launches are compared, and what is changed of them."""
+    for option in (selection_options, options_option, set_option(), models_option, gpus_option):
+        command = option(command)
+    return command
+
+
 def parse_ranges(text: str, option: str) -> set[int]:
     """`0,3,5-8` as a set of numbers."""
     found: set[int] = set()

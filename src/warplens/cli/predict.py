@@ -8,27 +8,13 @@ from typing import Any
 import click
 
 from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
-from .options import (
-    FILE,
-    Selection,
-    gpus_option,
-    json_option,
-    models_option,
-    options_option,
-    profile_option,
-    selection_options,
-    set_option,
-)
+from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
 
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@gpus_option
-@models_option
-@set_option()
-@options_option
-@selection_options
+@comparison_options
 @profile_option("Nsight Compute's report (.ncu-rep) or CSV of the same kernels: shown beside the predictions.")
 @click.option("--static", is_flag=True, help="Count instructions in the PTX of a CUDA source instead of running it.")
 @click.option("--plot", type=FILE, help="Also draw the comparison (.png, .svg).")

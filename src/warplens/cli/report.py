@@ -8,17 +8,7 @@ from typing import Any
 import click
 
 from .common import console, print_json, warn
-from .options import (
-    FILE,
-    Selection,
-    gpus_option,
-    json_option,
-    models_option,
-    options_option,
-    profile_option,
-    selection_options,
-    set_option,
-)
+from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import waiting
 
 _PAGES = (".html", ".htm")
@@ -26,11 +16,7 @@ _PAGES = (".html", ".htm")
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT|OUT.parquet...")
-@gpus_option
-@models_option
-@set_option()
-@options_option
-@selection_options
+@comparison_options
 @profile_option("Nsight Compute's report or CSV of the same kernels on the first machine: a line in the stacks.")
 @click.option("--simulate", is_flag=True, help="Run the cycle-level simulator too: its stack, traffic and timeline.")
 @click.option("--source", type=FILE, metavar="FILE", help="Source of a kernel whose trace carries none.")
