@@ -143,7 +143,7 @@ def test_measurements(size: str) -> None:
 
 def test_profiles_are_small_and_say_where_they_come_from() -> None:
     paths = list(h200_profiles.PROFILES.glob("*.xz"))
-    assert len(paths) >= 3 and all(path.stat().st_size < 2_200_000 for path in paths)
+    assert len(paths) == len(SOURCES) * len(SIZES) and all(path.stat().st_size < 3_000_000 for path in paths)
     for source in SOURCES:
         profiles, about = shipped_profiles(source, "medium")
         assert list(profiles) == list(SUITE)
