@@ -32,6 +32,7 @@ class Geometry:
     l1_allocate: bool = False
     write_back: bool = True
     allocate: bool = True
+    together: int = 1
 
     @classmethod
     def of(cls, gpu: Gpu) -> Geometry:
@@ -41,6 +42,7 @@ class Geometry:
         banks = gpu.llc.banks or 1
         if llc_sets < banks:
             banks = 1
+        sectors = line // (gpu.l1.sector_bytes or line)
         return cls(
             gpu.sms,
             (gpu.l1.size_bytes or 0) // (line * (gpu.l1.ways or 1)),
@@ -48,11 +50,12 @@ class Geometry:
             banks,
             llc_sets // banks,
             gpu.llc.ways or 1,
-            line // (gpu.l1.sector_bytes or line),
+            sectors,
             gpu.l1.write_policy == "back",
             gpu.l1.write_allocate is True,
             gpu.llc.write_policy != "through",
             gpu.llc.write_allocate is not False,
+            min(max((gpu.llc.fetch_bytes or 0) * sectors // line, 1), sectors),
         )
 
 
@@ -211,8 +214,11 @@ class Memory:
             count["DRAM_WRITES"] += self.dirty(gone[1])
         lost = {sector for sector in asked if not self._holds(line, kind, sector, granules)}
         if kind != "store":
-            count["DRAM_READS"] += len(lost)
-            line.fetched |= lost
+            near = {sector // geometry.together for sector in lost}
+            neighbours = {sector for sector in range(geometry.sectors) if sector // geometry.together in near}
+            fetched = {sector for sector in neighbours if not self._holds(line, "load", sector, granules)}
+            count["DRAM_READS"] += len(fetched)
+            line.fetched |= fetched
         if kind != "load":
             kept = asked - lost if stays_out else asked
             line.written |= {granule for granule in granules if self.sector(granule) in kept}

@@ -67,8 +67,9 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
     P_GREEDY,
     P_QUEUE,
     P_HASHED,
-) = range(16)
-PARAMETERS = 16
+    P_FETCH,
+) = range(17)
+PARAMETERS = 17
 
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
 # found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.
@@ -179,6 +180,19 @@ def granules_of(touched, sectors):
         touched >>= 1
         group <<= per
     return words
+
+
+@inner
+def fetched_with(lacking, together, sectors):
+    """Sectors that come with those that are fetched: the LLC asks DRAM for `together` neighbours at once."""
+    if together == 1:
+        return lacking
+    group = (1 << together) - 1
+    found = 0
+    for first in range(0, sectors, together):
+        if lacking & (group << first):
+            found |= group << first
+    return found
 
 
 @inner
@@ -309,7 +323,7 @@ def access_written_l1(what, line, words, touched, row, tags, states, parameters)
 
 @inner
 def access_llc(what, line, words, asked, row, tags, states, parameters):
-    """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, sectors written to DRAM).
+    """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, that DRAM gives and gets).
 
     Nothing is fetched for a store. Without allocation, sectors that are not held
     go on to DRAM. Atomics fetch and write, unless all they touch was written.
@@ -320,7 +334,7 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
     stays_out = what == STORE and parameters[P_LLC_ALLOCATE] == 0
     going = bit_count(asked)
     if parameters[P_LLC_SETS] == 0 or (stays_out and present(tags, row, ways, line) < 0):
-        return going, going if what != LOAD else 0
+        return going, going if what != STORE else 0, going if what != LOAD else 0
     evicted = touch(tags, states, row, ways, line)
     stored = 0
     if write_back and evicted >> 32:
@@ -335,8 +349,12 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
             needed = words if what == ATOMIC else ALL_GRANULES
             lacking &= sectors_of(needed & ~written, sectors)
     missed = bit_count(lacking)
-    if what != STORE:
-        state |= lacking
+    read = 0
+    if missed and what != STORE:
+        coming = fetched_with(lacking, parameters[P_FETCH], sectors) & ~state
+        coming &= sectors_of(ALL_GRANULES & ~((state >> 32) & ALL_GRANULES), sectors)
+        read = bit_count(coming)
+        state |= coming
     if what != LOAD:
         kept = words
         if stays_out:
@@ -344,7 +362,7 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
         stored += going if not write_back else missed if stays_out else 0
         state |= kept << 32
     states[row] = state
-    return missed, stored
+    return missed, read, stored
 
 
 @inner
@@ -402,7 +420,7 @@ def access_line(sm, j, s, what, lines, caches):
             )
             if dirty:
                 sent = sectors_of(dirty, sectors)
-                missed, stored_back = access_llc(
+                missed, _, stored_back = access_llc(
                     store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
                 )
                 written_back = bit_count(sent)
@@ -420,8 +438,7 @@ def access_line(sm, j, s, what, lines, caches):
     if going:
         bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
         row = lines.place[j] & 0xFFFFFFFF
-        missed, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, parameters)
-        reads = missed if what != STORE else 0
+        missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, parameters)
         own[C_LLC_HITS] += going - missed
         own[C_LLC_MISSES] += missed
         own[C_DRAM_READS] += reads
