@@ -43,8 +43,14 @@ def range_table(comparisons: Sequence[H200Validation]) -> Table:
     """How often the range holds what was measured, and how wide it is."""
     rows = []
     for found in comparisons:
-        for words, swept in (("kernels above 20 µs", False), ("with fewer residents", True)):
-            chosen = [key for key in counted(found) if bool(key[1]) == swept]
+        every = counted(found)
+        parts = {
+            "kernels above 20 µs": [key for key in every if not key[1]],
+            "with fewer residents": [key for key in every if key[1]],
+        }
+        if all(parts.values()):
+            parts["both"] = every
+        for words, chosen in parts.items():
             if not chosen:
                 continue
             ends = [(found.predicted[key].cycles_low, found.predicted[key].cycles_high) for key in chosen]
