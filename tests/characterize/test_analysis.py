@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from warplens.characterize import analysis
 from warplens.characterize.analysis import Statistic
+from warplens.characterize.device import RECORD
+from warplens.characterize.patterns import lane_offsets, turnarounds
 
 OCCUPANCIES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LOOP_CYCLES = 17.0
@@ -136,6 +138,50 @@ def test_what_is_in_flight_follows_littles_law():
     assert list(found.sectors) == [32, 256, 1024, 4096]
     assert found.sectors_per_cycle.max() == pytest.approx(2)
     assert analysis.in_flight(raw, "p") == pytest.approx(1200)
+
+
+def made_up_patterns(cycles_of):
+    rows = [
+        {"pattern": name, "offsets": offsets.tolist(), "cycles": [cycles_of(offsets)]}
+        for name, offsets in lane_offsets().items()
+    ]
+    return {"patterns": rows}
+
+
+@pytest.mark.parametrize("lines_per_cycle", [2, 4])
+@pytest.mark.parametrize("banked", [False, True])
+def test_patterns_of_loads_show_the_l1(lines_per_cycle, banked):
+    def cycles(offsets):
+        lines = np.ceil(len(set(offsets // 128)) / lines_per_cycle)
+        return float(max(lines, analysis.bank_words(offsets) if banked else 1))
+
+    raw = made_up_patterns(cycles)
+    assert analysis.l1_lines_per_cycle(raw) == lines_per_cycle
+    assert analysis.l1_is_banked(raw) == banked
+    assert analysis.pattern_error(raw, lines_per_cycle, banked=banked) == 0
+    assert analysis.pattern_error(raw, lines_per_cycle, banked=not banked) >= 0.5
+
+
+def test_scattered_requests_are_told_apart():
+    keys = [
+        (what, size, apart, sms)
+        for what in ("LOADS", "STORES")
+        for size in (4, 128)
+        for apart in (4, 0)
+        for sms in (1, 132)
+    ]
+    rows = [dict(zip(("what", "bytes", "apart", "sms"), key, strict=True), cycles=[n]) for n, key in enumerate(keys)]
+    found = analysis.scattered_cycles({"scattered": rows}, "STORES", 4, every=True)
+    assert found.value == keys.index(("STORES", 4, 4, 132))
+
+
+def test_places_of_an_sm_are_taken_again():
+    """Two places: the third block starts when the first has ended, the fourth when the second has."""
+    records = np.zeros(8, RECORD)
+    records["sm"] = [0, 0, 0, 0, 1, 1, 1, 1]
+    records["start_cycle"] = [0, 5, 140, 260, 1000, 1005, 1140, 1260]
+    records["end_cycle"] = [100, 200, 300, 400, 1100, 1200, 1300, 1400]
+    assert [gaps.tolist() for gaps in turnarounds(records)] == [[40, 60], [40, 60]]
 
 
 def test_a_barrier_costs_a_line_over_warps():

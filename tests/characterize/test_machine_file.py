@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import statistics
 import tomllib
 from pathlib import Path
 
@@ -73,6 +75,25 @@ def test_the_structure_of_an_h200(raw):
         assert analysis.bytes_per_cycle(row).value == pytest.approx(128, rel=0.03)
 
 
+def test_what_only_a_profiler_sees(raw, base):
+    """The cold start and the dirty lines are those of the profiled launches that ship."""
+    gpu = load_gpu("h200")
+    with HOME.raw.with_name("h200-profiled.csv").open() as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+    def median(launch, column):
+        return statistics.median(float(row[column]) for row in rows if row["launch"] == launch)
+
+    own = gpu.launch_overhead_cycles + gpu.llc.latency_cycles + gpu.dram.latency_cycles
+    cold = [
+        median(f"cold {steps}", "elapsed_cycles") - own - steps * gpu.timing("fp32").latency_cycles
+        for steps in (32, 128, 512)
+    ]
+    assert gpu.cold_start_cycles == pytest.approx(statistics.median(cold), abs=1)
+    kept = [(size << 20) - median(f"written {size} MiB", "dram_write_bytes") for size in (64, 128, 256, 512)]
+    assert gpu.llc.dirty_bytes == pytest.approx(statistics.median(kept), rel=0.01)
+
+
 def test_repeats_agree_where_one_sm_is_timed(raw):
     for name in analysis.operations(raw):
         assert analysis.latency(raw, name).spread < 0.01, name
@@ -109,11 +130,11 @@ def test_pictures_are_drawn(raw, tmp_path):
     from warplens.characterize.plots import draw_all
 
     paths = draw_all(raw, tmp_path)
-    assert len(paths) == 5
+    assert len(paths) == 6
     assert all(path.stat().st_size > 10_000 for path in paths)
 
 
 def test_numbers_are_kept_short():
     text = HOME.raw.read_text("utf-8")
-    assert json.loads(text)["schema"] == 1
+    assert json.loads(text)["schema"] == 2
     assert "\n" not in text.strip()

@@ -93,6 +93,7 @@ def machines(draw: st.DrawFn) -> Gpu:
             "size_bytes": draw(st.integers(0, 11)) * llc_ways * line or None,
             "ways": llc_ways,
             "banks": draw(st.sampled_from((None, 1, 2, 3))),
+            "fetch_bytes": draw(st.sampled_from((None, line // 4, line // 2, line))),
         }
         | draw(write_policies),
     )

@@ -44,8 +44,9 @@ def test_progress_equals_the_oracle_bit_for_bit(blocks, gpu, blocks_per_sm, bloc
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         found = simulate(blocks, gpu, blocks_per_sm, "progress", blocks_per_group=blocks_per_group)
     chunks = [as_events(part, gpu) for part in chunked(blocks, blocks_per_group, together)]
-    geometry, timing = cache.Geometry.of(gpu), progress.Timing.of(gpu)
-    expected, cycles = progress.simulate_progress(chunks, geometry, timing, blocks_per_sm)
+    expected, cycles = progress.simulate_progress(
+        chunks, cache.Geometry.of(gpu), progress.Timing.of(gpu), blocks_per_sm
+    )
     assert_same(found, expected)
     assert found.estimated_cycles == cycles
 
@@ -169,8 +170,10 @@ def test_counts_add_up(blocks, gpu, order):
     written_back = c["WRITEBACK_HITS"] + c["WRITEBACK_MISSES"]
     assert written_back.sum() + found.l1_dirty_left <= (c["REQUESTS"] - leaving)[stores].sum()
     assert not c["L1_HITS"][atomics].any()
-    # DRAM is read for what loads and atomics do not find in the LLC, and never for stores.
-    assert c["DRAM_READS"].tolist() == np.where(stores, 0, c["LLC_MISSES"]).tolist()
+    # DRAM is read for what loads and atomics do not find in the LLC, and what comes with it; never for stores.
+    lost = np.where(stores, 0, c["LLC_MISSES"])
+    assert (lost <= c["DRAM_READS"]).all()
+    assert (c["DRAM_READS"] <= cache.Geometry.of(gpu).together * lost).all()
     assert (c["LINES"] <= c["REQUESTS"]).all()
     assert (c["REQUESTS"] <= c["LINES"] * cache.Geometry.of(gpu).sectors).all()
     assert found.divergent_loads == c["DIVERGENT"][loads].sum()
@@ -485,3 +488,12 @@ def test_parts_of_executions_by_their_worst_request():
 def test_ratios_of_a_launch_without_accesses_are_0():
     found = simulate([[[Step(FADD)]]], small_gpu(1))
     assert (found.l1_miss_ratio, found.llc_miss_ratio, found.dram_read_bytes) == (0.0, 0.0, 0)
+
+
+def test_a_miss_of_the_llc_brings_in_its_neighbours():
+    """Fetches of 64 bytes: the other sector of a pair is there, those of the next pair are not."""
+    gpu = small_gpu(1, {"sector_bytes": 32}, SMALL_LLC)
+    pairs = dataclasses.replace(gpu, llc=dataclasses.replace(gpu.llc, fetch_bytes=64))
+    for machine, hits, reads in ((gpu, 0, 3), (pairs, 1, 4)):
+        found = simulate([[[Step(LDG, (address,)) for address in (128, 160, 192)]]], machine)
+        assert (found._total("LLC_HITS"), found._total("DRAM_READS")) == (hits, reads)

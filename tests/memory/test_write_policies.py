@@ -10,7 +10,7 @@ from reference.traces import Step, evenly
 from warplens.memory import MissProfile
 from warplens.memory import _kernels as kernels
 
-from .comparing import one_warp, simulate
+from .comparing import SMALL_LLC, one_warp, simulate
 from .strategies import small_gpu
 
 LDG, STG, ATOM = 0, 3, 5
@@ -129,11 +129,11 @@ def test_without_an_llc_dirty_lines_go_to_dram():
     assert found.dram_write_bytes == 128
 
 
-def test_what_is_written_back_holds_up_the_network():
-    """In the estimate of `progress`: loads that evict dirty lines are followed by others, which come later."""
+def test_what_is_written_back_holds_up_dram():
+    """In the estimate of `progress`: loads that evict dirty lines share the channel with what these write to DRAM."""
     steps = [Step(row, (128 * line,)) for row in (STG, LDG) for line in range(1 + 8 * row, 9 + 8 * row)]
-    gpu = small_gpu(1, {"size_bytes": 128 * 8, "ways": 8} | BACK)
-    slow = dataclasses.replace(gpu, noc=dataclasses.replace(gpu.noc, sm_bandwidth_bytes_per_s=1e9))
+    gpu = small_gpu(1, {"size_bytes": 128 * 8, "ways": 8} | BACK, SMALL_LLC | {"write_allocate": False})
+    slow = dataclasses.replace(gpu, dram=dataclasses.replace(gpu.dram, bandwidth_bytes_per_s=1e9))
     through = dataclasses.replace(slow, l1=dataclasses.replace(slow.l1, write_policy="through", write_allocate=None))
     back = simulate([[steps]], slow, 1, "progress")
     assert back.writebacks_per_execution[LDG] == 1.0

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from making import Interval, complete_gpu, gpu, run, with_graph, with_profile
 from warplens.machine import with_overrides
+from warplens.suite.catalog import SUITE
+from warplens.suite.execution import run_on_cpu
+from warplens.workload.traced import workload_of_trace
 
 #: A machine whose memory system never makes anybody wait.
 FREE = {"noc.bandwidth": "1e9GB/s", "dram.bandwidth": "1e9GB/s", "l1.mshrs": 4096}
@@ -106,8 +109,49 @@ def test_what_binds_is_said():
 
 def test_the_launch_counts_where_the_machine_gives_it():
     workload = with_profile(Interval(100, 0), blocks=1000, threads_per_block=256)
-    machine = with_overrides(complete_gpu(), {"launch_overhead": 3000, "block_launch": 10, "block_start": 400})
+    launch = {"launch_overhead": 2000, "cold_start": 1000, "block_launch": 10, "block_start": 400}
+    machine = with_overrides(complete_gpu(), launch)
     with_launch = run("warplens", workload, machine)
     without = run("warplens", workload, machine, launch_overhead=False)
     assert with_launch.cycles >= max(3000 + 10 * 1000, without.cycles + 3000)
     assert with_launch.stack["IDLE"] > without.stack["IDLE"]
+
+
+def on_h200(kernel: str, changes=None, **options) -> float:
+    workload = workload_of_trace(run_on_cpu(SUITE[kernel], "small", record=True).trace)
+    machine = with_overrides(gpu("h200"), changes or {})
+    return float(run("warplens", workload, machine, launch_overhead=False, **options).cycles)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "changes", "factor"),
+    [
+        ("strided_square_32", {"l1.banked": False}, 0.9),
+        ("gaussian_fan1", {"noc.sm_store": 40}, 2.0),
+        ("gaussian_fan1", {"noc.store": 0.4}, 2.0),
+        ("gaussian_fan1", {"noc.sm_request": 40}, 2.0),
+        ("gaussian_fan1", {"llc.dirty": 1, "dram.bandwidth": "10GB/s"}, 2.0),
+        ("histogram_global", {"noc.atomic": 0.4}, 2.0),
+    ],
+)
+def test_what_a_machine_says_of_scattered_accesses_counts(kernel, changes, factor):
+    """Each changes the time at least by the factor."""
+    assert (on_h200(kernel, changes) / on_h200(kernel) / factor - 1.0) * (factor - 1.0) > 0.0
+
+
+def test_mechanisms_that_are_left_out_are_those_of_the_machine():
+    kernel = "strided_square_32"
+    assert on_h200(kernel, without="conflicts") == on_h200(kernel, {"l1.banked": False}) < on_h200(kernel)
+    assert on_h200("histogram_global", without="stores") < on_h200("histogram_global")
+
+
+def test_a_real_gpu_may_be_slower_than_its_description():
+    rows = [Interval(4, 400, 1, 32, 0, 1.0)] * 8
+    described, real = (
+        run("warplens", with_profile(*rows, warps_per_sm=64), gpu(name)) for name in ("mdm2020", "h200")
+    )
+    for prediction, more in ((described, False), (real, True)):
+        ran = prediction.cycles - prediction.terms["launch"]
+        up = (prediction.terms["cycles_high"] - prediction.terms["launch"]) / ran
+        down = ran / (prediction.terms["cycles_low"] - prediction.terms["launch"])
+        assert (up > down + 0.1) == more

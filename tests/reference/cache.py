@@ -32,6 +32,7 @@ class Geometry:
     l1_allocate: bool = False
     write_back: bool = True
     allocate: bool = True
+    together: int = 1
 
     @classmethod
     def of(cls, gpu: Gpu) -> Geometry:
@@ -41,6 +42,7 @@ class Geometry:
         banks = gpu.llc.banks or 1
         if llc_sets < banks:
             banks = 1
+        sectors = line // (gpu.l1.sector_bytes or line)
         return cls(
             gpu.sms,
             (gpu.l1.size_bytes or 0) // (line * (gpu.l1.ways or 1)),
@@ -48,11 +50,12 @@ class Geometry:
             banks,
             llc_sets // banks,
             gpu.llc.ways or 1,
-            line // (gpu.l1.sector_bytes or line),
+            sectors,
             gpu.l1.write_policy == "back",
             gpu.l1.write_allocate is True,
             gpu.llc.write_policy != "through",
             gpu.llc.write_allocate is not False,
+            min(max((gpu.llc.fetch_bytes or 0) * sectors // line, 1), sectors),
         )
 
 
@@ -62,6 +65,21 @@ class Line:
 
     fetched: set[int] = field(default_factory=set)
     written: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Moved:
+    """What one line makes of requests: that left the SM, that missed the LLC, and sectors written to DRAM.
+
+    And of a dirty line that leaves for it: its number, sectors written back to the LLC, and from there to DRAM.
+    """
+
+    left: int
+    missed: int = 0
+    stored: int = 0
+    leaver: int = 0
+    written_back: int = 0
+    stored_back: int = 0
 
 
 class Lru:
@@ -100,8 +118,6 @@ class Memory:
         self.l1 = [Lru(geometry.l1_ways) for _ in range(geometry.sms)]
         self.llc = Lru(geometry.llc_ways)
         self.counts: dict[int, Counter[str]] = {}
-        #: Level that served each line of the last instruction: L1, LLC or DRAM.
-        self.served: dict[int, str] = {}
         #: Of loads whose data were on their way: how many, and the part of the wait that was left, by level.
         self.arrivals: dict[int, Counter[str]] = {}
 
@@ -111,31 +127,41 @@ class Memory:
     def granules(self, sector: int) -> set[int]:
         return {granule for granule in range(GRANULES) if self.sector(granule) == sector}
 
-    def execute(self, sm: int, event: Event) -> tuple[int, int]:
-        """All lines of one memory instruction; (requests that left the SM, that missed the LLC)."""
+    def execute(self, sm: int, event: Event) -> None:
+        """All lines of one memory instruction."""
+        self.executed(event, [self.access(sm, event, number) for number in event.lines])
+
+    def access(self, sm: int, event: Event, number: int) -> Moved:
+        """One line of a memory instruction."""
         count = self.counts.setdefault(event.row, Counter())
-        left = missed = 0
-        self.served = dict.fromkeys(event.lines, "L1")
-        for number, granules in event.lines.items():
-            touched = {self.sector(granule) for granule in granules}
-            missing, asked, leaver = self._through_l1(sm, event.kind, number, granules, touched)
-            count["REQUESTS"] += len(touched)
-            count["L1_HITS"] += len(touched) - len(missing)
-            if leaver is not None and self.geometry.l1_write_back:
-                self._write_back(*leaver, count)
-            if asked:
-                sent = {granule for granule in granules if self.sector(granule) in asked}
-                lost = self._through_llc(event.kind, number, sent, asked, count)
-                left += len(asked)
-                missed += len(lost)
-                self.served[number] = "DRAM" if lost else "LLC"
+        granules = event.lines[number]
+        touched = {self.sector(granule) for granule in granules}
+        missing, asked, leaver = self._through_l1(sm, event.kind, number, granules, touched)
+        count["REQUESTS"] += len(touched)
+        count["L1_HITS"] += len(touched) - len(missing)
+        moved = Moved(len(asked))
+        if leaver is not None and self.geometry.l1_write_back:
+            moved.leaver, line = leaver
+            before = count["DRAM_WRITES"]
+            moved.written_back = self._write_back(moved.leaver, line, count)
+            moved.stored_back = count["DRAM_WRITES"] - before
+        if asked:
+            before = count["DRAM_WRITES"]
+            sent = {granule for granule in granules if self.sector(granule) in asked}
+            moved.missed = len(self._through_llc(event.kind, number, sent, asked, count))
+            moved.stored = count["DRAM_WRITES"] - before
+            count["LLC_HITS"] += moved.left - moved.missed
+            count["LLC_MISSES"] += moved.missed
+        return moved
+
+    def executed(self, event: Event, moved: Sequence[Moved]) -> None:
+        """Count an execution, by the worst of its lines."""
+        count = self.counts.setdefault(event.row, Counter())
         count["EXECUTED"] += 1
         count["LINES"] += len(event.lines)
         count["DIVERGENT"] += len(event.lines) > 1
-        count["LLC_HITS"] += left - missed
-        count["LLC_MISSES"] += missed
-        count["WORST_DRAM" if missed else "WORST_LLC" if left else "WORST_L1"] += 1
-        return left, missed
+        worst = "DRAM" if any(each.missed for each in moved) else "LLC" if any(each.left for each in moved) else "L1"
+        count[f"WORST_{worst}"] += 1
 
     def _through_l1(
         self, sm: int, kind: str, number: int, granules: set[int], touched: set[int]
@@ -159,13 +185,14 @@ class Memory:
         line.written |= {granule for granule in granules if self.sector(granule) in kept}
         return missing, touched - kept if geometry.l1_write_back else touched, gone
 
-    def _write_back(self, number: int, line: Line, count: Counter[str]) -> None:
-        """What an L1 has written of a line goes to the LLC like a store, on account of who made it leave."""
+    def _write_back(self, number: int, line: Line, count: Counter[str]) -> int:
+        """What an L1 has written of a line goes to the LLC like a store, on account of who made it leave; sectors."""
         sectors = {self.sector(granule) for granule in line.written}
         if sectors:
             lost = self._through_llc("store", number, line.written, sectors, count)
             count["WRITEBACK_MISSES"] += len(lost)
             count["WRITEBACK_HITS"] += len(sectors) - len(lost)
+        return len(sectors)
 
     def _through_llc(
         self, kind: str, number: int, granules: set[int], asked: set[int], count: Counter[str]
@@ -187,8 +214,11 @@ class Memory:
             count["DRAM_WRITES"] += self.dirty(gone[1])
         lost = {sector for sector in asked if not self._holds(line, kind, sector, granules)}
         if kind != "store":
-            count["DRAM_READS"] += len(lost)
-            line.fetched |= lost
+            near = {sector // geometry.together for sector in lost}
+            neighbours = {sector for sector in range(geometry.sectors) if sector // geometry.together in near}
+            fetched = {sector for sector in neighbours if not self._holds(line, "load", sector, granules)}
+            count["DRAM_READS"] += len(fetched)
+            line.fetched |= fetched
         if kind != "load":
             kept = asked - lost if stays_out else asked
             line.written |= {granule for granule in granules if self.sector(granule) in kept}

@@ -157,10 +157,12 @@ class Network:
                 last_in += (lines - 1) // len(ways.until) * self.recent["all"] * weight
         self.free["port"] = max(self.free["port"], last_in)
         part[3] = last_in - arrives
-        total = max(event.flits_out * m["SM_FLIT"], event.requests * m["REQUEST"])
+        of = {"load": "", "store": "STORE_", "atomic": "ATOMIC_"}[event.kind]
+        total = max(event.flits_out * m[f"{of}SM_FLIT"], event.requests * m[f"{of}REQUEST"])
         first, last = self.serve("out", first_in, last_in, event.misses, total)
         self.free["port"] = max(self.free["port"], self.free["out"] - m["INJECTION"] * total / event.misses)
-        first, last = self.serve("bank in", first, last, event.misses, event.flits_out * m["NET_FLIT"] * share)
+        total = max(event.flits_out * m[f"{of}NET_FLIT"], event.requests * m[f"{of}NET_REQUEST"])
+        first, last = self.serve("bank in", first, last, event.misses, total * share)
         part[4] = last - last_in
         latency = event.left * weight if event.level == "given" else m["LLC_LATENCY"] * weight
         part[1] = latency

@@ -1,8 +1,9 @@
-"""Caches in the order of an estimate of when warps reach memory: one object per warp and SM."""
+"""Caches in the order of an estimate of when warps reach memory: one object per warp, SM and bank."""
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class Timing:
     outstanding: int
     queue: int
     greedy: bool
+    hashed: bool
 
     @classmethod
     def of(cls, gpu: Gpu) -> Timing:
@@ -46,6 +48,7 @@ class Timing:
             outstanding=limit or 1_000_000,
             queue=gpu.l1.queue_entries or 8,
             greedy=gpu.scheduler in ("gto", "oldest"),
+            hashed=bool(gpu.llc.hashed),
         )
 
 
@@ -90,10 +93,17 @@ class _Sm:
         self.outside: list[_Warp] = []  # the queue was full
         self.last_in = -1
         self.free = 0.0
-        self.link_free = 0.0
+        self.in_free = self.out_free = 0.0  # its port, for data that come and that go
         self.in_flight = [0.0] * outstanding  # a ring: when each is back
         self.coming: dict[int, tuple[int, float, float]] = {}
         self.flown = 0
+
+
+class _Bank:
+    """Ports and DRAM channel of an LLC bank."""
+
+    def __init__(self) -> None:
+        self.in_free = self.out_free = self.channel_free = 0.0
 
 
 class Progress:
@@ -102,7 +112,8 @@ class Progress:
     A warp that reaches an event enters its SM's memory queue, or waits outside
     while that is full. The SM serves the queue in order; a service takes the
     issue slots of the instructions since the warp's last event, a cycle per
-    line, and the wait for a free MSHR.
+    line, and the wait for a free MSHR. All happens in whole cycles; SMs take
+    turns at being the first in one.
     """
 
     def __init__(self, memory: Memory, timing: Timing, blocks_per_sm: int) -> None:
@@ -114,10 +125,10 @@ class Progress:
     def run(self, launch: Launch) -> float:
         """Returns the estimated cycles."""
         self.sms = [_Sm(number, self.timing.outstanding) for number in range(self.memory.geometry.sms)]
-        self.noc_free = self.dram_free = 0.0
+        self.banks = [_Bank() for _ in range(self.memory.geometry.banks)]
         self.coming: dict[int, tuple[int, float, float]] = {}
-        #: (time, number): a warp's number, or after all of those an SM's.
-        self.agenda: list[tuple[float, int]] = []
+        #: (cycle, rank, what): warps by number, and after them SMs from another one in every cycle.
+        self.agenda: list[tuple[int, int, _Warp | _Sm]] = []
         self.warps: list[_Warp] = []
         self.waiting: list[_Block] = []
         for warps in launch:
@@ -132,11 +143,9 @@ class Progress:
             for sm in self.sms:
                 self._enter(sm, now)
         while self.agenda:
-            now, number = heapq.heappop(self.agenda)
-            if number < len(self.warps):
-                block = self._arrive(self.warps[number], now)
-            else:
-                block = self._serve(self.sms[number - len(self.warps)], now)
+            cycle, _, what = heapq.heappop(self.agenda)
+            now = float(cycle)
+            block = self._arrive(what, now) if isinstance(what, _Warp) else self._serve(what, now)
             stopped = block.stopped
             if stopped and len(stopped) == block.alive:
                 for warp in stopped:
@@ -145,7 +154,11 @@ class Progress:
         return now
 
     def _send(self, warp: _Warp, now: float) -> None:
-        heapq.heappush(self.agenda, (warp.reach(now), warp.number))
+        heapq.heappush(self.agenda, (math.ceil(warp.reach(now)), warp.number, warp))
+
+    def _plan(self, sm: _Sm, when: float) -> None:
+        cycle = math.ceil(when)
+        heapq.heappush(self.agenda, (cycle, len(self.warps) + (sm.number - cycle) % len(self.sms), sm))
 
     def _enter(self, sm: _Sm, now: float) -> None:
         if self.waiting:
@@ -161,11 +174,16 @@ class Progress:
             warp.block.alive -= 1
             if not warp.block.alive:
                 self._enter(sm, now)
+        elif warp.events[warp.next].kind == "barrier":
+            sm.free = max(now, sm.free) + warp.events[warp.next].instructions * self.timing.issue_interval
+            warp.done.append(now)
+            warp.next += 1
+            warp.at_barrier = True
         elif len(sm.queue) < self.timing.queue:
             sm.queue.append(warp)
             sm.last_in = warp.number
             if len(sm.queue) == 1:
-                heapq.heappush(self.agenda, (max(now, sm.free), len(self.warps) + sm.number))
+                self._plan(sm, max(now, sm.free))
         else:
             sm.outside.append(warp)
         return warp.block
@@ -188,74 +206,89 @@ class Progress:
             sm.last_in = enters.number
         event = warp.events[warp.next]
         warp.next += 1
-        busy = event.instructions * self.timing.issue_interval
-        if event.kind == "barrier":
-            warp.done.append(now)
-            warp.at_barrier = True
-        else:
-            count = self.memory.counts.setdefault(event.row, Counter())
-            before = count["WRITEBACK_HITS"], count["WRITEBACK_MISSES"]
-            left, missed = self.memory.execute(sm.number, event)
-            hits, misses = count["WRITEBACK_HITS"] - before[0], count["WRITEBACK_MISSES"] - before[1]
-            self._misses(sm, now, hits + misses, misses, store=True)  # before its own; nobody waits for them
-            back, start = self._misses(sm, now, left, missed, store=event.kind == "store")
-            done = max(back, now + self.timing.l1_latency)
-            if event.kind == "load":
-                done = max(done, self._arrival(sm, now, back, event), warp.latest)
-                warp.latest = done
-            warp.done.append(done)
-            busy = max(busy, float(len(event.lines)), start - now)
-            self._send(warp, now)
-        sm.free = now + busy
+        there, accepts = self._lines(sm, now, event)
+        there = max(there, now + self.timing.l1_latency)
+        if event.kind == "load":
+            there = max(there, warp.latest)
+            warp.latest = there
+        warp.done.append(there)
+        sm.free = max(accepts, now + event.instructions * self.timing.issue_interval)
+        self._send(warp, now)
         if sm.queue:
-            heapq.heappush(self.agenda, (sm.free, len(self.warps) + sm.number))
+            self._plan(sm, sm.free)
         return warp.block
 
-    def _arrival(self, sm: _Sm, now: float, back: float, event: Event) -> float:
-        """When the last line is there that was on its way; counts the part of a wait that is left of it.
+    def _lines(self, sm: _Sm, now: float, event: Event) -> tuple[float, float]:
+        """(when all data are there, when the L1 goes on); counts what is left of a wait for data on their way.
 
         Lines on their way have places, of an SM and of the LLC, in which one may push out another.
         """
-        there, left = now, {"L1": 0.0, "LLC": 0.0}
-        for number, level in self.memory.served.items():
-            where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
-            until = back
-            for name, (coming, places) in where.items():
-                line, time, span = coming.get(number % places, (-1, 0.0, 1.0))
-                if level == name and line == number and time > now:
-                    left[name] = max(left[name], (time - now) / span)
-                    there = max(there, time)
-                    until = max(back, there)
-            if level != "L1":
-                sm.coming[number % (1 << 10)] = number, until, until - now
-            if level == "DRAM":
-                self.coming[number % (1 << 16)] = number, back, back - now
-        worst = max(self.memory.served.values(), key=("L1", "LLC", "DRAM").index, default="L1")
-        if left.get(worst, 0.0) > 0.0:
-            found = self.arrivals.setdefault(event.row, Counter())
-            found[worst] += 1
-            found[f"{worst} left"] += left[worst]
-        return there
+        there, start, left = now, now, {"L1": 0.0, "LLC": 0.0}
+        all_moved = []
+        for number in event.lines:
+            moved = self.memory.access(sm.number, event, number)
+            all_moved.append(moved)
+            if moved.written_back:  # before its own; nobody waits for them
+                self._requests(sm, now, start, moved.leaver, moved.written_back, 0, moved.stored_back, waits=False)
+            reads = moved.missed if event.kind != "store" else 0
+            back = now
+            if moved.left:
+                back, start = self._requests(
+                    sm, now, start, number, moved.left, reads, moved.stored, waits=event.kind != "store"
+                )
+            if event.kind == "load":
+                level = "DRAM" if reads else "LLC" if moved.left else "L1"
+                where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
+                if level in where:
+                    coming, places = where[level]
+                    line, time, span = coming.get(number % places, (-1, 0.0, 1.0))
+                    if line == number and time > now:
+                        left[level] = max(left[level], (time - now) / span)
+                        back = max(back, time)
+                else:
+                    self.coming[number % (1 << 16)] = number, back, back - now
+                if moved.left:
+                    sm.coming[number % (1 << 10)] = number, back, back - now
+            there = max(there, back)
+        self.memory.executed(event, all_moved)
+        if event.kind == "load":
+            levels = ["DRAM" if each.missed else "LLC" if each.left else "L1" for each in all_moved]
+            worst = max(levels, key=("L1", "LLC", "DRAM").index, default="L1")
+            if left.get(worst, 0.0) > 0.0:
+                found = self.arrivals.setdefault(event.row, Counter())
+                found[worst] += 1
+                found[f"{worst} left"] += left[worst]
+        return there, max(start, now + len(event.lines))
 
-    def _misses(self, sm: _Sm, now: float, left: int, missed: int, *, store: bool) -> tuple[float, float]:
-        """(when the last of them is back, when the L1 goes on). Those that miss the LLC go first."""
-        timing = self.timing
-        back = start = now
-        for miss in range(left):
-            slot = sm.flown % timing.outstanding
-            if not store:
+    def _requests(
+        self, sm: _Sm, now: float, start: float, number: int, count: int, reads: int, stored: int, *, waits: bool
+    ) -> tuple[float, float]:
+        """(when the last of a line's requests is back, when the L1 goes on). Those that DRAM answers go first."""
+        timing, banks = self.timing, len(self.banks)
+        hashed = ((number * 0x1E3779B97F4A7C15) % (1 << 63)) >> 31
+        bank = self.banks[(hashed if timing.hashed else number) % banks]
+        back = start
+        for request in range(count):
+            if waits:
+                slot = sm.flown % timing.outstanding
                 start = max(start, sm.in_flight[slot])
-            at_link = max(start, sm.link_free)
-            sm.link_free = at_link + timing.sm_service
-            arrival = max(at_link, self.noc_free) + timing.llc_latency
-            self.noc_free = max(now, self.noc_free) + timing.noc_service
-            if miss < missed:
-                arrival = max(arrival, self.dram_free + timing.llc_latency) + timing.dram_latency
-                self.dram_free = max(now, self.dram_free) + timing.dram_service
-            if not store:
+                sent = max(start, sm.in_free)
+                sm.in_free = sent + timing.sm_service
+                arrival = max(sent, bank.out_free) + timing.llc_latency
+                bank.out_free = max(now, bank.out_free) + timing.noc_service * banks
+                if request < reads:
+                    arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
+                    bank.channel_free = max(now, bank.channel_free) + timing.dram_service * banks
                 sm.in_flight[slot] = arrival
                 sm.flown += 1
+            else:
+                sent = max(start, sm.out_free)
+                sm.out_free = sent + timing.sm_service
+                arrival = max(sent, bank.in_free) + timing.llc_latency
+                bank.in_free = max(now, bank.in_free) + timing.noc_service * banks
             back = max(back, arrival)
+        if stored:
+            bank.channel_free = max(now, bank.channel_free) + stored * (timing.dram_service * banks)
         return back, start
 
 

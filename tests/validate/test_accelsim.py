@@ -22,14 +22,14 @@ AT_BASE = {
     "listing1_gs32": (0.22, 0.03),
     # Stores miss lines that the reference's L1 has reserved; docs/validation/accelsim.md shows the conflicts.
     "saxpy": (0.25, 0.01),
-    # Neighbouring warps share lines, so their order counts. Since loads wait for lines that are on their way, it is
-    # further off than the 0.02 and 0.01 it should keep (deviation D67): the test below fails when it is back.
-    "stencil": (0.06, 0.03),
+    # Neighbouring warps share lines, so their order counts. It is further off than the 0.02 and 0.01 it should keep
+    # (deviation D67): the test below fails when it is back.
+    "stencil": (0.03, 0.015),
 }
 #: The same on all configurations, where 0.035 is exceeded.
 ANYWHERE = {
-    # Keeps more of its reuse with 32 MSHRs, and shares the LLC worse with 56 SMs or lrr.
-    "listing1_gs32": (0.52, 0.47),
+    # Keeps more of its reuse with 32 MSHRs, and shares the LLC worse with lrr.
+    "listing1_gs32": (0.52, 0.21),
     "saxpy": (0.25, 0.01),
     # With 56 SMs it has 32 warps an SM, and some find their lines of an earlier pass in L1.
     "strided32_l2": (0.10, 0.01),

@@ -256,6 +256,61 @@ def in_flight(raw: Raw, pattern: str) -> float:
     return float(flight(raw, pattern, "dram").sectors_per_cycle.max() * dram_latency(raw).value)
 
 
+# -- accesses that are not side by side, blocks --------------------------------------------
+
+
+BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
+
+
+def bank_words(offsets: Sequence[int]) -> int:
+    """Words that the busiest of the banks has to give."""
+    words = np.unique(np.asarray(offsets) // WORD_BYTES)
+    return int(np.bincount(words % BANKS).max())
+
+
+def line_count(offsets: Sequence[int]) -> int:
+    return len({offset // LINE_BYTES for offset in offsets})
+
+
+def l1_is_banked(raw: Raw) -> bool:
+    """Whether 32 words of as many lines take longer where all lie in one bank than where each has its own."""
+    cycles = {
+        bank_words(row["offsets"]): Statistic.of(row["cycles"]).value
+        for row in raw["patterns"]
+        if line_count(row["offsets"]) == BANKS
+    }
+    return cycles[BANKS] >= SATURATION * BANKS > cycles[1]
+
+
+def l1_lines_per_cycle(raw: Raw) -> float:
+    """Lines of one load that an L1 looks up in a cycle: of the load with most, whose words lie in different banks."""
+    rows = [row for row in raw["patterns"] if bank_words(row["offsets"]) == 1]
+    most = max(rows, key=lambda row: line_count(row["offsets"]))
+    return line_count(most["offsets"]) / Statistic.of(most["cycles"]).value
+
+
+def pattern_error(raw: Raw, lines_per_cycle: float, *, banked: bool) -> float:
+    """Greatest relative error, over the patterns, of the larger of lines and words of a bank."""
+    errors = []
+    for row in raw["patterns"]:
+        lines = np.ceil(line_count(row["offsets"]) / lines_per_cycle)
+        words = bank_words(row["offsets"]) if banked else 1
+        errors.append(abs(max(lines, words) / Statistic.of(row["cycles"]).value - 1))
+    return float(max(errors))
+
+
+def scattered_cycles(raw: Raw, what: str, size_bytes: int, *, every: bool) -> Statistic:
+    """Cycles of an SM between requests of so many bytes, each of a line of its own, by one SM or by every one."""
+    rows = [row for row in raw["scattered"] if (row["what"], row["bytes"]) == (what, size_bytes) and row["apart"]]
+    chosen = max(rows, key=lambda row: row["sms"]) if every else min(rows, key=lambda row: row["sms"])
+    return Statistic.of(chosen["cycles"])
+
+
+def block_start(raw: Raw) -> Statistic:
+    """Cycles from the end of a block to the start of the next in its place, over all sizes of blocks."""
+    return Statistic.of([cycles for row in raw["blocks"] for cycles in row["cycles"]])
+
+
 def barrier_cost(raw: Raw) -> tuple[float, float, float]:
     """Cycles of a barrier at no warps and for each warp, by a straight line, and its greatest relative error."""
     loops: dict[int, dict[int, float]] = {}

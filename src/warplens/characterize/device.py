@@ -196,13 +196,20 @@ class Device:
         return float(self._call("cuEventElapsedTime", before, after)) * 1e-3
 
     def recorded(
-        self, function: Any, grid: int, block: int, arguments: Sequence[Any], shared_bytes: int = 0
+        self,
+        function: Any,
+        grid: int,
+        block: int,
+        arguments: Sequence[Any],
+        shared_bytes: int = 0,
+        *,
+        count: int | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Run a kernel whose first parameter is for records; what its warps wrote."""
-        warps = grid * ((block + 31) // 32)
-        assert warps <= self._record_capacity
+        """Run a kernel whose first parameter is for records; what its warps wrote, or so many of something else."""
+        count = grid * ((block + 31) // 32) if count is None else count
+        assert count <= self._record_capacity
         self.launch(function, grid, block, [ctypes.c_void_p(self._records), *arguments], shared_bytes)
-        records = np.empty(warps, RECORD)
+        records = np.empty(count, RECORD)
         self._call("cuMemcpyDtoH", records.ctypes.data, self._records, records.nbytes)
         return records
 

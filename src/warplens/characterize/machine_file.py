@@ -66,7 +66,8 @@ def read_raw(path: Path) -> dict[str, Any]:
 
 def measured_values(raw: Raw) -> dict[str, Value]:
     """Everything that the raw data say, by path of the parameter."""
-    return {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw), **_memory(raw)}
+    found = {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw)}
+    return {**found, **_memory(raw), **_scattered(raw)}
 
 
 def _measured(value: Any, text: str) -> Value:
@@ -117,8 +118,12 @@ def _launches(raw: Raw) -> dict[str, Value]:
     alone = f"of one block: {queued} s"
     overhead = f"empty kernels, one block on every SM, queued one behind the other: {launch} s; {alone}"
     blocks = f"what a block adds to an empty kernel, from {counts[-2]} to {counts[-1]} of them: {block:.4g} s"
+    start = analysis.block_start(raw)
+    sizes = ", ".join(f"{row['resident']} of {row['threads']} threads" for row in raw["blocks"])
+    turn = f"blocks that end at different times, on each SM {sizes}: from an end to the next start {start} cycles"
     return {
         "launch_overhead_cycles": _measured(round(launch.value * clock_hz), overhead),
+        "block_start_cycles": _measured(round(start.value), turn),
         "block_launch_cycles": _measured(_digits(block * clock_hz), blocks),
     }
 
@@ -203,7 +208,6 @@ def _memory(raw: Raw) -> dict[str, Value]:
     one = Statistic.of([b / s for b, s in zip(wide[0]["bytes"], wide[0]["seconds"], strict=True)])
     every = analysis.bandwidth(wide[-1])
     read, write, copy = (analysis.bandwidth(traffic["dram"][key]) for key in ("read", "write", "copy"))
-    scattered = analysis.flight(raw, "32 sectors", "l2").sectors_per_cycle.max()
     at_least = "at the greatest throughput from DRAM, times its unloaded latency (Little's law): at least so many"
     values: dict[str, tuple[Any, str]] = {
         "l1.size_bytes": (
@@ -242,11 +246,7 @@ def _memory(raw: Raw) -> dict[str, Value]:
         ),
         "noc.sm_bandwidth_bytes_per_s": (
             _digits(one.value),
-            f"the same by one SM alone: {one} B/s. Scattered single sectors reach {scattered:.3g} a cycle",
-        ),
-        "noc.sm_request_cycles": (
-            _digits(1.0 / scattered),
-            "loads of 32 sectors, each of a line of its own, past L1 from L2 by one SM",
+            f"the same by one SM alone: {one} B/s",
         ),
         "noc.queue_entries": (
             int(analysis.in_flight(raw, "512 bytes")),
@@ -254,6 +254,45 @@ def _memory(raw: Raw) -> dict[str, Value]:
         ),
     }
     return {path: _measured(*value) for path, value in values.items()}
+
+
+def _scattered(raw: Raw) -> dict[str, Value]:
+    """How an L1 and the network serve accesses that are not side by side, and what writing costs."""
+    clock_hz = statistics.median(raw["provenance"]["sm_clock_hz"])
+    sms, line = raw["device"]["sms"], 128
+    lines, banked = analysis.l1_lines_per_cycle(raw), analysis.l1_is_banked(raw)
+    error = analysis.pattern_error(raw, round(lines), banked=banked)
+    text = (
+        f"loads that hit, {len(raw['patterns'])} patterns of offsets: 32 lines, different banks: "
+        f"{32 / lines:.4g} cycles; the larger of lines / {round(lines)} and words of a bank fits to "
+        f"{100 * error:.2g} %"
+    )
+    found = {"l1.lines_per_cycle": _measured(round(lines), text), "l1.banked": _measured(banked, text)}
+    words = {"request": "LOADS", "store": "STORES", "atomic": "ADDITIONS"}
+    for name, kind in words.items():
+        one, every = (analysis.scattered_cycles(raw, kind, 4, every=every) for every in (False, True))
+        what = f"{kind.lower()} of a word, each of a line of its own in L2"
+        found[f"noc.sm_{name}_cycles"] = _measured(_digits(one.value), f"{what}, by one SM: {one} cycles")
+        found[f"noc.{name}_cycles"] = _measured(
+            _digits(every.value / sms), f"{what}, by all SMs: {every} cycles of an SM"
+        )
+    one, every = (analysis.scattered_cycles(raw, "STORES", line, every=every) for every in (False, True))
+    what = f"stores of {line} bytes in a row, in L2"
+    found["noc.sm_write_bandwidth_bytes_per_s"] = _measured(
+        _digits(line / one.value * clock_hz), f"{what}, by one SM: {one} cycles for each"
+    )
+    found["noc.write_bandwidth_bytes_per_s"] = _measured(
+        _digits(line * sms / every.value * clock_hz), f"{what}, by all SMs: {every} cycles of an SM for each"
+    )
+    read, copy = (analysis.bandwidth(raw["bandwidth"]["dram"][key]).value for key in ("read", "copy"))
+    text = (
+        f"what a copy of as much read as written, {copy:.4g} B/s, leaves to the writes beside reads at {read:.4g} B/s"
+    )
+    found["dram.write_factor"] = _measured(_digits(2.0 * read / copy - 1.0), text)
+    found["llc.fetch_bytes"] = _measured(
+        analysis.sector_bytes(raw, "l2"), "least distance of a neighbour that misses L2 again"
+    )
+    return found
 
 
 def _digits(value: float) -> float:

@@ -27,16 +27,17 @@ from .instructions import (
     measure_mixes,
 )
 from .memory import PATTERNS, RING_BYTES, MemoryBench
+from .patterns import measure_blocks, measure_patterns, measure_scattered
 
-SCHEMA = 1
+SCHEMA = 2
 REPEATS = 5
 DIGITS = 6
 #: The matrix instruction that is timed came with Ampere.
 LEAST_CAPABILITY = 8
 #: Regions that are meant to stay in L2 are this large together with what is read beside them.
 LEAST_L2_BYTES = 40 << 20
-#: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and four things more.
-REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 4
+#: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and seven things more.
+REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 7
 
 
 def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -64,6 +65,9 @@ def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = l
     raw["misses"] = memory.measure_misses()
     raw["atomics"] = memory.measure_atomics()
     raw["bandwidth"] = memory.measure_bandwidth()
+    raw["patterns"] = measure_patterns(memory)
+    raw["scattered"] = measure_scattered(memory)
+    raw["blocks"] = measure_blocks(memory)
     raw["launches"] = memory.measure_launches()
     clocks.append(_settled_clock(instructions))
     provenance = {

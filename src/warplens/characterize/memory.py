@@ -41,6 +41,7 @@ PATTERNS: dict[str, tuple[int, int, tuple[tuple[int, int], ...]]] = {
     "512 bytes": (4, 32, _SETTINGS),
 }
 LOADS = (1, 2, 4, 8)
+SCATTERED = ("LOADS", "LOADS_THROUGH_L1", "STORES", "ADDITIONS")
 #: The kernel that holds the GPU while launches queue up, and how many they are.
 HOLD_CYCLES = 20_000_000
 LAUNCHES = 500
@@ -50,11 +51,12 @@ def kernel_names() -> list[str]:
     """Every kernel of memory.cu that is run."""
     return [
         *(f"chase<{cache}>" for cache in ("CACHED", "PAST_L1")),
-        *(f"read_stream<PAST_L1,{words}>" for words in (1, 4)),
+        *(f"read_stream<{cache},{words}>" for cache in ("CACHED", "PAST_L1") for words in (1, 4)),
         *(f"read_l1<{words}>" for words in (1, 4)),
         *(f"misses<{words},{loads}>" for words in (0, 1, 4) for loads in LOADS),
         *(f"atomics<{chains}>" for chains in (1, 4)),
-        *("link", "write_stream", "copy_stream", "hold", "nothing"),
+        *(f"scattered<{what}>" for what in SCATTERED),
+        *("link", "read_l1_pattern", "write_stream", "copy_stream", "short_blocks", "hold", "nothing"),
     ]
 
 
@@ -82,7 +84,7 @@ class MemoryBench:
         self.repeats = repeats
         self.report = report
         self.functions = device.load(kernel_source("memory"), kernel_names())
-        for name in ("chase<CACHED>", "read_l1<1>", "read_l1<4>"):
+        for name in ("chase<CACHED>", "read_l1<1>", "read_l1<4>", "read_l1_pattern"):
             device.prefer_l1(self.functions[name])
         self.generator = np.random.default_rng(1)
         self.buffer = device.allocate(max(RING_BYTES))

@@ -29,6 +29,7 @@ def draw_all(raw: Raw, folder: Path) -> list[Path]:
         "mixes": _mixes,
         "bandwidth": _bandwidth,
         "in-flight": _in_flight,
+        "patterns": _patterns,
     }
     paths = []
     for name, draw in pictures.items():
@@ -133,6 +134,33 @@ def _bandwidth(raw: Raw) -> Any:
     right.axvline(raw["device"]["l2_bytes"], color=PLAIN_COLOUR, linewidth=1)
     _size_axis(right, [4 << 20, max(sizes)])
     right.set(xlabel="size read again and again by all SMs (line: L2 as reported)", ylim=(0, None))
+    right.legend()
+    return figure
+
+
+def _patterns(raw: Raw) -> Any:
+    """Loads that hit the L1 by the distance of their lanes, and requests that are not side by side."""
+    figure, (left, right) = pyplot().subplots(1, 2, figsize=(9, 3.4))
+    rows = [row for row in raw["patterns"] if row["pattern"].startswith("stride ")]
+    strides = [row["offsets"][1] // analysis.WORD_BYTES for row in rows]
+    lines = round(analysis.l1_lines_per_cycle(raw))
+    left.bar(range(len(rows)), [np.median(row["cycles"]) for row in rows], color=LINE_COLOURS[0], label="measured")
+    bounds = {
+        f"lines / {lines}": [np.ceil(analysis.line_count(row["offsets"]) / lines) for row in rows],
+        "words of one bank": [analysis.bank_words(row["offsets"]) for row in rows],
+    }
+    for (label, values), mark in zip(bounds.items(), ("_", "x"), strict=True):
+        left.plot(range(len(rows)), values, mark, color=PLAIN_COLOUR, markersize=7, label=label)
+    left.set_xticks(range(len(rows)), [str(stride) for stride in strides])
+    left.set(xlabel="distance of lanes in words", ylabel="cycles of a load that hits the L1")
+    left.legend()
+    kinds = {"LOADS": "loads", "STORES": "stores", "ADDITIONS": "atomics"}
+    for place, every in enumerate((False, True)):
+        values = [analysis.scattered_cycles(raw, kind, 4, every=every).value for kind in kinds]
+        where = np.arange(len(kinds)) + 0.4 * place
+        right.bar(where, values, 0.38, color=LINE_COLOURS[place], label="all SMs" if every else "one SM")
+    right.set_xticks(np.arange(len(kinds)) + 0.2, list(kinds.values()))
+    right.set(xlabel="a word of a line of its own, in L2", ylabel="cycles of an SM for each")
     right.legend()
     return figure
 

@@ -14,8 +14,8 @@ from ..memory import collect_events_of, compute_latencies, instruction_kinds
 from ..memory.banks import conflict_degrees, shared_accesses
 from ..trace import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup
 
-#: An event that is no access and no barrier: the warp's last instruction.
-END = 5
+#: Kinds of events; the last is no access and no barrier: the warp's last instruction.
+LOAD, END = 1, 5
 #: Thread blocks that are looked at, and the warps and instructions of all of them together.
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
 #: Of a warp with too many events, so many parts from its beginning, middle and end stand for the rest.
@@ -29,8 +29,9 @@ class BlockSample:
     Warps of block b are `block_start[b]` to `block_start[b + 1]`, events of warp
     w `event_start[w]` to `event_start[w + 1]`. `gap`, `dependence` (within the
     warp) and `tail` are as the coalescer gives them, `instructions`, `counts`
-    (by class) and `shared_cycles` those since the event before. An event with
-    weight n stands for n like it.
+    (by class) and `shared_cycles` those since the event before. `bank_words` are
+    those that one of 32 banks has to give. An event with weight n stands for n
+    like it.
     """
 
     block_start: NDArray[np.int64]
@@ -45,6 +46,7 @@ class BlockSample:
     line_start: NDArray[np.int64]
     line_id: NDArray[np.int64]
     access_bytes: NDArray[np.float64]
+    bank_words: NDArray[np.float64]
     shared_cycles: NDArray[np.float64]
     counts: NDArray[np.float64]
     weight: NDArray[np.float64]
@@ -104,6 +106,9 @@ def sample_of_blocks(
 
     held = np.zeros(len(group.static))
     held[shared] = degrees
+    words = np.zeros(len(group.static))
+    loads = kinds == LOAD
+    words[loads[group.static]] = conflict_degrees(group, static, loads)[1]
     classes = np.unique(static.class_id[group.static])
     executed = static.class_id[group.static]
     lanes = _lanes(group.mask[at])
@@ -120,6 +125,7 @@ def sample_of_blocks(
         line_start=events.line_start,
         line_id=events.line_id,
         access_bytes=lanes * static.access_bytes[events.event_static].astype(np.float64),
+        bank_words=words[at],
         shared_cycles=since(held),
         counts=np.stack([since(executed == index) for index in classes], axis=1),
         weight=np.ones(len(events.event_static)),
@@ -267,7 +273,7 @@ def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) 
 
 #: Columns of which the kept events of a part take over what all of its events have together.
 _SUMMED = ("instructions", "gap", "shared_cycles", "counts")
-_COPIED = ("static", "kind", "tail", "lines", "access_bytes")
+_COPIED = ("static", "kind", "tail", "lines", "access_bytes", "bank_words")
 
 
 def shortened(sample: BlockSample, most_events: int) -> BlockSample:

@@ -83,6 +83,9 @@ class L1Cache:
     lines_per_cycle: Quantity = _number(
         "lines of one instruction that are looked up in a cycle; 1 where absent", above=0.0
     )
+    banked: Quantity = _flag(
+        "its words lie in 32 banks, as those of shared memory; a load takes a cycle for each word that one bank gives"
+    )
     latency_cycles: Quantity = _number("load-to-use latency of a hit", minimum=0.0)
     streaming: Quantity = _flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight")
     write_policy: Quantity = _choice("write policy; `through` where absent", WRITE_POLICIES)
@@ -109,6 +112,8 @@ class LastLevelCache:
         "lines are spread over the banks by a hash of their address; `false`: one after the other"
     )
     mshrs: Quantity = _count("miss status holding registers of one bank")
+    fetch_bytes: Quantity = _count("bytes that a miss brings in from DRAM, where more than a sector of the L1")
+    dirty_bytes: Quantity = _count("written bytes that it holds before it writes back; its size where absent")
     latency_cycles: Quantity = _number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0)
     write_policy: Quantity = _choice("write policy; `back` where absent", WRITE_POLICIES)
     write_allocate: Quantity = _flag("stores that miss enter the cache; `true` where absent")
@@ -131,6 +136,23 @@ class Noc:
     sm_request_cycles: Quantity = _number(
         "least distance between two requests of one SM, each for a line", minimum=0.0
     )
+    write_bandwidth_bytes_per_s: Quantity = _number(
+        "payload bandwidth of stores, all ports together; that of loads where absent", above=0.0
+    )
+    sm_write_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's stores, likewise", above=0.0)
+    sm_store_cycles: Quantity = _number(
+        "least distance between two stores of one SM, each to a line; that of requests where absent", minimum=0.0
+    )
+    sm_atomic_cycles: Quantity = _number(
+        "least distance between two atomics of one SM, each of a line; that of stores where absent", minimum=0.0
+    )
+    request_cycles: Quantity = _number("least distance between two requests of all SMs, each for a line", minimum=0.0)
+    store_cycles: Quantity = _number(
+        "least distance between two stores of all SMs, each to a line; that of requests where absent", minimum=0.0
+    )
+    atomic_cycles: Quantity = _number(
+        "least distance between two atomics of all SMs, each of a line; that of stores where absent", minimum=0.0
+    )
     queue_entries: Quantity = _count("requests that the queue of one SM holds")
     injection_entries: Quantity = _count("packets that wait at the port of one SM")
     latency_cycles: Quantity = _number("latency of one traversal (part of the LLC latency)", minimum=0.0)
@@ -144,6 +166,7 @@ class Dram:
     latency_cycles: Quantity = _number(
         "unloaded latency beyond the last-level cache (from the SM where there is none)", minimum=0.0
     )
+    write_factor: Quantity = _number("time of a byte written among reads over that of a byte read", above=0.0)
     channels: Quantity = _count("number of channels")
     queue_entries: Quantity = _count("requests that wait at one channel")
     departure_coalesced_cycles: Quantity = _number(
@@ -225,6 +248,9 @@ class Gpu:
     launch_overhead_cycles: Quantity = _number(
         "time of a launch in which no warp runs: its start and end", minimum=0.0
     )
+    cold_start_cycles: Quantity = _number(
+        "what a launch adds whose instructions and address translations no cache holds", minimum=0.0
+    )
     block_start_cycles: Quantity = _number(
         "from the end of a thread block to the start of the next in its place", minimum=0.0
     )
@@ -279,6 +305,12 @@ class Gpu:
     def issue_rate(self) -> Quantity:
         """Warp instructions one SM issues per cycle."""
         return self.schedulers * self.issue_width
+
+    @property
+    def launch_cycles(self) -> Quantity:
+        """Time of a launch in which no warp runs; what a machine does not give takes none."""
+        parts = (self.launch_overhead_cycles, self.cold_start_cycles)
+        return sum(part for part in parts if part is not None)
 
     @property
     def clock_ratio(self) -> Quantity:

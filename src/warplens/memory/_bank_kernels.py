@@ -1,4 +1,4 @@
-"""Bank conflicts of shared accesses."""
+"""Bank conflicts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..trace.schema import IRREGULAR
 
 @njit(cache=True, nogil=True)
 def shared_degrees(
-    start, static, mask, access_start, base, stride, lane_start, lanes, is_shared, access_bytes, offsets, degrees
+    start, static, mask, access_start, base, stride, lane_start, lanes, chosen, access_bytes, offsets, degrees
 ):
-    """Cycles that each shared access holds the port: the most words that one of 32 banks has to give."""
+    """Cycles that each chosen access holds the port: the most words that one of 32 banks has to give."""
     words = np.empty(32 * 4, dtype=np.int64)
     per_bank = np.empty(32, dtype=np.int64)
     count = 0
@@ -26,7 +26,7 @@ def shared_degrees(
             if access_bytes[s] == 0:
                 continue
             n = bit_count(np.int64(mask[i]))
-            if is_shared[s]:
+            if chosen[s]:
                 distinct = 0
                 per_bank[:] = 0
                 for k in range(n):

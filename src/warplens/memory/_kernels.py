@@ -43,9 +43,6 @@ ALL_GRANULES = 0xFFFFFFFF
 # Tag of a slot that holds no line: no address has it.
 EMPTY = np.iinfo(np.int64).min
 
-# Lines that an instruction of 32 lanes touches at most: each lane up to 64 KiB in lines of 32 bytes.
-MOST_LINES = 32 * (1 << 11)
-
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
 HASH = 0x1E3779B97F4A7C15
 
@@ -70,8 +67,9 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
     P_GREEDY,
     P_QUEUE,
     P_HASHED,
-) = range(16)
-PARAMETERS = 16
+    P_FETCH,
+) = range(17)
+PARAMETERS = 17
 
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
 # found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.
@@ -93,9 +91,7 @@ class Lines(NamedTuple):
 class Caches(NamedTuple):
     """Tags and states of the slots of all L1 caches and of the LLC, and what is counted.
 
-    `served` has, for each line of the last instruction, the level that served it
-    (0 = L1, 1 = LLC, 2 = DRAM), `bank_load` the requests and the DRAM transfers
-    of each LLC bank.
+    `bank_load` has the requests and the DRAM transfers of each LLC bank.
     """
 
     l1_tags: NDArray[np.int64]
@@ -105,7 +101,6 @@ class Caches(NamedTuple):
     parameters: NDArray[np.int64]
     counters: NDArray[np.int64]
     bank_load: NDArray[np.int64]
-    served: NDArray[np.int8]
 
 
 # Parameters of the progress estimate (float64).
@@ -185,6 +180,19 @@ def granules_of(touched, sectors):
         touched >>= 1
         group <<= per
     return words
+
+
+@inner
+def fetched_with(lacking, together, sectors):
+    """Sectors that come with those that are fetched: the LLC asks DRAM for `together` neighbours at once."""
+    if together == 1:
+        return lacking
+    group = (1 << together) - 1
+    found = 0
+    for first in range(0, sectors, together):
+        if lacking & (group << first):
+            found |= group << first
+    return found
 
 
 @inner
@@ -315,7 +323,7 @@ def access_written_l1(what, line, words, touched, row, tags, states, parameters)
 
 @inner
 def access_llc(what, line, words, asked, row, tags, states, parameters):
-    """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, sectors written to DRAM).
+    """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, that DRAM gives and gets).
 
     Nothing is fetched for a store. Without allocation, sectors that are not held
     go on to DRAM. Atomics fetch and write, unless all they touch was written.
@@ -326,7 +334,7 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
     stays_out = what == STORE and parameters[P_LLC_ALLOCATE] == 0
     going = bit_count(asked)
     if parameters[P_LLC_SETS] == 0 or (stays_out and present(tags, row, ways, line) < 0):
-        return going, going if what != LOAD else 0
+        return going, going if what != STORE else 0, going if what != LOAD else 0
     evicted = touch(tags, states, row, ways, line)
     stored = 0
     if write_back and evicted >> 32:
@@ -341,8 +349,12 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
             needed = words if what == ATOMIC else ALL_GRANULES
             lacking &= sectors_of(needed & ~written, sectors)
     missed = bit_count(lacking)
-    if what != STORE:
-        state |= lacking
+    read = 0
+    if missed and what != STORE:
+        coming = fetched_with(lacking, parameters[P_FETCH], sectors) & ~state
+        coming &= sectors_of(ALL_GRANULES & ~((state >> 32) & ALL_GRANULES), sectors)
+        read = bit_count(coming)
+        state |= coming
     if what != LOAD:
         kept = words
         if stays_out:
@@ -350,7 +362,7 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
         stored += going if not write_back else missed if stays_out else 0
         state |= kept << 32
     states[row] = state
-    return missed, stored
+    return missed, read, stored
 
 
 @inner
@@ -369,101 +381,77 @@ def bank_of(line, banks, hashed):
     return line % banks
 
 
-@inner
-def access_lines(sm, first, last, s, what, lines, caches):
-    """A memory instruction, whose lines lie from `first` to `last`, through the L1 of an SM and the LLC.
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def access_line(sm, j, s, what, lines, caches):
+    """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
 
-    (requests that left the SM, those that missed the LLC, sectors written back to
-    the LLC, those that missed it). A request is a sector of a line (the line,
+    (requests that leave the SM, those that DRAM answers, sectors that this writes
+    to DRAM; the line that leaves the L1 for it, its sectors that are written back,
+    those that this writes to DRAM). A request is a sector of a line (the line,
     where there are none). An L1 that is written through and allocates on loads
     alone needs no written granules: a store hits where its sector is there, and
     goes on. A dirty line leaves the L1 before what takes its place, or the atomic
-    that drops it, goes to the LLC, and counts for that instruction. The LLC
-    fetches nothing for a store; a load finds what was fetched or written as a
-    whole. Atomics fetch and write in the LLC, unless all they touch was written
-    there, and leave no copy in L1.
+    that drops it, goes to the LLC, and counts for that instruction.
     """
     what = np.int64(what)  # one type for all calls: each would be compiled apart
     parameters = caches.parameters
     ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
-    holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
-    l1_tags = caches.l1_tags
-    l1_states = caches.l1_states
     llc_tags = caches.llc_tags
     llc_states = caches.llc_states
     store = np.int64(STORE)
-    served = caches.served
-    bank_load = caches.bank_load
-    requests = 0
-    l1_misses = 0
-    leaving = 0
-    llc_misses = 0
-    dram_reads = 0
-    dram_writes = 0
-    written_back = 0
-    writeback_misses = 0
-    for j in range(first, last):
-        line = lines.number[j]
-        words = np.int64(lines.words[j])
-        touched = 1 if sectors == 1 else sectors_of(words, sectors)
-        missing = touched
-        asked = touched
-        if sets > 0:
-            row = (sm * sets + (lines.place[j] >> 32)) * ways
-            if not holds_writes:
-                missing, asked = access_read_l1(what, line, touched, row, ways, sectors, l1_tags, l1_states)
-            else:
-                missing, asked, leaves, dirty = access_written_l1(
-                    what, line, words, touched, row, l1_tags, l1_states, parameters
-                )
-                if dirty:
-                    sent = sectors_of(dirty, sectors)
-                    missed, stored = access_llc(
-                        store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
-                    )
-                    written_back += bit_count(sent)
-                    writeback_misses += missed
-                    dram_writes += stored
-                if asked != touched:
-                    words &= granules_of(asked, sectors)
-        going = asked
-        if sectors == 1:
-            requests += 1
-            l1_misses += missing
-        else:
-            requests += bit_count(touched)
-            l1_misses += bit_count(missing)
-            going = bit_count(asked)
-        served[j - first] = 0
-        if going == 0:
-            continue
-        bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
-        bank_load[0, bank] += going
-        leaving += going
-        missed, stored = access_llc(
-            what, line, words, asked, lines.place[j] & 0xFFFFFFFF, llc_tags, llc_states, parameters
-        )
-        llc_misses += missed
-        dram_writes += stored
-        bank_load[1, bank] += stored
-        served[j - first] = 1
-        if what != STORE:
-            dram_reads += missed
-            bank_load[1, bank] += missed
-            served[j - first] = 2 if missed else 1
     own = caches.counters[s]
-    own[C_EXECUTED] += 1
+    line = lines.number[j]
+    words = np.int64(lines.words[j])
+    touched = 1 if sectors == 1 else sectors_of(words, sectors)
+    missing = touched
+    asked = touched
+    leaves = line
+    written_back = 0
+    stored_back = 0
+    if sets > 0:
+        row = (sm * sets + (lines.place[j] >> 32)) * ways
+        if parameters[P_L1_WRITE_BACK] == 0 and parameters[P_L1_ALLOCATE] == 0:
+            missing, asked = access_read_l1(what, line, touched, row, ways, sectors, caches.l1_tags, caches.l1_states)
+        else:
+            missing, asked, leaves, dirty = access_written_l1(
+                what, line, words, touched, row, caches.l1_tags, caches.l1_states, parameters
+            )
+            if dirty:
+                sent = sectors_of(dirty, sectors)
+                missed, _, stored_back = access_llc(
+                    store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+                )
+                written_back = bit_count(sent)
+                own[C_WRITEBACK_HITS] += written_back - missed
+                own[C_WRITEBACK_MISSES] += missed
+                own[C_DRAM_WRITES] += stored_back
+            if asked != touched:
+                words &= granules_of(asked, sectors)
+    requests = bit_count(touched)
     own[C_REQUESTS] += requests
-    own[C_LINES] += last - first
-    own[C_DIVERGENT] += last - first > 1
-    own[C_L1_HITS] += requests - l1_misses
-    own[C_LLC_HITS] += leaving - llc_misses
-    own[C_LLC_MISSES] += llc_misses
-    own[C_DRAM_READS] += dram_reads
-    own[C_DRAM_WRITES] += dram_writes
-    own[C_WRITEBACK_HITS] += written_back - writeback_misses
-    own[C_WRITEBACK_MISSES] += writeback_misses
-    own[C_WORST_DRAM if llc_misses > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1
-    return leaving, llc_misses, written_back, writeback_misses
+    own[C_L1_HITS] += requests - bit_count(missing)
+    going = bit_count(asked)
+    reads = 0
+    stored = 0
+    if going:
+        bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
+        row = lines.place[j] & 0xFFFFFFFF
+        missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, parameters)
+        own[C_LLC_HITS] += going - missed
+        own[C_LLC_MISSES] += missed
+        own[C_DRAM_READS] += reads
+        own[C_DRAM_WRITES] += stored
+        caches.bank_load[0, bank] += going
+        caches.bank_load[1, bank] += reads + stored
+    return going, reads, stored, leaves, written_back, stored_back
+
+
+@inner
+def count_instruction(own, lines, leaving, missed):
+    """An execution of an instruction, by the worst of its requests: did any leave the SM, did any miss the LLC."""
+    own[C_EXECUTED] += 1
+    own[C_LINES] += lines
+    own[C_DIVERGENT] += lines > 1
+    own[C_WORST_DRAM if missed > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1

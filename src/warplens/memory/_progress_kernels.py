@@ -17,9 +17,12 @@ from ._kernels import (
     A_LLC,
     A_LLC_LEFT,
     BARRIER,
+    C_LLC_MISSES,
     LOAD,
     P_BLOCKS_PER_SM,
     P_GREEDY,
+    P_HASHED,
+    P_LLC_BANKS,
     P_QUEUE,
     P_SMS,
     Q_DRAM_LATENCY,
@@ -30,7 +33,9 @@ from ._kernels import (
     Q_NOC_SERVICE,
     Q_SM_SERVICE,
     STORE,
-    access_lines,
+    access_line,
+    bank_of,
+    count_instruction,
     inner,
 )
 
@@ -46,10 +51,12 @@ SM = np.dtype(
         ("last", np.int64),  # warp that entered it last
         ("flown", np.int64),  # misses sent so far
         ("free", np.float64),  # when the next of the queue is served
-        ("link_free", np.float64),
+        ("in_free", np.float64),  # its port to the network, for data that come
+        ("out_free", np.float64),  # and for data that go
     ],
     align=True,
 )
+BANK = np.dtype([("out_free", np.float64), ("in_free", np.float64), ("channel_free", np.float64)])
 BLOCK = np.dtype([("sm", np.int64), ("alive", np.int64), ("at_barrier", np.int64)])
 WARP = np.dtype(
     [
@@ -67,8 +74,7 @@ COMING = np.dtype([("line", np.int64), ("there", np.float64), ("span", np.float6
 class Progress(NamedTuple):
     """What changes while the order is estimated."""
 
-    keys: NDArray[np.float64]
-    entries: NDArray[np.int64]
+    heap: NDArray[np.int64]
     warps: NDArray[Any]
     blocks: NDArray[Any]
     sms: NDArray[Any]
@@ -78,8 +84,7 @@ class Progress(NamedTuple):
     coming: NDArray[Any]
     llc_coming: NDArray[Any]
     done: NDArray[np.float64]
-    #: Times at which the network and the DRAM are free.
-    shared: NDArray[np.float64]
+    servers: NDArray[Any]  # ports and DRAM channel of each LLC bank
 
 
 class Steps(NamedTuple):
@@ -94,39 +99,42 @@ class Steps(NamedTuple):
 
 
 @inner
-def heap_push(keys, warps, size, key, warp):
-    """Insert into a binary heap ordered by (key, warp); returns the new size."""
+def heap_push(heap, size, key):
+    """Insert into a binary heap; returns the new size."""
     child = size
     while child > 0:
         parent = (child - 1) // 2
-        if keys[parent] < key or (keys[parent] == key and warps[parent] <= warp):
+        if heap[parent] <= key:
             break
-        keys[child] = keys[parent]
-        warps[child] = warps[parent]
+        heap[child] = heap[parent]
         child = parent
-    keys[child] = key
-    warps[child] = warp
+    heap[child] = key
     return size + 1
 
 
 @inner
-def heap_fill(keys, warps, size, key, warp):
+def heap_fill(heap, size, key):
     """Put an entry in place of the least one: cheaper than to remove that first, most of all where both are near."""
     hole = 0
     child = 1
     while child < size:
-        if child + 1 < size and (
-            keys[child + 1] < keys[child] or (keys[child + 1] == keys[child] and warps[child + 1] < warps[child])
-        ):
+        if child + 1 < size and heap[child + 1] < heap[child]:
             child += 1
-        if key < keys[child] or (key == keys[child] and warp < warps[child]):
+        if key <= heap[child]:
             break
-        keys[hole] = keys[child]
-        warps[hole] = warps[child]
+        heap[hole] = heap[child]
         hole = child
         child = 2 * hole + 1
-    keys[hole] = key
-    warps[hole] = warp
+    heap[hole] = key
+
+
+@inner
+def entry_key(when, number, warps, sms):
+    """Key of an entry: the cycle in which it is due, then warps before SMs, which take turns at being the first."""
+    cycle = np.int64(np.ceil(when))
+    if number >= warps:
+        number = warps + (number - warps - cycle) % sms
+    return cycle * (warps + sms) + number
 
 
 @inner
@@ -149,74 +157,98 @@ def pick(queue, count, last, greedy):
 
 
 @inner
-def send_misses(sm, now, misses, llc_misses, store, timing, shared, flight):
-    """(time the last datum is back, time the L1 accepts the next access) of one instruction's misses.
+def send(sm, now, start, waits, going, reads, stored, bank, banks, timing, flight):
+    """(time the last datum is back, time the L1 goes on) of the requests for one line, all to the same bank.
 
-    Network and DRAM fill from the time of the event, which never runs backwards;
-    a miss that waits for an MSHR starts later than that.
+    Ports and DRAM channels fill from the time of the event, which never runs
+    backwards; a miss that waits for an MSHR starts later than that.
     """
-    back = now
-    start = now
-    for miss in range(misses):
-        place = sm.flown % len(flight)
-        if not store:
+    back = start
+    service = timing[Q_NOC_SERVICE] * banks
+    channel_service = timing[Q_DRAM_SERVICE] * banks
+    for request in range(going):
+        if waits:
+            place = sm.flown % len(flight)
             start = max(start, flight[place])  # the miss that many before this one must be back
-        at_link = max(start, sm.link_free)
-        sm.link_free = at_link + timing[Q_SM_SERVICE]
-        arrival = max(at_link, shared[0]) + timing[Q_LLC_LATENCY]
-        shared[0] = max(now, shared[0]) + timing[Q_NOC_SERVICE]
-        if miss < llc_misses:
-            arrival = max(arrival, shared[1] + timing[Q_LLC_LATENCY]) + timing[Q_DRAM_LATENCY]
-            shared[1] = max(now, shared[1]) + timing[Q_DRAM_SERVICE]
-        if not store:
+            sent = max(start, sm.in_free)
+            sm.in_free = sent + timing[Q_SM_SERVICE]
+            arrival = max(sent, bank.out_free) + timing[Q_LLC_LATENCY]
+            bank.out_free = max(now, bank.out_free) + service
+            if request < reads:
+                arrival = max(arrival, bank.channel_free + timing[Q_LLC_LATENCY]) + timing[Q_DRAM_LATENCY]
+                bank.channel_free = max(now, bank.channel_free) + channel_service
             flight[place] = arrival
             sm.flown += 1
+        else:
+            sent = max(start, sm.out_free)
+            sm.out_free = sent + timing[Q_SM_SERVICE]
+            arrival = max(sent, bank.in_free) + timing[Q_LLC_LATENCY]
+            bank.in_free = max(now, bank.in_free) + service
         back = max(back, arrival)
+    if stored > 0:
+        bank.channel_free = max(now, bank.channel_free) + stored * channel_service
     return back, start
 
 
 @inner
-def note_arrivals(now, back, first, end, number, served, coming, llc_coming, arrivals):
-    """When the data of a load are there that were on their way already; it is counted, and its own are remembered.
+def serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals):
+    """(time all data of an instruction are there, time the L1 accepts the next one).
 
-    `coming` has lines that were sent for, of an SM and of the LLC, when they are
-    there and how long that takes; a line may push another out of its place.
+    A load may find lines on their way. `coming` has those that were sent for, of
+    an SM and of the LLC, when they are there and how long that takes; a line may
+    push another out of its place.
     """
+    sm = state.sms[number]
+    coming = state.coming[number]
+    flight = state.flight[number]
+    parameters = caches.parameters
+    banks = parameters[P_LLC_BANKS]
+    hashed = parameters[P_HASHED] == 1
+    own = caches.counters[s]
+    missed_before = own[C_LLC_MISSES]
     in_l1 = 0.0
     in_llc = 0.0
-    worst = 0
+    leaving = 0
+    fetched = 0
     there = now
+    start = now
     for j in range(first, end):
-        line = number[j]
-        level = served[j - first]
-        worst = max(worst, level)
-        own = coming[line & (L1_PLACES - 1)]
-        other = llc_coming[line & (LLC_PLACES - 1)]
-        if level == 0:
-            if own.line == line and own.there > now:
-                in_l1 = max(in_l1, (own.there - now) / own.span)
-                there = max(there, own.there)
+        line = lines.number[j]
+        going, reads, stored, leaves, written_back, stored_back = access_line(number, j, s, what, lines, caches)
+        mine = coming[line & (L1_PLACES - 1)]
+        if written_back:  # nobody waits for them, but what follows waits for the network
+            bank = state.servers[bank_of(leaves, banks, hashed)]
+            send(sm, now, start, np.bool_(False), written_back, np.int64(0), stored_back, bank, banks, timing, flight)
+        if going == 0:
+            if what == LOAD and mine.line == line and mine.there > now:
+                in_l1 = max(in_l1, (mine.there - now) / mine.span)
+                there = max(there, mine.there)
             continue
-        until = back
-        if level == 1:
-            if other.line == line and other.there > now:
-                in_llc = max(in_llc, (other.there - now) / other.span)
-                there = max(there, other.there)
-                until = max(back, there)
-        else:
-            other.line = line
-            other.there = back
-            other.span = back - now
-        own.line = line
-        own.there = until
-        own.span = until - now
-    if worst == 0 and in_l1 > 0.0:
-        arrivals[A_L1] += 1.0
-        arrivals[A_L1_LEFT] += in_l1
-    elif worst == 1 and in_llc > 0.0:
-        arrivals[A_LLC] += 1.0
-        arrivals[A_LLC_LEFT] += in_llc
-    return there
+        leaving += going
+        fetched += reads
+        bank = state.servers[bank_of(line, banks, hashed)]
+        back, start = send(sm, now, start, what != STORE, going, reads, stored, bank, banks, timing, flight)
+        if what == LOAD:
+            common = state.llc_coming[line & (LLC_PLACES - 1)]
+            if reads > 0:
+                common.line = line
+                common.there = back
+                common.span = back - now
+            elif common.line == line and common.there > now:
+                in_llc = max(in_llc, (common.there - now) / common.span)
+                back = max(back, common.there)
+            mine.line = line
+            mine.there = back
+            mine.span = back - now
+        there = max(there, back)
+    count_instruction(own, end - first, leaving, own[C_LLC_MISSES] - missed_before)
+    if leaving == 0 and in_l1 > 0.0:
+        arrivals[s, A_L1] += 1.0
+        arrivals[s, A_L1_LEFT] += in_l1
+    elif leaving > 0 and fetched == 0 and in_llc > 0.0:
+        arrivals[s, A_LLC] += 1.0
+        arrivals[s, A_LLC_LEFT] += in_llc
+    return there, max(start, now + float(end - first))
 
 
 @inner
@@ -243,8 +275,8 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
     MSHRs. The heap holds two kinds of entries: warp w reaches its next event,
     and (number of warps + sm) the SM can serve again.
     """
-    keys = state.keys
-    heap = state.entries
+    heap = state.heap
+    sms = len(state.sms)
     done = state.done
     parameters = caches.parameters
     depth = parameters[P_QUEUE]
@@ -262,14 +294,20 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
                 warp = state.warps[w]
                 if warp.held:
                     warp.held = False
-                    size = heap_push(keys, heap, size, reach_time(warp, event_start[w], now, steps, done), w)
+                    when = reach_time(warp, event_start[w], now, steps, done)
+                    size = heap_push(heap, size, entry_key(when, w, warps, sms))
         if size == 0:
             return now
-        now = keys[0]
-        entry = heap[0]
+        cycle = heap[0] // (warps + sms)
+        entry = heap[0] % (warps + sms)
+        if entry >= warps:
+            entry = warps + (entry - warps + cycle) % sms
+        now = float(cycle)
         freed_end = freed
         next_key = now  # what takes the place of this entry, if anything does
         next_entry = np.int64(-1)
+        also = np.int64(-1)  # and a warp that goes on besides
+        when = now
         if entry < warps:
             w = entry
             warp = state.warps[w]
@@ -282,6 +320,12 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
                     freed = started
                     started += 1
                     freed_end = started
+            elif kind[steps.static[warp.event]] == BARRIER:
+                sm.free = max(now, sm.free) + steps.instructions[warp.event] * timing[Q_ISSUE_INTERVAL]
+                done[warp.event] = now
+                warp.event += 1
+                warp.held = True
+                block.at_barrier += 1
             elif sm.lined_up < depth:
                 state.line_up[block.sm, (sm.head + sm.lined_up) % depth] = w
                 sm.lined_up += 1
@@ -296,6 +340,8 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
             number = entry - warps
             sm = state.sms[number]
             w = state.line_up[number, sm.head]
+            warp = state.warps[w]
+            block = state.blocks[warp.block]
             sm.head = (sm.head + 1) % depth
             sm.lined_up -= 1
             if sm.outside > 0:
@@ -306,61 +352,35 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
                 sm.lined_up += 1
                 sm.outside -= 1
                 outside[k] = outside[sm.outside]
-            warp = state.warps[w]
-            block = state.blocks[warp.block]
             event = warp.event
             warp.event = event + 1
             s = steps.static[event]
             what = kind[s]
-            busy = steps.instructions[event] * timing[Q_ISSUE_INTERVAL]
-            when = now
-            if what == BARRIER:
-                done[event] = now
-                warp.held = True
-                block.at_barrier += 1
-            else:
-                first = steps.line_start[event]
-                end = steps.line_start[event + 1]
-                misses, llc_misses, written_back, writeback_misses = access_lines(
-                    number, first, end, s, what, lines, caches
-                )
-                flight = state.flight[number]
-                if written_back:  # nobody waits for them, but what follows waits for the network
-                    send_misses(sm, now, written_back, writeback_misses, np.bool_(True), timing, state.shared, flight)
-                back, start = send_misses(sm, now, misses, llc_misses, what == STORE, timing, state.shared, flight)
-                finish = max(back, now + timing[Q_L1_LATENCY])
-                if what == LOAD:
-                    there = note_arrivals(
-                        now,
-                        back,
-                        first,
-                        end,
-                        lines.number,
-                        caches.served,
-                        state.coming[number],
-                        state.llc_coming,
-                        arrivals[s],
-                    )
-                    finish = max(finish, there, warp.latest)
-                    warp.latest = finish  # results are taken in order
-                done[event] = finish
-                busy = max(busy, float(end - first), start - now)
-                when = reach_time(warp, event_start[w], now, steps, done)
-            sm.free = now + busy
+            first = steps.line_start[event]
+            end = steps.line_start[event + 1]
+            there, accepts = serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals)
+            there = max(there, now + timing[Q_L1_LATENCY])
+            if what == LOAD:
+                there = max(there, warp.latest)
+                warp.latest = there  # results are taken in order
+            done[event] = there
+            sm.free = max(accepts, now + steps.instructions[event] * timing[Q_ISSUE_INTERVAL])
+            when = reach_time(warp, event_start[w], now, steps, done)
             # The SM's next service takes the place of this one, else the warp's next event.
             if sm.lined_up > 0:
                 next_key = sm.free
                 next_entry = entry
-            elif what != BARRIER:
+                also = w
+            else:
                 next_key = when
                 next_entry = w
         if next_entry >= 0:
-            heap_fill(keys, heap, size, next_key, next_entry)
+            heap_fill(heap, size, entry_key(next_key, next_entry, warps, sms))
         else:
             size -= 1
-            heap_fill(keys, heap, size, keys[size], heap[size])
-        if entry >= warps and next_entry == entry and what != BARRIER:
-            size = heap_push(keys, heap, size, when, w)
+            heap_fill(heap, size, heap[size])
+        if also >= 0:
+            size = heap_push(heap, size, entry_key(when, also, warps, sms))
         if block.at_barrier > 0 and block.at_barrier == block.alive:
             block.at_barrier = 0
             freed = warp.block

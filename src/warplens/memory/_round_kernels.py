@@ -10,6 +10,7 @@ from numba import njit
 
 from ._kernels import (
     BARRIER,
+    C_LLC_MISSES,
     P_BLOCKS_PER_SM,
     P_SMS,
     P_WINDOW,
@@ -18,7 +19,9 @@ from ._kernels import (
     W_LAST,
     W_SM,
     W_STATIC,
-    access_lines,
+    access_line,
+    count_instruction,
+    inner,
 )
 
 # Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
@@ -112,6 +115,18 @@ def fill_turns(block_start, event_start, event_static, line_start, kind, paramet
     return filled
 
 
+@inner
+def access_lines(sm, first, last, s, what, lines, caches):
+    """A memory instruction through the caches."""
+    own = caches.counters[s]
+    missed_before = own[C_LLC_MISSES]
+    leaving = 0
+    for j in range(first, last):
+        going, _, _, _, _, _ = access_line(sm, j, s, what, lines, caches)
+        leaving += going
+    count_instruction(own, last - first, leaving, own[C_LLC_MISSES] - missed_before)
+
+
 @njit(cache=True, nogil=True)
 def simulate_rounds(block_start, event_start, event_static, line_start, kind, lines, caches):
     """Warps that take turns, through the caches of one machine."""
@@ -123,5 +138,12 @@ def simulate_rounds(block_start, event_start, event_static, line_start, kind, li
         if filled == 0:
             return
         for t in range(filled):
-            sm, first, last = turns[t, W_SM], turns[t, W_FIRST], turns[t, W_LAST]
-            access_lines(sm, first, last, turns[t, W_STATIC], turns[t, W_KIND], lines, caches)
+            access_lines(
+                turns[t, W_SM],
+                turns[t, W_FIRST],
+                turns[t, W_LAST],
+                turns[t, W_STATIC],
+                turns[t, W_KIND],
+                lines,
+                caches,
+            )

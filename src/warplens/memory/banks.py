@@ -1,4 +1,4 @@
-"""Bank conflicts of shared memory: how long each access of a trace holds the banks."""
+"""Bank conflicts: how long each access of a trace holds the banks of shared memory and the L1."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
     return by_class[static.class_id] & (static.access_bytes > 0)
 
 
-def conflict_degrees(group: WarpGroup, static: StaticTable) -> tuple[Any, Any]:
-    """(Where the accesses of each warp begin, cycles that each shared access holds the banks)."""
+def conflict_degrees(
+    group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_] | None = None
+) -> tuple[Any, Any]:
+    """(Where the accesses of each warp begin, cycles that each access holds the banks).
+
+    Of the chosen static instructions; None: of those that access shared memory.
+    """
     from ._bank_kernels import shared_degrees
 
     offsets = np.zeros(len(group) + 1, dtype=np.int64)
@@ -34,7 +39,7 @@ def conflict_degrees(group: WarpGroup, static: StaticTable) -> tuple[Any, Any]:
         group.stride,
         group.lane_start,
         group.lanes,
-        shared_accesses(static),
+        shared_accesses(static) if chosen is None else chosen,
         static.access_bytes,
         offsets,
         degrees,

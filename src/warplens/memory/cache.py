@@ -156,9 +156,8 @@ def simulate_caches(
     parameters = cache_parameters(gpu, blocks_per_sm, window, needed_by)
     counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
     bank_load = np.zeros((2, int(parameters[_kernels.P_LLC_BANKS])), dtype=np.int64)
-    served = np.zeros(_kernels.MOST_LINES, dtype=np.int8)
     l1_tags, l1_states, llc_tags, llc_states = empty_caches(parameters)
-    caches = _kernels.Caches(l1_tags, l1_states, llc_tags, llc_states, parameters, counters, bank_load, served)
+    caches = _kernels.Caches(l1_tags, l1_states, llc_tags, llc_states, parameters, counters, bank_load)
     arrivals = np.zeros((len(kinds), _kernels.ARRIVALS))
     timing = timing_of(gpu, needed_by) if order == "progress" else None
     cycles = 0.0
@@ -224,6 +223,7 @@ def cache_parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) 
     found[_kernels.P_WINDOW] = window
     found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
     found[_kernels.P_HASHED] = bool(gpu.llc.hashed)
+    found[_kernels.P_FETCH] = min(max(int(gpu.llc.fetch_bytes or 0) // int(gpu.transfer_bytes), 1), sectors)
     found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
     return found
 

@@ -45,7 +45,8 @@ def family_of(gpu: Gpu, blocks_per_sm: int, order: str) -> tuple[int, ...] | Non
     if order == "progress":
         return None
     parameters = cache_parameters(gpu, blocks_per_sm, order_window(order), "the cache simulation")
-    if not parameters[_kernels.P_LLC_ALLOCATE] or not parameters[_kernels.P_LLC_SETS]:
+    allocates, holds = parameters[_kernels.P_LLC_ALLOCATE], parameters[_kernels.P_LLC_SETS]
+    if not allocates or not holds or parameters[_kernels.P_FETCH] > 1:
         return None
     parameters[_kernels.P_LLC_WAYS] = 0
     return tuple(parameters.tolist())

@@ -9,6 +9,7 @@ from ..machine import Gpu
 from . import _kernels
 from ._kernels import Caches, Lines
 from ._progress_kernels import (
+    BANK,
     BLOCK,
     COMING,
     L1_PLACES,
@@ -70,8 +71,7 @@ def _at_start(chunk: Events, parameters: NDArray[np.int64], outstanding: int) ->
     blocks, warps = len(chunk.block_start) - 1, len(chunk.event_start) - 1
     sizes = np.diff(chunk.block_start)
     state = Progress(
-        keys=np.empty(warps + sms + 1),
-        entries=np.empty(warps + sms + 1, dtype=np.int64),
+        heap=np.empty(warps + sms + 1, dtype=np.int64),
         warps=np.zeros(warps, dtype=WARP),
         blocks=np.zeros(blocks, dtype=BLOCK),
         sms=np.zeros(sms, dtype=SM),
@@ -81,7 +81,7 @@ def _at_start(chunk: Events, parameters: NDArray[np.int64], outstanding: int) ->
         coming=np.zeros((sms, L1_PLACES), dtype=COMING),
         llc_coming=np.zeros(LLC_PLACES, dtype=COMING),
         done=np.zeros(len(chunk.event_static)),
-        shared=np.zeros(2),
+        servers=np.zeros(int(parameters[_kernels.P_LLC_BANKS]), dtype=BANK),
     )
     state.warps["block"] = np.repeat(np.arange(blocks), sizes)
     state.warps["event"], state.warps["end"] = chunk.event_start[:-1], chunk.event_start[1:]

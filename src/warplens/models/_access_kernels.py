@@ -54,8 +54,17 @@ EVENT_COLUMNS = 14
     M_STORES,
     M_REQUEST,
     M_SM_FLIT,
-    M_INJECTION,
+    M_NET_REQUEST,
     M_NET_FLIT,
+    M_STORE_REQUEST,
+    M_STORE_SM_FLIT,
+    M_STORE_NET_REQUEST,
+    M_STORE_NET_FLIT,
+    M_ATOMIC_REQUEST,
+    M_ATOMIC_SM_FLIT,
+    M_ATOMIC_NET_REQUEST,
+    M_ATOMIC_NET_FLIT,
+    M_INJECTION,
     M_DRAM_SERVICE,
     M_DRAM_QUEUE,
     M_BARRIER,
@@ -65,8 +74,10 @@ EVENT_COLUMNS = 14
     M_BLOCK_LAUNCH,
     M_BLOCK_START,
     M_ARRIVALS,
-) = range(24)
-MACHINE_COLUMNS = 24
+) = range(33)
+MACHINE_COLUMNS = 33
+#: From a column of the network for loads to the same for stores, and from that to the same for atomics.
+NETWORK_COLUMNS = M_STORE_REQUEST - M_REQUEST
 
 # Causes of waiting, in the order of the CPI stack.
 C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(10)
@@ -209,10 +220,12 @@ def access(now, e, shared, stream, machine, memory, busy, part):
     free[R_PORT] = max(free[R_PORT], last_in)
     part[3] = last_in - arrives
     # Out of the SM, whose queue holds back the L1 when it is full, and into the banks.
-    total = max(event[E_FLITS_OUT] * machine[M_SM_FLIT], event[E_REQUESTS] * machine[M_REQUEST])
+    own = (what - LOAD) * NETWORK_COLUMNS
+    total = max(event[E_FLITS_OUT] * machine[M_SM_FLIT + own], event[E_REQUESTS] * machine[M_REQUEST + own])
     first, last = serve(R_SM_OUT, first_in, last_in, misses, total, free, busy)
     free[R_PORT] = max(free[R_PORT], free[R_SM_OUT] - machine[M_INJECTION] * total / misses)
-    total = event[E_FLITS_OUT] * machine[M_NET_FLIT] * shared
+    total = max(event[E_FLITS_OUT] * machine[M_NET_FLIT + own], event[E_REQUESTS] * machine[M_NET_REQUEST + own])
+    total *= shared
     first, last = serve(R_NET_IN, first, last, misses, total, free, busy)
     part[4] = last - last_in
     # DRAM: what is written goes by itself, what is read is waited for.

@@ -201,7 +201,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
     if added:  # blocks start while others run; the launch itself does not
         starts = case.array(residency.total_warps) / case.array(residency.warps_per_block)
         cycles = np.maximum(running, starts * case.require("block_launch_cycles"))
-        cycles = cycles + case.require("launch_overhead_cycles")
+        cycles = cycles + case.array(gpu.launch_cycles)
     ipc = instructions / cycles
     cpi = case.array(gpu.sms) / ipc
     stack = None

@@ -63,11 +63,15 @@ def demand_of_sample(
     misses: MissProfile,
     recorded_blocks: float,
     instructions_per_block: float,
+    repeats: float,
     gpu: Gpu,
     needed_by: str,
     without: str = "none",
 ) -> Demand:
-    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism."""
+    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism.
+
+    The launch has `repeats` times as many blocks as were recorded.
+    """
     from . import _access_kernels as k
 
     static, weight = sample.static, sample.weight
@@ -81,13 +85,18 @@ def demand_of_sample(
     leaving = np.where(goes, misses.misses_per_execution[static] / leaving_part, 0.0)
     lines = np.maximum(sample.lines, 1.0)
     is_load = sample.kind == k.LOAD
+    early = early_writes(misses, gpu, repeats)
     # Sectors of one line travel together.
     packets = np.minimum(leaving, lines)
     line_flits = float(gpu.l1.line_bytes) / FLIT_BYTES
     written = np.ceil(sample.access_bytes / lines / FLIT_BYTES)
-    write_flits = np.clip(written + 1.0, 2.0, max(line_flits, 2.0))
+    # A header travels with the data, unless the machine says how long a store takes besides them.
+    headers = float(gpu.noc.store_cycles is None or without == "stores")
+    write_flits = np.clip(written + headers, 1.0 + headers, max(line_flits, 1.0 + headers))
     per_cycle = float(gpu.l1.lines_per_cycle or 1.0)
     wavefronts = np.maximum(lines / per_cycle, sample.access_bytes / float(gpu.l1.line_bytes))
+    if gpu.l1.banked and without != "conflicts":
+        wavefronts = np.maximum(wavefronts, sample.bank_words)
     events = np.zeros((len(static), k.EVENT_COLUMNS))
     columns = {
         k.E_ISSUE: sample.instructions,
@@ -99,7 +108,8 @@ def demand_of_sample(
         k.E_FLITS_IN: np.where(is_load, leaving * float(gpu.transfer_bytes) / FLIT_BYTES, packets),
         k.E_REQUESTS: packets,
         k.E_DRAM_READS: np.where(level == k.DRAM, misses.per_execution("DRAM_READS")[static] / dram_part, 0.0),
-        k.E_DRAM_WRITES: misses.per_execution("DRAM_WRITES")[static] * access,
+        k.E_DRAM_WRITES: (misses.per_execution("DRAM_WRITES")[static] * access + leaving * ~is_load * early)
+        * float(gpu.dram.write_factor or 1.0),
     }
     # Blocks that were not looked at may execute an instruction more or less often.
     own = np.bincount(static, weight, len(misses.kinds))
@@ -136,6 +146,18 @@ def demand_of_sample(
         count > 0,
         misses.estimated_cycles,
     )
+
+
+def early_writes(misses: MissProfile, gpu: Gpu, repeats: float) -> float:
+    """Transfers to DRAM for each request of a store: of what the LLC could hold, but writes back before the end."""
+    from . import _access_kernels as k
+
+    if gpu.llc.dirty_bytes is None:
+        return 0.0
+    dirty = misses.dirty_left * misses.transfer_bytes * repeats
+    stored = misses.misses_per_execution * misses.executed
+    requests = stored[np.isin(misses.kinds, (k.STORE, k.ATOMIC))].sum()
+    return misses.dirty_left * max(1.0 - float(gpu.llc.dirty_bytes) / max(dirty, 1e-300), 0.0) / max(requests, 1.0)
 
 
 def _order(sample: BlockSample, events: Any, levels: Any, gpu: Gpu, *, balanced: bool) -> tuple[Any, Any]:

@@ -43,6 +43,9 @@ SIMULATED = (
     "bank_cycles",
 )
 
+#: What our own model says of its cycles.
+RANGE = ("cycles_low", "cycles_high")
+
 #: A kernel and the thread blocks that an SM may hold; 0 for as many as fit.
 Setting = tuple[str, int]
 
@@ -149,11 +152,15 @@ class Predicted:
     """Cycles that the banks of an SM's shared memory need for its accesses, one after the other."""
     cycles: Mapping[str, float] = field(default_factory=dict)
     """By model; a model that cannot run is missing."""
+    cycles_low: float = math.nan
+    cycles_high: float = math.nan
+    """The range that `warplens` gives."""
     source: str = SOURCES[0]
     size: str = SIZES[0]
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("source", "size", "kernel", "resident_blocks", *SIMULATED)}
+        names = ("source", "size", "kernel", "resident_blocks", *SIMULATED, *RANGE)
+        own = {name: getattr(self, name) for name in names}
         return own | {model: self.cycles.get(model, "") for model in MODELS}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from .h200 import (
     FOLDER,
     MACHINE,
     MACHINE_FILE,
+    RANGE,
     SIMULATED,
     SIZES,
     SOURCES,
@@ -103,21 +105,28 @@ def _bank_cycles(workload: ProfiledWorkload, machine: Gpu) -> float:
     return found.total * blocks / max(workload.recorded_blocks, 1) / float(machine.sms)
 
 
+def placed_launch(workload: ProfiledWorkload, blocks: int) -> tuple[ProfiledWorkload, Gpu]:
+    """A launch with so many resident blocks (0: as many as fit), and the machine as it is then."""
+    machine = load_gpu(MACHINE)
+    if not blocks:
+        return workload, machine
+    fitting = float(np.max(resident(workload.launch, machine).blocks_per_sm))
+    placed = workload.with_overrides({"launch.blocks_per_sm": min(float(blocks), fitting)})
+    return placed, with_overrides(machine, {"l1.size_bytes": SWEEP_L1_BYTES})  # type: ignore[return-value]
+
+
 def predict_launch(workload: ProfiledWorkload, kernel: str, blocks: int) -> Predicted:
     """Every model on one launch, with so many resident blocks (0: as many as fit)."""
-    machine = load_gpu(MACHINE)
-    bank_cycles = _bank_cycles(workload, machine)
-    placed = workload
-    if blocks:
-        fitting = float(np.max(resident(workload.launch, machine).blocks_per_sm))
-        placed = workload.with_overrides({"launch.blocks_per_sm": min(float(blocks), fitting)})  # type: ignore[assignment]
-        machine = with_overrides(machine, {"l1.size_bytes": SWEEP_L1_BYTES})
-    cycles = {}
+    bank_cycles = _bank_cycles(workload, load_gpu(MACHINE))
+    placed, machine = placed_launch(workload, blocks)
+    cycles, bounds = {}, dict.fromkeys(RANGE, math.nan)
     for name in MODELS:
         try:
-            cycles[name] = float(get_model(name).predict(placed, machine).cycles)
+            prediction = get_model(name).predict(placed, machine)
         except InputError:
             continue
+        cycles[name] = float(prediction.cycles)
+        bounds = {end: float(prediction.terms.get(end, bounds[end])) for end in RANGE}
     misses = placed.misses(machine)
     scale = placed._trace.header.blocks / max(placed.recorded_blocks, 1)
     return Predicted(
@@ -132,6 +141,8 @@ def predict_launch(workload: ProfiledWorkload, kernel: str, blocks: int) -> Pred
         float(misses.dram_write_bytes) * scale,
         bank_cycles,
         cycles,
+        bounds["cycles_low"],
+        bounds["cycles_high"],
     )
 
 
@@ -195,7 +206,7 @@ def kept_predictions() -> list[Predicted]:
     for row in lines(PREDICTIONS)[1]:
         cycles = {name: float(row[name]) for name in MODELS if row.get(name)}
         words: dict[str, Any] = {name: row[name] for name in ("kernel", "source", "size")}
-        numbers: dict[str, Any] = {name: float(row[name]) for name in SIMULATED}
+        numbers: dict[str, Any] = {name: float(row[name]) for name in (*SIMULATED, *RANGE)}
         found.append(Predicted(resident_blocks=int(row["resident_blocks"]), cycles=cycles, **words, **numbers))
     return found
 

@@ -25,6 +25,7 @@ _CACHE_KEYS = (
     "llc.ways",
     "llc.banks",
     "llc.hashed",
+    "llc.fetch_bytes",
     "llc.write_policy",
     "llc.write_allocate",
 )

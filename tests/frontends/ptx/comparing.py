@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.reference.ptx import Launch, Record, Run
-from tests.reference.ptx.floats import BF16, F16, F32, F64, Format, decode
 
+from reference.ptx import Launch, Record, Run
+from reference.ptx.floats import BF16, F16, F32, F64, Format, decode
 from warplens.frontends.ptx import execute, parse_ptx
 from warplens.trace.schema import IRREGULAR
 

@@ -7,8 +7,8 @@ import sys
 from random import Random
 
 import numpy as np
-from tests.reference.ptx import FaultError, Launch, NotCoveredError
 
+from reference.ptx import FaultError, Launch, NotCoveredError
 from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, parse_ptx
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.reference.ptx import Launch
 
+from reference.ptx import Launch
 from warplens.frontends.ptx import execute, parse_ptx
 
 from .comparing import assert_agrees, assert_same_records

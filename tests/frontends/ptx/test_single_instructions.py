@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.reference.ptx import Launch
-from tests.reference.ptx.floats import decode, to_float, ulps_apart
 
+from reference.ptx import Launch
+from reference.ptx.floats import decode, to_float, ulps_apart
 from warplens.frontends.ptx import execute, parse_ptx
 
 from .comparing import FORMATS, same

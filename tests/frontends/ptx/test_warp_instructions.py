@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.reference.ptx import Launch
 
+from reference.ptx import Launch
 from warplens.frontends.ptx import execute, parse_ptx
 
 from .comparing import assert_same_records

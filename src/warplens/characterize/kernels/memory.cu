@@ -104,6 +104,64 @@ __global__ void __launch_bounds__(1024, 1) read_l1(Record *records, const char *
     timer.stop(records, sum);
 }
 
+// Every warp of a block reads the same words of 64 KiB again and again, each lane at its own offset below 4 KiB.
+extern "C" __global__ void __launch_bounds__(1024, 1) read_l1_pattern(Record *records, const char *base, const unsigned int *offsets, int passes) {
+    const char *at = base + offsets[threadIdx.x & 31];
+    long long step = 32768;
+    unsigned int sum = 0;
+    __syncthreads();
+    Timer timer;
+    timer.start();
+#pragma unroll 1
+    for (int pass = 0; pass < passes; ++pass) {
+        at += step;
+        step = -step;
+        unsigned int part[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) part[i] = load_words<CACHED, 1>(at + i * 4096);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum ^= part[i];
+    }
+    timer.stop(records, sum);
+}
+
+// Every warp loads, stores or adds to four pieces of a region of 2^n lines, in a scattered order: `lanes` lanes share a
+// line, each with a word of its own. Where a lane has a line for itself, the words lie in different banks, or in one.
+enum { LOADS, LOADS_THROUGH_L1, STORES, ADDITIONS };
+
+template <int WHAT>
+__global__ void __launch_bounds__(1024, 1) scattered(Record *records, char *base, unsigned int line_mask, int rounds, int lanes, int apart) {
+    unsigned int lane = threadIdx.x & 31;
+    unsigned int groups = 32 / lanes;
+    unsigned int worker = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * groups + lane / lanes;
+    unsigned int workers = (gridDim.x * blockDim.x >> 5) * groups;
+    unsigned int sum = 0;
+    __syncthreads();
+    Timer timer;
+    timer.start();
+#pragma unroll 1
+    for (int round = 0; round < rounds; ++round) {
+        unsigned int part[4] = {};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            unsigned int piece = ((unsigned int)(round * 4 + i) * workers + worker) * 2654435761u;
+            char *address = base + (piece & line_mask) * 128ull + apart * lane;
+            if (WHAT == STORES)
+                asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(piece) : "memory");
+            else if (WHAT == ADDITIONS)
+                asm volatile("red.global.add.u32 [%0], %1;" ::"l"(address), "r"(piece) : "memory");
+            else if (WHAT == LOADS_THROUGH_L1)
+                part[i] = load_words<CACHED, 1>(address);
+            else
+                part[i] = load_words<PAST_L1, 1>(address);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum ^= part[i];
+    }
+    if (WHAT >= STORES) __threadfence();
+    timer.stop(records, sum);
+}
+
 extern "C" __global__ void write_stream(Record *records, uint4 *base, unsigned long long elements) {
     Timer timer;
     timer.start();
@@ -189,6 +247,21 @@ __global__ void __launch_bounds__(1024, 1) atomics(Record *records, unsigned lon
     for (int i = 0; i < CHAINS; ++i) sum += got[i];
     if (sum == 1) records[0].value = 1;
     timer.stop(records, sum);
+}
+
+// Blocks that hold their places for `cycles` and up to `spread` more; one record for each.
+extern "C" __global__ void short_blocks(Record *records, int cycles, int spread) {
+    Timer timer;
+    timer.start();
+    long long until = timer.start_cycle + cycles + (blockIdx.x * 2654435761u >> 8) % spread;
+    while (clock64() < until) {
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        unsigned int sm;
+        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+        records[blockIdx.x] = Record{timer.start_cycle, clock64(), timer.start_ns, timer.start_ns, sm, 0};
+    }
 }
 
 // Holds the GPU while launches queue up behind it.
