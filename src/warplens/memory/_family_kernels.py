@@ -5,8 +5,11 @@ Numba's cache looks at this file alone: touch it after editing the kernels that 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from ..trace._bit_kernels import bit_count
 from ._kernels import (
@@ -47,6 +50,7 @@ from ._kernels import (
     access_written_l1,
     bank_of,
     granules_of,
+    inner,
     llc_row,
     sectors_of,
 )
@@ -56,16 +60,42 @@ from ._round_kernels import TURNS, fill_turns, start_rounds
 MISSED, WRITTEN, WRITEBACK_MISSED = range(3)
 
 
-@njit(cache=True, nogil=True)
-def to_front(line, row, ways, tags, records, states, dirty, parameters, totals, channel):
+class Family(NamedTuple):
+    """L1 caches, and last-level caches of several `ways`, smallest first.
+
+    A slot of the largest cache has a record, with a state in each cache; `dirty`
+    says of a record whether it was written to in any. `bank_load` has the requests
+    of each LLC bank, `channels` its DRAM transfers in each cache.
+    """
+
+    l1_tags: NDArray[np.int64]
+    l1_states: NDArray[np.int64]
+    ways: NDArray[np.int64]
+    tags: NDArray[np.int64]
+    records: NDArray[np.int64]
+    states: NDArray[np.int64]
+    dirty: NDArray[np.bool_]
+    parameters: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    bank_load: NDArray[np.int64]
+    channels: NDArray[np.int64]
+
+
+@inner
+def to_front(line, row, family, totals, channel):
     """Bring a line to the front of its stack, which is as deep as the largest cache.
 
     (its record, number of caches that did not hold it, the smallest ones). A
     cache of w ways holds the first w lines of the stack: one that did not hold
     the line loses its last, and writes back what was written to that there.
-    `dirty` says of a record whether it was written to in any cache, `channel`
-    counts what goes to the DRAM channel of the line's bank.
+    `channel` counts what goes to the DRAM channel of the line's bank.
     """
+    ways = family.ways
+    tags = family.tags
+    records = family.records
+    states = family.states
+    dirty = family.dirty
+    parameters = family.parameters
     depth = parameters[P_LLC_WAYS]
     write_back = parameters[P_LLC_WRITE_BACK] == 1
     position = 0
@@ -94,10 +124,8 @@ def to_front(line, row, ways, tags, records, states, dirty, parameters, totals, 
     return record, without
 
 
-@njit(cache=True, nogil=True)
-def request(
-    what, line, words, asked, row, ways, tags, records, states, dirty, parameters, totals, entered, missed, channel
-):
+@inner
+def request(what, line, words, asked, row, family, totals, entered, missed, channel):
     """A line's access in all caches of the family.
 
     Sectors that miss are counted in row `missed` of `totals`, of caches that held
@@ -106,8 +134,11 @@ def request(
     but an atomic fetches a line that a larger cache, which still holds what was
     written to it, has only in part.
     """
-    sectors = parameters[P_SECTORS]
-    record, without = to_front(line, row, ways, tags, records, states, dirty, parameters, totals, channel)
+    ways = family.ways
+    states = family.states
+    dirty = family.dirty
+    sectors = family.parameters[P_SECTORS]
+    record, without = to_front(line, row, family, totals, channel)
     fresh = 0 if what == STORE else asked
     if what != LOAD:
         fresh |= words << 32
@@ -136,25 +167,14 @@ def request(
 
 
 @njit(cache=True, nogil=True)
-def access_family(
-    turns,
-    count,
-    line_id,
-    line_words,
-    place,
-    l1_tags,
-    l1_states,
-    ways,
-    tags,
-    records,
-    states,
-    dirty,
-    parameters,
-    counters,
-    bank_load,
-    channels,
-):
+def access_family(turns, count, lines, family):
     """Memory instructions, in order, through L1 and all last-level caches: `access_lines` for a family."""
+    ways = family.ways
+    parameters = family.parameters
+    bank_load = family.bank_load
+    channels = family.channels
+    l1_tags = family.l1_tags
+    l1_states = family.l1_states
     l1_ways = parameters[P_L1_WAYS]
     sets = parameters[P_L1_SETS]
     sectors = parameters[P_SECTORS]
@@ -177,15 +197,17 @@ def access_family(
         totals[:] = 0
         entered[:] = 0
         for j in range(first, last):
-            line = line_id[j]
-            words = np.int64(line_words[j])
+            line = lines.number[j]
+            words = np.int64(lines.words[j])
             touched = 1 if sectors == 1 else sectors_of(words, sectors)
             missing = touched
             asked = touched
             if sets > 0:
-                row = (sm * sets + (place[j] >> 32)) * l1_ways
+                row = (sm * sets + (lines.place[j] >> 32)) * l1_ways
                 if not holds_writes:
-                    missing, asked = access_read_l1(what, line, touched, row, l1_ways, sectors, l1_tags, l1_states)
+                    missing, asked = access_read_l1(
+                        what, line, touched, row, l1_ways, sectors, family.l1_tags, family.l1_states
+                    )
                 else:
                     missing, asked, leaves, left = access_written_l1(
                         what, line, words, touched, row, l1_tags, l1_states, parameters
@@ -199,12 +221,7 @@ def access_family(
                             left,
                             sent,
                             llc_row(leaves, parameters),
-                            ways,
-                            tags,
-                            records,
-                            states,
-                            dirty,
-                            parameters,
+                            family,
                             totals,
                             entered,
                             WRITEBACK_MISSED,
@@ -221,24 +238,8 @@ def access_family(
                 if write_through and what != LOAD:
                     for cache in range(len(ways)):
                         channels[bank, cache] += bit_count(asked)
-                row = place[j] & 0xFFFFFFFF
-                request(
-                    what,
-                    line,
-                    words,
-                    asked,
-                    row,
-                    ways,
-                    tags,
-                    records,
-                    states,
-                    dirty,
-                    parameters,
-                    totals,
-                    entered,
-                    MISSED,
-                    channels[bank],
-                )
+                row = lines.place[j] & 0xFFFFFFFF
+                request(what, line, words, asked, row, family, totals, entered, MISSED, channels[bank])
         s = turns[turn, W_STATIC]
         through = written_back + (leaving if what != LOAD else 0) if write_through else 0
         misses = 0
@@ -248,7 +249,7 @@ def access_family(
             writeback_misses += entered[WRITEBACK_MISSED, cache + 1]
             missed = misses + totals[MISSED, cache]
             writebacks_missed = writeback_misses + totals[WRITEBACK_MISSED, cache]
-            own = counters[cache, s]
+            own = family.counters[cache, s]
             own[C_EXECUTED] += 1
             own[C_REQUESTS] += requests
             own[C_LINES] += last - first
@@ -269,49 +270,13 @@ def access_family(
 
 
 @njit(cache=True, nogil=True)
-def simulate_family(
-    block_start,
-    event_start,
-    event_static,
-    line_start,
-    line_id,
-    line_words,
-    place,
-    kind,
-    l1_tags,
-    l1_states,
-    ways,
-    tags,
-    records,
-    states,
-    dirty,
-    parameters,
-    counters,
-    bank_load,
-    channels,
-):
-    """Warps that take turns, through last-level caches of several `ways`, smallest first."""
+def simulate_family(block_start, event_start, event_static, line_start, kind, lines, family):
+    """Warps that take turns, through all caches."""
+    parameters = family.parameters
     state = start_rounds(block_start, event_start, parameters)
     turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
     while True:
         filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
         if filled == 0:
             return
-        access_family(
-            turns,
-            filled,
-            line_id,
-            line_words,
-            place,
-            l1_tags,
-            l1_states,
-            ways,
-            tags,
-            records,
-            states,
-            dirty,
-            parameters,
-            counters,
-            bank_load,
-            channels,
-        )
+        access_family(turns, filled, lines, family)

@@ -98,28 +98,13 @@ def simulate_family(
     counters = np.zeros((len(ways), len(kinds), _kernels.COUNTERS), dtype=np.int64)
     bank_load = np.zeros(int(parameters[_kernels.P_LLC_BANKS]), dtype=np.int64)
     channels = np.zeros((len(bank_load), len(ways)), dtype=np.int64)
+    family = _family_kernels.Family(
+        l1_tags, l1_states, ways, tags, records, states, dirty, parameters, counters, bank_load, channels
+    )
     for chunk in chunks:
         lines = placed_lines(chunk, parameters)
         _family_kernels.simulate_family(
-            chunk.block_start,
-            chunk.event_start,
-            chunk.event_static,
-            chunk.line_start,
-            lines.number,
-            lines.words,
-            lines.place,
-            kinds,
-            l1_tags,
-            l1_states,
-            ways,
-            tags,
-            records,
-            states,
-            dirty,
-            parameters,
-            counters,
-            bank_load,
-            channels,
+            chunk.block_start, chunk.event_start, chunk.event_static, chunk.line_start, kinds, lines, family
         )
     sectors = int(parameters[_kernels.P_SECTORS])
     l1_dirty = written_sectors(l1_states, sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
