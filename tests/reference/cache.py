@@ -69,13 +69,14 @@ class Line:
 
 @dataclass
 class Moved:
-    """What one line makes of requests: that left the SM, that missed the LLC, and sectors written to DRAM.
+    """What one line makes of requests: that left the SM, that missed the LLC, and sectors that DRAM gives and gets.
 
     And of a dirty line that leaves for it: its number, sectors written back to the LLC, and from there to DRAM.
     """
 
     left: int
     missed: int = 0
+    read: int = 0
     stored: int = 0
     leaver: int = 0
     written_back: int = 0
@@ -146,9 +147,10 @@ class Memory:
             moved.written_back = self._write_back(moved.leaver, line, count)
             moved.stored_back = count["DRAM_WRITES"] - before
         if asked:
-            before = count["DRAM_WRITES"]
+            before, read_before = count["DRAM_WRITES"], count["DRAM_READS"]
             sent = {granule for granule in granules if self.sector(granule) in asked}
             moved.missed = len(self._through_llc(event.kind, number, sent, asked, count))
+            moved.read = count["DRAM_READS"] - read_before
             moved.stored = count["DRAM_WRITES"] - before
             count["LLC_HITS"] += moved.left - moved.missed
             count["LLC_MISSES"] += moved.missed

@@ -230,14 +230,13 @@ class Progress:
             all_moved.append(moved)
             if moved.written_back:  # before its own; nobody waits for them
                 self._requests(sm, now, start, moved.leaver, moved.written_back, 0, moved.stored_back, waits=False)
-            reads = moved.missed if event.kind != "store" else 0
             back = now
             if moved.left:
                 back, start = self._requests(
-                    sm, now, start, number, moved.left, reads, moved.stored, waits=event.kind != "store"
+                    sm, now, start, number, moved.left, moved.read, moved.stored, waits=event.kind != "store"
                 )
             if event.kind == "load":
-                level = "DRAM" if reads else "LLC" if moved.left else "L1"
+                level = "DRAM" if moved.read else "LLC" if moved.left else "L1"
                 where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
                 if level in where:
                     coming, places = where[level]
@@ -263,7 +262,7 @@ class Progress:
     def _requests(
         self, sm: _Sm, now: float, start: float, number: int, count: int, reads: int, stored: int, *, waits: bool
     ) -> tuple[float, float]:
-        """(when the last of a line's requests is back, when the L1 goes on). Those that DRAM answers go first."""
+        """(when the last of a line's requests is back, when the L1 goes on); the first of them wait for DRAM."""
         timing, banks = self.timing, len(self.banks)
         hashed = ((number * 0x1E3779B97F4A7C15) % (1 << 63)) >> 31
         bank = self.banks[(hashed if timing.hashed else number) % banks]

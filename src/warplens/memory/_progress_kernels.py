@@ -160,8 +160,9 @@ def pick(queue, count, last, greedy):
 def send(sm, now, start, waits, going, reads, stored, bank, banks, timing, flight):
     """(time the last datum is back, time the L1 goes on) of the requests for one line, all to the same bank.
 
-    Ports and DRAM channels fill from the time of the event, which never runs
-    backwards; a miss that waits for an MSHR starts later than that.
+    As many of them wait for DRAM as it gives sectors. Ports and DRAM channels fill
+    from the time of the event, which never runs backwards; a miss that waits for
+    an MSHR starts later than that.
     """
     back = start
     service = timing[Q_NOC_SERVICE] * banks

@@ -27,8 +27,10 @@ def test_damaged(seed: int) -> None:
 
 
 def _in_another_process(first: int, last: int) -> None:
-    command = [sys.executable, "-m", "tests.frontends.ptx.mutating", str(first), str(last)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1.0 * (last - first) + 60, cwd=ROOT)
+    command = [sys.executable, "-m", "frontends.ptx.mutating", str(first), str(last)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=1.0 * (last - first) + 60, cwd=ROOT / "tests"
+    )
     assert done.returncode == 0, done.stdout.splitlines()[-1:] + done.stderr.splitlines()[-5:]
     assert "wrong" not in done.stdout, [line for line in done.stdout.splitlines() if "wrong" in line]
     assert len(done.stdout.splitlines()) == last - first

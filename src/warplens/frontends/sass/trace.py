@@ -32,7 +32,8 @@ _SHORT_SECONDS = 10.0
 #: What traces do not say about instructions that do their work later or elsewhere.
 _NOT_MODELLED = (
     (("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
-     "warpgroup matrix products read shared memory and end later: neither is in the trace"),
+     "warpgroup matrix products count as one matrix instruction each, far less than they are; their reads of shared "
+     "memory and that they end later are not in the trace"),
     (("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"),
      "bulk copies are in the trace as one access at most: most of their traffic is missing"),
     (("LDGSTS",),
