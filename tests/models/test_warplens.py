@@ -139,6 +139,19 @@ def test_what_a_machine_says_of_scattered_accesses_counts(kernel, changes, facto
     assert (on_h200(kernel, changes) / on_h200(kernel) / factor - 1.0) * (factor - 1.0) > 0.0
 
 
+@pytest.mark.parametrize("parameter", ["dram.write_factor", "llc.dirty", "noc.store"])
+def test_a_row_of_a_batch_is_the_prediction_of_its_machine(parameter):
+    workload = workload_of_trace(run_on_cpu(SUITE["gaussian_fan1"], "small", record=True).trace)
+    machine = with_overrides(gpu("h200"), {"llc.dirty": 4096, "dram.bandwidth": "50GB/s"})
+    values = {"dram.write_factor": [1.0, 3.0, 9.0], "llc.dirty": [1, 20_000, 1 << 30]}.get(
+        parameter, [0.0, 1.0, 40.0]
+    )
+    batch = run("warplens", workload, with_overrides(machine, {parameter: np.array(values)})).cycles
+    alone = [run("warplens", workload, with_overrides(machine, {parameter: value})).cycles for value in values]
+    assert batch.tolist() == alone
+    assert len(set(alone)) > 1
+
+
 def test_mechanisms_that_are_left_out_are_those_of_the_machine():
     kernel = "strided_square_32"
     assert on_h200(kernel, without="conflicts") == on_h200(kernel, {"l1.banked": False}) < on_h200(kernel)

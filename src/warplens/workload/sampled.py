@@ -20,10 +20,11 @@ def sample_batches(
 ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
     """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
 
-    Machines of a group differ in nothing that caches or compute times depend on.
+    Machines of a group differ in nothing that caches, compute times or traffic depend on.
     `most_events` are those of a warp that are kept, for each machine.
     """
-    columns = [*workload.compute_latencies(gpu, needed_by).values(), gpu.get("l1.lines_per_cycle"), most_events]
+    columns = [*workload.compute_latencies(gpu, needed_by).values(), most_events]
+    columns += [gpu.get(path) for path in ("l1.lines_per_cycle", "llc.dirty_bytes", "dram.write_factor")]
     columns += [timing.interval_cycles for timing in gpu.instructions.values()]
     for rows, misses in workload._cache_groups(gpu, size, needed_by):
         chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
