@@ -8,6 +8,7 @@ every instruction and record; nothing of the replay is used.
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import shutil
 import struct
@@ -33,7 +34,7 @@ def compile_with_headers(folder: Path, source: str) -> str:
     """The path of a program made of a `main` and headers of the injected library, for the CPU."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        pytest.skip("no C++ compiler here")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no C++ compiler on the PATH")
     (folder / "main.cpp").write_text(source)
     headers = files("warplens.frontends.sass").joinpath("injection")
     build = [compiler, "-std=c++17", "-Wall", "-Werror", "-I", str(headers), "main.cpp", "-o", "main"]
