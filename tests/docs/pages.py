@@ -370,6 +370,10 @@ def accuracy() -> str:
     return _reference().accuracy()
 
 
+def traced_suite() -> str:
+    return _reference().traced_suite()
+
+
 def cli() -> str:
     return _reference().cli()
 
@@ -396,6 +400,7 @@ TABLES: dict[str, Callable[..., str]] = {
         measured,
         errors,
         accuracy,
+        traced_suite,
         cli,
         api,
     )
