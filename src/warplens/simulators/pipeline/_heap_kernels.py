@@ -1,4 +1,4 @@
-"""Binary heaps inside flat arrays: `count` items from `base`, the least `key(item, times, w)` first. Callers count."""
+"""Binary heaps inside flat arrays: `count` items from `base`, least `key(item, times, w)` first. Callers count."""
 
 from __future__ import annotations
 
