@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import tempfile
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +42,14 @@ def test_a_bundled_kernel_becomes_a_trace(tmp_path):
 def test_usage(arguments, message):
     result = run(*arguments)
     assert result.exit_code != 0 and message in str(result.exception or "") + result.output
+
+
+def test_a_command_that_is_ended_takes_away_what_it_began(tmp_path):
+    from warplens.cli.trace import _cleaned_up
+
+    with pytest.raises(SystemExit, match="143"), _cleaned_up(), tempfile.TemporaryDirectory(dir=tmp_path):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert not list(tmp_path.iterdir()) and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_an_existing_file_is_kept(tmp_path):

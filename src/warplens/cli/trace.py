@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +102,7 @@ def _trace_program(
     wanted = None if launches is None else sorted(parse_ranges(launches, "--launch"))
     memory_bytes = BUFFER_BYTES if record_memory is None else _bytes_of(record_memory, "--record-memory")
     output.parent.mkdir(parents=True, exist_ok=True)
-    with waiting("reconstructing the warps") as watch:
+    with _cleaned_up(), waiting("reconstructing the warps") as watch:
         summary = trace_program(
             list(command),
             output,
@@ -117,6 +121,16 @@ def _trace_program(
         _show_program(summary)
     for text in summary.warnings:
         warn(text)
+
+
+@contextmanager
+def _cleaned_up() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: with what it has begun taken away."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _bytes_of(text: str, option: str) -> int:

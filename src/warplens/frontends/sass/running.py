@@ -8,9 +8,10 @@ import signal
 import stat
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -133,7 +134,11 @@ class Tracing:
         run = Run(seconds)
         for process in sorted(self.folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
             run.processes += 1
-            run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
+            before = Counter(run.launched)  # by other processes, which all count from 0
+            run.launches += [
+                replace(each, index=each.index + before.total(), occurrence=each.occurrence + before[each.kernel])
+                for each in sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
+            ]
             for name in ("errors", "left_out", "starts", "notes", "launched"):
                 path = process / name
                 if path.is_file():

@@ -173,6 +173,8 @@ def trace_program(
                 warnings.append(
                     f"executions could not be counted, branches that records leave open are guesses: {error}"
                 )
+            else:
+                warnings += _not_counted(run.launches, counted)
             seconds = time.perf_counter() - began
         say("reconstructing the warps")
         began = time.perf_counter()
@@ -188,6 +190,13 @@ def trace_program(
             decoding_seconds=time.perf_counter() - began,
             warnings=tuple(dict.fromkeys(warnings)),
         )
+
+
+def _not_counted(launches: Sequence[RawLaunch], counted: Mapping[tuple[str, int], Counts]) -> list[str]:
+    without = [launch.readable for launch in launches if (launch.kernel, launch.occurrence) not in counted]
+    names = ", ".join(name.partition("(")[0] for name in dict.fromkeys(without))
+    words = f"Nsight Compute counted nothing for {len(without)} of {len(launches)} launches ({names})"
+    return [f"{words}: how exact they are is not known"] if without else []
 
 
 def launch_ranges(launches: Iterable[int]) -> str:
@@ -357,7 +366,9 @@ def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
         found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
     called = {item.outside for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count}
     if any("LaunchDevice" in each for each in called):
-        found.append(f"{name}: the kernels that it launches are not in the trace")
+        found.append(
+            f"{name}: the kernels that it launches are not in the trace, or mixed with it if they are its own"
+        )
     if outside := ", ".join(sorted(each for each in called if each and not each.startswith("__cuda"))):
         found.append(
             f"{name}: instructions of functions outside the kernel's own code are not in the trace: {outside}"
