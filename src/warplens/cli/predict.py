@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
+from .common import changes_of, console, print_json, show_not_run, show_number, show_seconds, table, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
 
@@ -136,24 +135,7 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
         out.print(line if times == 1 else f"{line}; {times} launches", markup=False)
     for text, number in notes.items():
         out.print(f"[{number}] {text}", markup=False)
-    for line in _not_run(result.skipped):
-        out.print(line, markup=False)
-
-
-def _not_run(skipped: Iterable[Any]) -> list[str]:
-    """A line for each reason, whichever and however many models and kernels have it."""
-    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for item in skipped:
-        reason = item.reason.removeprefix(f"model {item.model!r} ").replace(f"workload {item.kernel!r} does", _WHOSE)
-        models, kernels = reasons.setdefault(reason, ({}, {}))
-        models[item.model] = kernels[item.kernel] = None
-    return [
-        f"not run: {', '.join(models)}: "
-        + reason.replace(
-            _WHOSE, f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {next(iter(kernels))!r} does"
-        )
-        for reason, (models, kernels) in reasons.items()
-    ]
+    show_not_run(out, ((item.model, item.kernel, item.reason) for item in result.skipped))
 
 
 def _measured_cells(profile: Any) -> list[str]:
@@ -178,8 +160,6 @@ def _show_stalls(out: Any, stalls: dict[str, float], predictions: list[Any]) -> 
     out.print(view)
 
 
-#: Stands for the workloads that give a reason.
-_WHOSE = "\0"
 _CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 
