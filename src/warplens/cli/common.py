@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..shown import show_name as show_name
 from ..shown import show_number as show_number
 from ..shown import show_seconds as show_seconds
 
@@ -63,9 +64,13 @@ def show_setting(key: str, value: Any) -> str:
     return show_cell(value) if value is None or unit in (None, "cycles") else format_number(value, unit)
 
 
-def changes_of(prediction: Any) -> str:
-    changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in prediction.overrides.items())
-    return f" with {changed}" if changed else ""
+def title_of(result: Any) -> str:
+    """Of a table: the kernel, the machine, and what was changed."""
+    from rich.markup import escape
+
+    changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in result.overrides.items())
+    words = f"[bold]{escape(show_name(result.kernel))}[/] on [bold]{escape(result.gpu)}[/]"
+    return f"{words} with {escape(changed)}" if changed else words
 
 
 #: Stands for the workloads that a reason names.
@@ -80,5 +85,6 @@ def show_not_run(out: Console, skipped: Iterable[tuple[str, str, str]]) -> None:
         models, kernels = reasons.setdefault(reason, ({}, {}))
         models[model] = kernels[kernel] = None
     for reason, (models, kernels) in reasons.items():
-        whose = f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {next(iter(kernels))!r} does"
+        one = show_name(next(iter(kernels)))
+        whose = f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {one!r} does"
         out.print(f"not run: {', '.join(models)}: {reason.replace(_WHOSE, whose)}", markup=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .common import changes_of, console, print_json, show_not_run, show_number, show_seconds, table, warn
+from .common import console, print_json, show_name, show_not_run, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
 
@@ -94,22 +94,16 @@ def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
 
 
 def _show(result: Any, measured: dict[str, Any]) -> None:
-    from rich.markup import escape
-
     groups: dict[tuple[str, str], list[Any]] = {}
     for prediction in result.predictions:
         groups.setdefault((prediction.kernel, prediction.gpu), []).append(prediction)
     out = console()
     notes: dict[str, int] = {}
-    for (kernel, gpu), predictions in groups.items():
+    for (kernel, _), predictions in groups.items():
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
         several = len({p.launch for p in predictions}) > 1
         numbers = (*(("launch",) if several else ()), "cycles", "time", "IPC", "CPI", *stacked)
-        view = table(
-            f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(changes_of(predictions[0]))}",
-            ("model", *numbers, ""),
-            right=numbers,
-        )
+        view = table(title_of(predictions[0]), ("model", *numbers, ""), right=numbers)
         if kernel in measured:
             cells = ([""] if several else []) + _measured_cells(measured[kernel])
             view.add_row("[bold]measured[/]", *cells, *[""] * (len(stacked) + 1))
@@ -174,7 +168,7 @@ def _share(prediction: Any, name: str) -> str:
 def _input_line(item: dict[str, Any]) -> str:
     large, small = sorted(item["cluster_sizes"], reverse=True)
     return (
-        f"{item['kernel']}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
+        f"{show_name(item['kernel'])}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
         f"and {100 * item['llc_miss_ratio']:.1f} % in LLC ({item['order']}); "
         f"{item['dpki']:.0f} divergent loads per 1000 instructions; "
         f"warp {item['representative_warp']} represents {item['warps']} (clusters of {large} and {small}, "

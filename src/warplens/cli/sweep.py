@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .answers import Answers, show_answers
-from .common import console, print_json, show_cell, show_not_run, show_seconds, show_setting, table
+from .common import console, print_json, show_cell, show_name, show_not_run, show_seconds, show_setting, table
 from .options import (
     FILE,
     FOLDER,
@@ -160,7 +160,7 @@ def _show(result: Any, keys: list[str]) -> None:
     for line in best[:MOST_LINES]:
         shown = [show_cell(line["ipc"]), show_cell(line["speed"] / line["least_speed"])]
         shown += [show_setting(key, line[key]) for key in keys]
-        view.add_row(line["kernel"], line["model"], show_seconds(line["seconds"]), *shown)
+        view.add_row(show_name(line["kernel"]), line["model"], show_seconds(line["seconds"]), *shown)
     out.print(view)
     if len(best) > MOST_LINES:
         out.print(f"… and {len(best) - MOST_LINES} more in the table", markup=False)
