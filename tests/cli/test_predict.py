@@ -45,6 +45,20 @@ def test_launches_of_a_kernel_have_their_numbers(good, tmp_path):
     assert len(told) == 1 and "which 2 workloads do not give" in told[0]
 
 
+def test_many_launches_of_a_kernel_are_shown_as_one(good, tmp_path):
+    kernel = [StaticInstruction(0, "IADD3", "int32"), StaticInstruction(16, "EXIT", "control")]
+    with TraceWriter(tmp_path / "app.wlt") as writer:
+        for index in range(18):
+            one = memory_trace(kernel, [[[Step(0), Step(1)]]] * (index + 1), kernel="a", launch_index=index)
+            for group in one.groups():
+                writer.write(group)
+            writer.end_launch(one.header, one.static)
+    text = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--model", "mdm", "--model", "roofline")
+    assert "18 launches of a on mdm2020" in text and "… and 2 more such lines" in text
+    mdm = [line.split()[1] for line in text.splitlines() if line.split()[:1] == ["mdm"]]
+    assert len(mdm) == 2 and mdm[0] == mdm[1]  # all launches are those of the kernel
+
+
 def test_predict_numbers_its_warnings(good):
     text = good("predict", "mdm-baseline", "--model", "gpumech")
     assert "[1]" in rows(text)["gpumech"]

@@ -12,6 +12,9 @@ from .common import console, print_json, show_name, show_not_run, show_number, s
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
 
+#: More launches of a kernel are shown as one, and more notes of a row not at all.
+MOST_LAUNCHES, MOST_NOTES = 16, 8
+
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
@@ -101,7 +104,8 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
         groups.setdefault((prediction.kernel, prediction.gpu), []).append(prediction)
     out = console()
     notes: dict[str, int] = {}
-    for (kernel, _), predictions in groups.items():
+    for (kernel, _), every in groups.items():
+        predictions = every if kernel in measured else _together(every)
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
         several = len({p.launch for p in predictions}) > 1
         numbers = (*(("launch",) if several else ()), "cycles", "time", "IPC", "CPI", *stacked)
@@ -110,7 +114,8 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             cells = ([""] if several else []) + _measured_cells(measured[kernel])
             view.add_row("[bold]measured[/]", *cells, *[""] * (len(stacked) + 1))
         for p in predictions:
-            marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings]
+            marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings[:MOST_NOTES]]
+            marks += ["…"] * (len(p.warnings) > MOST_NOTES)
             shares = [_share(p, name) for name in stacked]
             view.add_row(
                 p.model,
@@ -127,11 +132,27 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             out.print("[dim]from BASE on: share of the CPI that each cause takes, where the model has a CPI stack[/]")
         if kernel in measured and measured[kernel].stalls is not None:
             _show_stalls(out, measured[kernel].stalls, predictions)
-    for line, times in Counter(map(_input_line, result.inputs)).items():
+    lines = Counter(map(_input_line, result.inputs))
+    for line, times in list(lines.items())[:MOST_LAUNCHES]:
         out.print(line if times == 1 else f"{line}; {times} launches", markup=False)
+    if len(lines) > MOST_LAUNCHES:
+        out.print(f"… and {len(lines) - MOST_LAUNCHES} more such lines; --launch chooses launches, --json has all")
     for text, number in notes.items():
         out.print(f"[{number}] {text}", markup=False)
     show_not_run(out, ((item.model, item.kernel, item.reason) for item in result.skipped))
+
+
+def _together(predictions: list[Any]) -> list[Any]:
+    """The rows of a kernel: of each launch, or, where there are too many to read, of all of them by model."""
+    from ..models.prediction import combine
+
+    launches = len({p.launch for p in predictions})
+    if launches <= MOST_LAUNCHES:
+        return predictions
+    by_model: dict[str, list[Any]] = {}
+    for p in predictions:
+        by_model.setdefault(p.model, []).append(p)
+    return [combine(each, f"{len(each)} launches of {each[0].kernel}") for each in by_model.values()]
 
 
 def _measured_cells(profile: Any) -> list[str]:

@@ -15,6 +15,9 @@ from .common import console, print_json, show_name, show_number, show_seconds, t
 from .options import json_option, parse_ranges
 from .progress import waiting
 
+#: Of more, those of one kernel and size are shown as one.
+MOST_LAUNCHES = 32
+
 
 @click.command()
 @click.argument("what", metavar="WORKLOAD | -- PROGRAM [ARGS]...", nargs=-1, required=True)
@@ -148,20 +151,26 @@ def _bytes_of(text: str, option: str) -> int:
 def _show_program(summary: Any) -> None:
     numbers = ("launch", "blocks", "instructions", "exact")
     view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
+    rows: dict[tuple[Any, ...], list[Any]] = {}
     for each in summary.launches:
+        alone = each.launch if len(summary.launches) <= MOST_LAUNCHES else None
+        rows.setdefault((each.kernel, each.grid, each.block, alone), []).append(each)
+    for (kernel, grid, block, _), each in rows.items():
+        shares = [launch.exact_share for launch in each]
         view.add_row(
-            show_name(each.kernel).replace("[", r"\["),
-            "×".join(map(str, each.grid)),
-            "×".join(map(str, each.block)),
-            str(each.launch),
-            show_number(each.blocks_traced),
-            show_number(each.instructions),
-            "" if each.exact_share is None else f"{100 * each.exact_share:.2f}%",
+            show_name(kernel).replace("[", r"\["),
+            "×".join(map(str, grid)),
+            "×".join(map(str, block)),
+            str(each[0].launch) if len(each) == 1 else f"{len(each)} launches",
+            show_number(sum(launch.blocks_traced for launch in each)),
+            show_number(sum(launch.instructions for launch in each)),
+            "" if None in shares else f"{100 * min(shares):.2f}%",
         )
     out = console()
     out.print(view)
     out.print(
-        "[dim]exact: share of the executions of instructions that the reconstruction and the counters agree on[/]"
+        "[dim]exact: share of the executions of instructions that the reconstruction and the counters agree on, "
+        "of several launches the least[/]"
     )
     overhead = "" if summary.overhead is None else f", {summary.overhead:.3g} times its untraced time"
     size = show_number(summary.bytes)
