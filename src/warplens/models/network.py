@@ -87,7 +87,7 @@ def demand_of_sample(
     is_load = sample.kind == k.LOAD
     early = early_writes(misses, gpu, repeats)
     # Sectors of one line travel together.
-    packets = np.minimum(leaving, lines)
+    packets = leaving / _sectors_of_a_line(misses)[static]
     line_flits = float(gpu.l1.line_bytes) / FLIT_BYTES
     written = np.ceil(sample.access_bytes / lines / FLIT_BYTES)
     # A header travels with the data, unless the machine says how long a store takes besides them.
@@ -122,6 +122,7 @@ def demand_of_sample(
         asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
         issued = column in (k.E_ISSUE, k.E_GAP, k.E_TAIL, k.E_SHARED)
         events[:, column] = values * weight * (scale if asked else more if issued else 1.0)
+    _to_totals(events, sample, misses, recorded_blocks)
     events[:, k.E_WEIGHT] = weight
     events[:, k.E_LEFT] = left
     events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
@@ -146,6 +147,31 @@ def demand_of_sample(
         count > 0,
         misses.estimated_cycles,
     )
+
+
+def _sectors_of_a_line(misses: MissProfile) -> NDArray[np.float64]:
+    """Sectors that an instruction touches in each of its lines, in the mean."""
+    return np.maximum(misses.per_execution("REQUESTS") / np.maximum(misses.per_execution("LINES"), 1e-300), 1.0)
+
+
+def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:
+    """Lets the events ask the network and DRAM for as much as the caches found.
+
+    Instructions that no block looked at executes, and levels that were not drawn, are made up for by the others.
+    """
+    from . import _access_kernels as k
+
+    part = sample.blocks / recorded_blocks
+    packets = misses.misses_per_execution * misses.executed / _sectors_of_a_line(misses)
+    for kind in (k.LOAD, k.STORE, k.ATOMIC):
+        mine = sample.kind == kind
+        found = events[mine, k.E_REQUESTS].sum()
+        if found > 0.0:
+            ratio = part * packets[misses.kinds == kind].sum() / found
+            events[np.ix_(mine, (k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS))] *= ratio
+    found = events[:, k.E_DRAM_READS].sum()
+    if found > 0.0:
+        events[:, k.E_DRAM_READS] *= part * misses.per_execution("DRAM_READS") @ misses.executed / found
 
 
 def early_writes(misses: MissProfile, gpu: Gpu, repeats: float) -> float:
