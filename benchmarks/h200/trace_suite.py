@@ -8,13 +8,15 @@ and anywhere:
 
     python benchmarks/h200/trace_suite.py FOLDER --source ptx --sizes medium,large
 
-FOLDER/SOURCE_SIZE.xz goes to src/warplens/validate/data/h200/profiles. Traces are made one by one, turned into
-profiles and removed; kernels whose trace would not fit record the first waves of thread blocks only.
+FOLDER/SOURCE_SIZE.xz goes to src/warplens/validate/data/h200/profiles, FOLDER/traced_suite.csv, which says how exact
+traces are and what they cost, beside this file. Traces are made one by one, turned into profiles and removed; kernels
+whose trace would not fit record the first waves of thread blocks only.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import multiprocessing
 import os
@@ -34,6 +36,18 @@ LARGE_BUFFER_BYTES = {
     "matmul_naive": 24 << 30,
 }
 FEWER_WAVES = 2
+#: Columns of FOLDER/traced_suite.csv: of the launch, of its exactness, and of the run.
+LAUNCH = ("blocks_traced", "records", "raw_bytes")
+EXACTNESS = (
+    "instructions",
+    "exact_share",
+    "all_blocks",
+    "guessed_branches",
+    "jumped_lanes",
+    "lost_lanes",
+    "forced_waits",
+)
+RUN = ("bytes", "untraced_seconds", "traced_seconds", "counting_seconds", "decoding_seconds")
 #: What takes longest begins first.
 LONGEST = ("matmul_naive", "convolution_resnet", "convolution_alexnet", "matmul_tiled", "instruction_mix_16")
 
@@ -121,6 +135,20 @@ def _merged(source: str, size: str, folder: Path) -> None:
     print(f"{source} {size}: {len(found)} kernels", file=sys.stderr, flush=True)
 
 
+def write_table(rows: list[dict[str, Any]], path: Path, about: dict[str, str]) -> None:
+    """What became of each trace, without the profiles."""
+    with path.open("w", encoding="utf-8", newline="") as out:
+        out.writelines(f"# {key}: {about[key]}\n" for key in ("GPU", "command", "warplens"))
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("kernel", "size", *LAUNCH, *EXACTNESS, *RUN))
+        for row in sorted(rows, key=lambda row: (row["size"] != "medium", list(SUITE).index(row["kernel"]))):
+            for launch in row.get("summary", {}).get("launches", ()):
+                values = [launch[key] for key in LAUNCH] + [launch["exactness"][key] for key in EXACTNESS]
+                values += [row["summary"][key] for key in RUN]
+                told = (f"{value:.9g}" if isinstance(value, float) else value for value in values)
+                writer.writerow((row["kernel"], row["size"], *told))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -155,6 +183,8 @@ def main() -> None:
         pool.terminate()
     for size in options.sizes.split(","):
         _merged(options.source, size, options.folder)
+    if options.source == "sass":
+        write_table(rows, options.folder / "traced_suite.csv", _about("sass", "medium,large"))
 
 
 if __name__ == "__main__":

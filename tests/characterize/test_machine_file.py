@@ -129,7 +129,6 @@ def test_missing_raw_data(tmp_path):
 
 
 def test_pictures_are_drawn(raw, tmp_path):
-    pytest.importorskip("matplotlib")
     from warplens.characterize.plots import draw_all
 
     paths = draw_all(raw, tmp_path)

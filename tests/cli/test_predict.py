@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 import warplens
+from reference.traces import Step, memory_trace
 from warplens.models import MODELS
+from warplens.trace import StaticInstruction, TraceWriter
 
 from .printed import WORKLOAD, document, rows
 
@@ -23,6 +26,22 @@ def test_predict_shows_all_models_that_can_run_and_why_others_cannot(good):
     assert "93.7%" in shown["mdm"]  # MSHR's share
     assert "not run: roofline, volkov, transit, mwp-cwp, mwp-cwp-corrected" in text
     assert "needs an instruction mix, or a dependence graph" in text
+
+
+def test_launches_of_a_kernel_have_their_numbers(good, tmp_path):
+    kernel = [StaticInstruction(0, "IADD3", "int32"), StaticInstruction(16, "EXIT", "control")]
+    one = memory_trace(kernel, [[[Step(0), Step(1)]]])
+    with TraceWriter(tmp_path / "app.wlt") as writer:
+        for index, name in ((0, "a"), (4, "a"), (5, "b")):
+            for group in one.groups():
+                writer.write(group)
+            writer.end_launch(replace(one.header, kernel=name, launch_index=index), one.static)
+    lines = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020").splitlines()
+    launches = [line.split()[1] for line in lines if line.split()[:1] == ["mdm"]]
+    assert launches[:2] == ["0", "4"] and sum(line.split()[:2] == ["model", "launch"] for line in lines) == 1
+    assert sum("a: misses" in line for line in lines) == 1
+    told = [line for line in lines if "not run: crisp" in line]
+    assert len(told) == 1 and "which 2 workloads do not give" in told[0]
 
 
 def test_predict_numbers_its_warnings(good):

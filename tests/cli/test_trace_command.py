@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import tempfile
 
 import pytest
 from click.testing import CliRunner
@@ -31,12 +34,22 @@ def test_a_bundled_kernel_becomes_a_trace(tmp_path):
         (("saxpy", "-o", "x.txt"), "ends in .wlt"),
         (("saxpy", "other", "-o", "x.wlt"), "give one WORKLOAD"),
         (("saxpy", "-o", "x.wlt", "--kernel", "a"), "go with --on-gpu"),
+        (("--on-gpu", "--record-memory", "4kg", "-o", "x.wlt", "--", "true"), "has the unit 'kg'"),
+        (("--on-gpu", "--record-memory", "1kB", "-o", "x.wlt", "--", "true"), "give 1MiB or more"),
         (("--on-gpu", "--gpu", "h200", "-o", "x.wlt", "--", "true"), "uses the GPU of this machine"),
     ],
 )
 def test_usage(arguments, message):
     result = run(*arguments)
     assert result.exit_code != 0 and message in str(result.exception or "") + result.output
+
+
+def test_a_command_that_is_ended_takes_away_what_it_began(tmp_path):
+    from warplens.cli.trace import _cleaned_up
+
+    with pytest.raises(SystemExit, match="143"), _cleaned_up(), tempfile.TemporaryDirectory(dir=tmp_path):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert not list(tmp_path.iterdir()) and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_an_existing_file_is_kept(tmp_path):

@@ -370,6 +370,10 @@ def accuracy() -> str:
     return _reference().accuracy()
 
 
+def traced_suite() -> str:
+    return _reference().traced_suite()
+
+
 def cli() -> str:
     return _reference().cli()
 
@@ -396,6 +400,7 @@ TABLES: dict[str, Callable[..., str]] = {
         measured,
         errors,
         accuracy,
+        traced_suite,
         cli,
         api,
     )
@@ -447,7 +452,10 @@ def keep_outcomes() -> None:
 
 def main() -> None:
     names = [name for name in sys.argv[1:] if not name.startswith("--")]
-    chosen = [page for page in pages() if not names or page.relative_to(DOCS).as_posix() in names]
+    every = {page.relative_to(DOCS).as_posix(): page for page in pages()}
+    if unknown := sorted(set(names) - set(every)):
+        sys.exit(f"{', '.join(unknown)}: no such page below {DOCS.name}, such as {next(iter(every))}")
+    chosen = [every[name] for name in every if not names or name in names]
     if DOCS / "reproductions.md" in chosen:
         keep_outcomes()
     for page in chosen:

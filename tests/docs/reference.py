@@ -1,13 +1,15 @@
-"""The reference pages: commands as click knows them, the API as `inspect` sees it, and the errors of models."""
+"""The reference pages: commands as click knows them, the API as `inspect` sees it, errors of models and of traces."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import inspect
 import re
 import statistics
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import click
@@ -224,3 +226,41 @@ def _row(reference: str, found: list[float], quantity: str) -> tuple[str, ...]:
         f"{statistics.median(size):.0f} %",
         f"{fast} / {len(found) - fast}",
     )
+
+
+def traced_suite() -> str:
+    """How exact the traces of the suite are, and what they cost, by size; from what trace_suite.py wrote."""
+    path = Path(__file__).parents[2] / "benchmarks" / "h200" / "traced_suite.csv"
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    rows = list(csv.DictReader(lines))
+    found: Rows = []
+    for size in dict.fromkeys(row["size"] for row in rows):
+        chosen = [row for row in rows if row["size"] == size]
+        shares = sorted((float(row["exact_share"]), row["kernel"]) for row in chosen)
+        less = ", ".join(f"`{kernel}` {100 * share:.1f} %" for share, kernel in shares if share < 0.999)
+        untraced = [row for row in chosen if row["untraced_seconds"]]
+        times = [float(row["traced_seconds"]) / float(row["untraced_seconds"]) for row in untraced]
+        replays = [float(row["decoding_seconds"]) for row in chosen]
+        found.append(
+            (
+                f"`{size}`",
+                f"{len(chosen)}",
+                f"{sum(int(row['instructions']) for row in chosen) / 1e6:.0f} million",
+                f"{sum(share == 1 for share, _ in shares)}",
+                f"{sum(share >= 0.999 for share, _ in shares)}",
+                less,
+                f"{statistics.median(times):.2f}, {max(times):.2f}" if times else "–",
+                f"{statistics.median(replays):.0f} s, {max(replays):.0f} s",
+            )
+        )
+    head = (
+        "size",
+        "traces",
+        "instructions",
+        "as counted",
+        "to 99.9 %",
+        "less",
+        "traced over untraced time",
+        "replay",
+    )
+    return table(head, found)

@@ -1,10 +1,9 @@
 """Agreement with pycachesim (Hammer et al., RRZE), a cache simulator written by others, where its semantics apply.
 
 That is: loads alone, whole lines, LRU, one bank. What it counted is kept in
-data/pycachesim.json, so that the comparison needs no compiler to build it;
-where `cachesim` is installed, the file is checked against it.
+data/pycachesim.json, so that the comparison needs no compiler to build it.
 
-    cd tests && python -m memory.test_pycachesim     # records the file anew
+    cd tests && python -m memory.test_pycachesim     # records the file anew, with `cachesim` installed
 """
 
 from __future__ import annotations
@@ -110,14 +109,6 @@ def test_the_recorded_counts_tell_hits_from_misses():
     assert len({json.dumps(counts) for counts in recorded.values()}) > 20
     mixed = [c for c in recorded.values() if min(c.values()) > 100]
     assert len(mixed) >= 10
-
-
-def test_the_record_is_what_pycachesim_counts():
-    pytest.importorskip("cachesim", reason="pycachesim has no wheel and is not in the dev extra")
-    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    for geometry in GEOMETRIES:
-        for pattern in PATTERNS:
-            assert by_pycachesim(geometry, pattern) == recorded[name_of(geometry, pattern)]
 
 
 if __name__ == "__main__":

@@ -56,7 +56,10 @@ class Simulation:
         self.ages = itertools.count()
         self.next_sm = 0
         self.writes_flying = 0
+        self.accesses: list[Access] = []
         self.totals: Counter[str] = Counter()
+        #: By (instruction, name of the cache simulation's counter).
+        self.counters: Counter[tuple[int, str]] = Counter()
 
     def run(self, longest: int = 200_000) -> Counter[str]:
         blocks = len(self.to_do)
@@ -74,8 +77,27 @@ class Simulation:
                 self.barriers_and_exits(t, sm)
             if self.totals["BLOCKS"] == blocks:
                 self.totals["CYCLES"] = t + 1
+                self.count_accesses()
                 return self.totals
         raise AssertionError("no end")
+
+    def count(self, access: Access, name: str, amount: float) -> None:
+        self.counters[access.instruction.number, name] += amount
+
+    def count_accesses(self) -> None:
+        """What served each memory instruction, when all are back."""
+        for access in self.accesses:
+            kind, lines = access.instruction.kind, len(access.instruction.lines)
+            if kind == "shared":
+                continue
+            self.count(access, "EXECUTED", 1)
+            self.count(access, "LINES", lines)
+            self.count(access, "DIVERGENT", lines > 1)
+            self.count(access, f"WORST_{('L1', 'LLC', 'DRAM')[access.worst]}", 1)
+            for worst, name, left in ((0, "COMING_L1", access.coming), (1, "COMING_LLC", access.llc_coming)):
+                if access.worst == worst and left:
+                    self.count(access, name, 1)
+                    self.count(access, f"{name}_LEFT", left)
 
     def at(self, when: float, what: Callable[[float, Request], None], request: Request) -> None:
         heapq.heappush(self.events, (when, next(self.numbers), what, request))
@@ -179,7 +201,9 @@ class Simulation:
             sm.units[unit] = max(sm.units.get(unit, 0.0), t) + interval
             warp.ready.update(dict.fromkeys(issued.written, t + latency))
         else:
-            sm.lsu.append(Access(warp, issued, t, deque(issued.lines), ready=t + 1))
+            access = Access(warp, issued, t, deque(issued.lines), ready=t + 1)
+            sm.lsu.append(access)
+            self.accesses.append(access)
             warp.in_flight += 1
             if issued.kind != "store":
                 warp.ready.update(dict.fromkeys(issued.written, UNKNOWN))
@@ -278,6 +302,7 @@ class Simulation:
             if not missing <= mshr.sectors or len(mshr.waiting) == machine.merges:
                 return "MSHR"
             mshr.waiting.append(entry.access)
+            mshr.since.append(t)
             if line in lines:
                 used(lines, line)
         else:
@@ -297,11 +322,15 @@ class Simulation:
                     self.write_back(t, sm, victim, lines.pop(victim), entry.access)
                 lines.setdefault(line, Line()).reserved = True
                 used(lines, line)
-            sm.mshrs[line] = Mshr(missing, [entry.access])
+            sm.mshrs[line] = Mshr(missing, [entry.access], [t])
+            entry.access.worst = max(entry.access.worst, 1)
+            self.count(entry.access, "L1_HITS", -len(missing))
             self.totals["L1_MISSES"] += len(missing)
             self.totals["MISS_MSHR"] += t - entry.at
             self.inject(t, Request(sm, line, machine.granules_of(missing), "load", entry.access), 1)
         self.totals["L1_ACCESSES"] += len(touched)
+        self.count(entry.access, "REQUESTS", len(touched))
+        self.count(entry.access, "L1_HITS", len(touched))
         return ""
 
     def l1_write(self, t: int, sm: Sm, entry: InPipe, kind: str) -> str:
@@ -322,6 +351,8 @@ class Simulation:
             return "NOC"
         self.totals["L1_ACCESSES"] += len(touched)
         self.totals["L1_MISSES"] += len(missing)
+        self.count(entry.access, "REQUESTS", len(touched))
+        self.count(entry.access, "L1_HITS", len(touched) - len(missing))
         if victim is not None:
             self.write_back(t, sm, victim, lines.pop(victim), entry.access)
         if enters:
@@ -336,13 +367,14 @@ class Simulation:
                 del lines[line]
         if going:
             sent = entry.granules & machine.granules_of(going)
+            entry.access.worst = max(entry.access.worst, 1)
             self.send_write(t, Request(sm, line, sent, kind, entry.access))
         return ""
 
     def write_back(self, now: float, sm: Sm, number: int, line: Line, access: Access) -> None:
         """What the L1 has written of a line goes to the LLC, on account of the access that makes it."""
         if self.must_write_back(line):
-            self.send_write(now, Request(sm, number, line.written, "store", access))
+            self.send_write(now, Request(sm, number, line.written, "store", access, dirty=True))
         line.written = set()
 
     def send_write(self, now: float, request: Request) -> None:
@@ -376,7 +408,9 @@ class Simulation:
             line = lines.setdefault(request.line, Line())
             line.valid |= mshr.sectors
             line.reserved = False
-        for access in mshr.waiting:
+        for access, since in zip(mshr.waiting, mshr.since, strict=True):
+            if access is not request.access:
+                access.coming = max(access.coming, (now - since) / (now - request.issued))
             access.part_back(now)
 
     # -- network, LLC and DRAM --------------------------------------------------
@@ -407,6 +441,7 @@ class Simulation:
                 dirty = machine.sectors_of(lines.pop(next(iter(lines))).written)
                 if dirty and machine.write_back:
                     self.totals["DRAM_WRITES"] += len(dirty)
+                    self.count(request.access, "DRAM_WRITES", len(dirty))
                     begin, _ = channel.take(begin, len(dirty))
             lines[line] = Line(fill=begin)
         ready = begin
@@ -429,9 +464,14 @@ class Simulation:
                     held.valid |= missed
                     request.dram_wait, request.dram = starts - handed, machine.dram_latency
                     self.totals["DRAM_READS"] += len(missed)
+                    self.count(request.access, "DRAM_READS", len(missed))
+                    held.span = ready - now
+                    request.access.worst = 2
                 else:
                     ready = max(begin, held.fill)
                     request.dram = ready - begin
+                    if request.dram:
+                        request.access.llc_coming = max(request.access.llc_coming, request.dram / held.span)
             if request.kind != "load":
                 kept = asked - missed if stays_out else asked
                 held.written |= request.granules & machine.granules_of(kept)
@@ -439,8 +479,12 @@ class Simulation:
                     to_dram = asked - kept
         if request.kind != "load" and to_dram:
             self.totals["DRAM_WRITES"] += len(to_dram)
+            self.count(request.access, "DRAM_WRITES", len(to_dram))
             begin, _ = channel.take(begin, len(to_dram))
         self.totals["LLC_MISSES"] += len(missed)
+        what = "WRITEBACK" if request.dirty else "LLC"
+        self.count(request.access, f"{what}_MISSES", len(missed))
+        self.count(request.access, f"{what}_HITS", len(asked) - len(missed))
         request.bank_wait = begin - now
         bank.tags.free = begin + 1
         self.at(ready, self.at_reply, request)
@@ -459,8 +503,3 @@ class Simulation:
         port = request.sm.inward
         request.noc_wait += port.take(now, self.flits_back(request) * self.machine.sm_flit) - now
         self.at(port.free, self.filled, request)
-
-
-def simulate(rows: Sequence[StaticInstruction], blocks: Sequence[Block], machine: Machine) -> Counter[str]:
-    """Totals of a launch."""
-    return Simulation(rows, blocks, machine).run()

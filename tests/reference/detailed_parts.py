@@ -72,6 +72,7 @@ class Machine:
 
 @dataclass
 class Instruction:
+    number: int
     row: StaticInstruction
     kind: str
     lines: list[tuple[int, set[int]]] = field(default_factory=list)
@@ -90,11 +91,13 @@ def instruction(step: Step, rows: Sequence[StaticInstruction], line_bytes: int) 
     row = rows[step.row]
     if row.instruction_class in ("shared", "load_shared", "store_shared", "atomic_shared") and row.access_bytes:
         words = {address // 4 + part for address in step.addresses for part in range(max(row.access_bytes // 4, 1))}
-        return Instruction(row, "shared", degree=max(Counter(word % 32 for word in words).values(), default=1))
+        return Instruction(
+            step.row, row, "shared", degree=max(Counter(word % 32 for word in words).values(), default=1)
+        )
     kind = kind_of(row)
     if kind in ("barrier", "nothing"):
-        return Instruction(row, kind)
-    return Instruction(row, kind, list(lines_touched(step.addresses, row.access_bytes, line_bytes).items()))
+        return Instruction(step.row, row, kind)
+    return Instruction(step.row, row, kind, list(lines_touched(step.addresses, row.access_bytes, line_bytes).items()))
 
 
 @dataclass(eq=False)
@@ -135,6 +138,10 @@ class Access:
     to_go: deque[tuple[int, set[int]]]
     left: int = 1
     ready: float = 0.0
+    #: What became of it: 0 the L1, 1 the LLC, 2 DRAM served the worst of it; parts of others' misses that were left.
+    worst: int = 0
+    coming: float = 0.0
+    llc_coming: float = 0.0
 
     def part_back(self, when: float) -> None:
         self.left -= 1
@@ -160,12 +167,14 @@ class Line:
     written: set[int] = field(default_factory=set)
     reserved: bool = False
     fill: float = 0.0
+    span: float = 0.0
 
 
 @dataclass(eq=False)
 class Mshr:
     sectors: set[int]
     waiting: list[Access]
+    since: list[float] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -175,6 +184,7 @@ class Request:
     granules: set[int]
     kind: str
     access: Access
+    dirty: bool = False
     issued: float = 0.0
     noc_wait: float = 0.0
     bank_wait: float = 0.0

@@ -2,11 +2,14 @@
 
 import pytest
 
+from reference.traces import Step, evenly, memory_trace
 from warplens.api import compare, load_workloads, place
 from warplens.errors import InputError
 from warplens.report.figures import Reference, Tornado, roofline
 from warplens.report.headline import headline, preferred_model
 from warplens.sweep import sensitivity
+from warplens.trace import StaticInstruction
+from warplens.workload.traced import workload_of_trace
 
 
 def told(name, gpu=None, overrides=None, references=(), models=("gpumech", "mdm")):
@@ -45,6 +48,17 @@ def test_a_traced_kernel():
     assert found.lead[0] == "coalesced: 1 line per load"
     assert found.lead[1].startswith("entries of the NoC queue never fill")
     assert any(each.endswith("% of what DRAM allows") for each in found.rest)
+
+
+def test_atomics_that_return_something_are_named():
+    rows = (
+        StaticInstruction(0x00, "ATOMG.E.ADD", "atomic_global", "global", 4, (1,), (0,)),
+        StaticInstruction(0x10, "EXIT", "control"),
+    )
+    trace = memory_trace(rows, [[[Step(0, evenly(2**20, 128)), Step(1)]]])
+    placed, machine = place(workload_of_trace(trace), "mdm2020", None)
+    found = headline(placed, machine, compare(placed, (machine,), ("mdm",)).predictions)
+    assert found.lead[0] == "divergent: 32 lines per load or atomic"
 
 
 def test_what_was_measured_is_compared_with_the_quoted_model():

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import distributed
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,8 +22,6 @@ from warplens.sweep.cluster import ClusterError
 from warplens.sweep.work import Work
 
 from .making import GPU, trace
-
-distributed = pytest.importorskip("distributed")
 
 #: Each configuration needs a cache simulation of its own, so that there is something to interrupt.
 VARY = {"sms": "2:40:2", "l1.size": "12KiB,24KiB"}

@@ -7,6 +7,8 @@ import pytest
 from warplens.models.warplens_model import WITHOUT
 from warplens.suite.catalog import SUITE
 from warplens.validate import accelsim, network
+from warplens.validate.changes import NEAR
+from warplens.validate.metrics import ipc_error
 
 
 def test_every_kernel_is_recorded_on_every_machine_that_it_fits_on():
@@ -41,7 +43,21 @@ def test_a_mechanism_that_is_left_out_is_missed(some):
 
 
 def test_changes_of_a_parameter_are_counted(some):
-    found = {(configuration, kernel): (real, ours) for configuration, kernel, real, ours in some.changes()}
-    real, ours = found["dram240", "strided32"]
-    assert real == pytest.approx(1.0, abs=0.05)
-    assert ours == pytest.approx(real, abs=network.NEAR)
+    found = {(each.configuration, each.kernel): each for each in some.changes()}
+    halved = found["dram240", "strided32"]
+    assert halved.real == pytest.approx(1.0, abs=0.05)
+    assert halved.predicted == pytest.approx(halved.real, abs=NEAR) and halved.right
+
+
+def test_own_caches_are_what_the_ablation_starts_from(some):
+    for (name, configuration, kernel), cycles in some.exchanged.items():
+        if name == "own":
+            error = ipc_error(cycles, accelsim.measurements()[configuration, kernel].cycles)
+            assert error == some.ablation["none", configuration, kernel]
+
+
+def test_without_kernels_of_the_third_party_simulator_tables_are_empty():
+    found = network.NetworkValidation({}, {}, {})
+    assert [table.rows for table in network.sections(found)["changes"]()] == [()]
+    (table,) = network.sections(found)["exchanges"]()
+    assert {row[-1].text for row in table.rows} == {"0 of 0"}

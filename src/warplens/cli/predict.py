@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -102,19 +104,22 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
     notes: dict[str, int] = {}
     for (kernel, gpu), predictions in groups.items():
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
-        numbers = ("cycles", "time", "IPC", "CPI", *stacked)
+        several = len({p.launch for p in predictions}) > 1
+        numbers = (*(("launch",) if several else ()), "cycles", "time", "IPC", "CPI", *stacked)
         view = table(
             f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(changes_of(predictions[0]))}",
             ("model", *numbers, ""),
             right=numbers,
         )
         if kernel in measured:
-            view.add_row("[bold]measured[/]", *_measured_cells(measured[kernel]), *[""] * (len(stacked) + 1))
+            cells = ([""] if several else []) + _measured_cells(measured[kernel])
+            view.add_row("[bold]measured[/]", *cells, *[""] * (len(stacked) + 1))
         for p in predictions:
             marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings]
             shares = [_share(p, name) for name in stacked]
             view.add_row(
                 p.model,
+                *((str(p.launch),) if several else ()),
                 show_number(p.cycles),
                 show_seconds(p.seconds),
                 show_number(p.ipc),
@@ -127,16 +132,28 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             out.print("[dim]from BASE on: share of the CPI that each cause takes, where the model has a CPI stack[/]")
         if kernel in measured and measured[kernel].stalls is not None:
             _show_stalls(out, measured[kernel].stalls, predictions)
-    for item in result.inputs:
-        out.print(_input_line(item), markup=False)
+    for line, times in Counter(map(_input_line, result.inputs)).items():
+        out.print(line if times == 1 else f"{line}; {times} launches", markup=False)
     for text, number in notes.items():
         out.print(f"[{number}] {text}", markup=False)
-    if result.skipped:
-        reasons: dict[str, list[str]] = {}
-        for item in result.skipped:
-            reasons.setdefault(item.reason.removeprefix(f"model {item.model!r} "), []).append(item.model)
-        for reason, names in reasons.items():
-            out.print(f"not run: {', '.join(dict.fromkeys(names))}: {reason}", markup=False)
+    for line in _not_run(result.skipped):
+        out.print(line, markup=False)
+
+
+def _not_run(skipped: Iterable[Any]) -> list[str]:
+    """A line for each reason, whichever and however many models and kernels have it."""
+    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for item in skipped:
+        reason = item.reason.removeprefix(f"model {item.model!r} ").replace(f"workload {item.kernel!r} does", _WHOSE)
+        models, kernels = reasons.setdefault(reason, ({}, {}))
+        models[item.model] = kernels[item.kernel] = None
+    return [
+        f"not run: {', '.join(models)}: "
+        + reason.replace(
+            _WHOSE, f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {next(iter(kernels))!r} does"
+        )
+        for reason, (models, kernels) in reasons.items()
+    ]
 
 
 def _measured_cells(profile: Any) -> list[str]:
@@ -161,6 +178,8 @@ def _show_stalls(out: Any, stalls: dict[str, float], predictions: list[Any]) -> 
     out.print(view)
 
 
+#: Stands for the workloads that give a reason.
+_WHOSE = "\0"
 _CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 

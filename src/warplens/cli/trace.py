@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,9 @@ from .progress import waiting
     "--max-blocks", type=click.IntRange(min=1), metavar="N", help="On the GPU: the first thread blocks only."
 )
 @click.option("--waves", type=click.IntRange(min=1), help="On the GPU: the first waves only.")
+@click.option(
+    "--record-memory", metavar="SIZE", help="On the GPU: its memory for the records of one launch. [default: 4GiB]"
+)
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @json_option
 def trace(
@@ -36,6 +43,7 @@ def trace(
     launches: str | None,
     max_blocks: int | None,
     waves: int | None,
+    record_memory: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -53,11 +61,12 @@ def trace(
     if on_gpu:
         if gpu is not None:
             raise click.UsageError("--gpu is for traces made on the CPU; --on-gpu uses the GPU of this machine")
-        _trace_program(what, output, kernel, launches, max_blocks, waves, as_json)
+        _trace_program(what, output, kernel, launches, max_blocks, waves, record_memory, as_json)
         return
-    if len(what) != 1 or any(value is not None for value in (kernel, launches, max_blocks, waves)):
+    if len(what) != 1 or any(value is not None for value in (kernel, launches, max_blocks, waves, record_memory)):
         raise click.UsageError(
-            "give one WORKLOAD; --kernel, --launch, --max-blocks, --waves and a PROGRAM go with --on-gpu"
+            "give one WORKLOAD; --kernel, --launch, --max-blocks, --waves, --record-memory and a PROGRAM go with "
+            "--on-gpu"
         )
     _trace_workload(what[0], output, gpu, as_json)
 
@@ -84,29 +93,56 @@ def _trace_program(
     launches: str | None,
     max_blocks: int | None,
     waves: int | None,
+    record_memory: str | None,
     as_json: bool,
 ) -> None:
     from .._version import __version__
-    from ..frontends.sass import trace_program
+    from ..frontends.sass import BUFFER_BYTES, trace_program
 
     wanted = None if launches is None else sorted(parse_ranges(launches, "--launch"))
+    memory_bytes = BUFFER_BYTES if record_memory is None else _bytes_of(record_memory, "--record-memory")
     output.parent.mkdir(parents=True, exist_ok=True)
-    summary = trace_program(
-        list(command),
-        output,
-        kernel_regex=kernel,
-        launches=wanted,
-        max_blocks=max_blocks,
-        waves=waves,
-        program_output=2 if as_json else None,  # standard output is for the document
-        progress=lambda text: click.echo(text, err=True),
-    )
+    with _cleaned_up(), waiting("reconstructing the warps") as watch:
+        summary = trace_program(
+            list(command),
+            output,
+            kernel_regex=kernel,
+            launches=wanted,
+            max_blocks=max_blocks,
+            waves=waves,
+            buffer_bytes=memory_bytes,
+            program_output=2 if as_json else None,  # standard output is for the document
+            progress=lambda text: click.echo(text, err=True),
+            watch=watch,
+        )
     if as_json:
         print_json({"schema": 1, "version": __version__, **summary.to_dict()})
     else:
         _show_program(summary)
     for text in summary.warnings:
         warn(text)
+
+
+@contextmanager
+def _cleaned_up() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: with what it has begun taken away."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _bytes_of(text: str, option: str) -> int:
+    from ..units import parse_number
+
+    try:
+        size = int(parse_number(text, "bytes"))
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from None
+    if size < 1 << 20:
+        raise click.UsageError(f"{option} {text!r}: give 1MiB or more")
+    return size
 
 
 def _show_program(summary: Any) -> None:

@@ -12,6 +12,7 @@ from ..machine import Gpu
 from ..models import Prediction
 from ..shown import show_number, show_seconds
 from ..sweep.local import Sensitivity
+from ..trace import CLASS_NAMES
 from ..workload import Workload, resident
 from ..workload.instructions import instruction_table
 from .roofline import Roofline
@@ -107,7 +108,8 @@ def _divergence(workload: Workload, gpu: Gpu) -> str | None:
     else:
         weights = found.executions * found.is_load
         lines = float(weights @ found.lines / weights.sum()) if weights.sum() else 0.0
-        loads = "load"
+        atomics = np.char.startswith(np.array(CLASS_NAMES)[found.static.class_id], "atomic")
+        loads = "load or atomic" if weights @ atomics else "load"
     if not lines:
         return "no loads from memory"
     word = "divergent" if lines >= DIVERGENT_LINES else "coalesced"

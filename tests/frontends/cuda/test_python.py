@@ -40,7 +40,7 @@ def test_without_numba_cuda_the_error_says_what_to_install(monkeypatch: pytest.M
 
 
 def test_parameters_are_those_of_the_ptx() -> None:
-    pytest.importorskip("numba_cuda")
+    pytest.importorskip("cuda.bindings.nvvm", reason="libNVVM has no wheel for this platform")
     import math
 
     from numba import cuda
@@ -63,7 +63,7 @@ def test_parameters_are_those_of_the_ptx() -> None:
 
 
 def test_errors_name_the_line() -> None:
-    pytest.importorskip("numba_cuda")
+    pytest.importorskip("cuda.bindings.nvvm", reason="libNVVM has no wheel for this platform")
 
     def wrong(n):  # type: ignore[no-untyped-def]
         n.nothing = 3

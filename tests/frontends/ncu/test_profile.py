@@ -128,7 +128,7 @@ def test_predict_shows_the_profile_beside_the_models(written):
 
 def test_a_report_and_its_csv_say_the_same():
     """Read through NVIDIA's library; the CSV has its numbers in other units, to a few digits."""
-    pytest.importorskip("ncu_report")
+    pytest.importorskip("ncu_report", reason="ncu-report has no wheel for this platform")
     report, exported = (read_profiles(DATA / f"features.{kind}") for kind in ("ncu-rep", "csv"))
     assert len(report) == len(exported) == 3
     for one, other in zip(report, exported, strict=True):
@@ -150,7 +150,7 @@ def test_stalls_of_a_report():
 
 
 def test_a_report_that_is_none(tmp_path):
-    pytest.importorskip("ncu_report")
+    pytest.importorskip("ncu_report", reason="ncu-report has no wheel for this platform")
     path = tmp_path / "broken.ncu-rep"
     path.write_bytes(b"no report")
     with pytest.raises(InputError, match=r"broken\.ncu-rep"):

@@ -8,14 +8,19 @@ every instruction and record; nothing of the replay is used.
 from __future__ import annotations
 
 import gzip
+import os
 import random
+import shutil
 import struct
+import subprocess
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from warplens.frontends.sass.counts import Counts
 from warplens.frontends.sass.disassembly import SassInstruction, SassKernel
@@ -25,12 +30,26 @@ DATA = Path(__file__).parent / "data" / "h200"
 GLOBAL, EXIT = 3, 2
 
 
+def compile_with_headers(folder: Path, source: str) -> str:
+    """The path of a program made of a `main` and headers of the injected library, for the CPU."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no C++ compiler on the PATH")
+    (folder / "main.cpp").write_text(source)
+    headers = files("warplens.frontends.sass").joinpath("injection")
+    build = [compiler, "-std=c++17", "-Wall", "-Werror", "-I", str(headers), "main.cpp", "-o", "main"]
+    subprocess.run(build, cwd=folder, check=True)
+    return str(folder / "main")
+
+
 def sample_sass() -> str:
     return gzip.decompress((DATA / "program.sass.gz").read_bytes()).decode()
 
 
-def sample_pages() -> tuple[str, str]:
-    return gzip.decompress((DATA / "source.csv.gz").read_bytes()).decode(), (DATA / "raw.csv").read_text()
+def sample_pages() -> tuple[list[str], list[str]]:
+    """Lines of the pages that `read_counts` reads."""
+    source = gzip.decompress((DATA / "source.csv.gz").read_bytes()).decode()
+    return source.splitlines(), (DATA / "raw.csv").read_text().splitlines()
 
 
 @dataclass

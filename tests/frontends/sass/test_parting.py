@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import shutil
 import struct
 import subprocess
-from importlib.resources import files
 
 import pytest
 
 from warplens.frontends.sass.raw import read_launch
 
-from .making import DATA
+from .making import DATA, compile_with_headers
 
 #: Arguments: bytes of a piece, the file with all records, and the first block and file of each kernel.
 MAIN = """
@@ -31,25 +29,19 @@ int main(int count, char** words) {
     return whole ? 0 : 1;
 }
 """
-COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory):
     """(exit code, the records of each kernel) for all records, in pieces of some bytes."""
-    if COMPILER is None:
-        pytest.skip("no C++ compiler here")
     folder = tmp_path_factory.mktemp("parting")
-    (folder / "main.cpp").write_text(MAIN)
-    headers = files("warplens.frontends.sass").joinpath("injection")
-    build = [COMPILER, "-std=c++17", "-Wall", "-Werror", "-I", str(headers), "main.cpp", "-o", "main"]
-    subprocess.run(build, cwd=folder, check=True)
+    main = compile_with_headers(folder, MAIN)
 
     def run(records: bytes, first_blocks, piece_bytes: int):
         (folder / "records").write_bytes(records)
         paths = [folder / f"kernel-{index}" for index in range(len(first_blocks))]
         words = [str(word) for pair in zip(first_blocks, paths, strict=True) for word in pair]
-        command = [str(folder / "main"), str(piece_bytes), str(folder / "records"), *words]
+        command = [main, str(piece_bytes), str(folder / "records"), *words]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         parts = [path.read_bytes() for path in paths]
         assert list(map(int, ran.stdout.split())) == list(map(len, parts))

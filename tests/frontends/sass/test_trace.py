@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from warplens.errors import InputError, MissingPackageError, TraceError, WarplensError
 from warplens.frontends.accelsim import export_launches, import_accelsim
-from warplens.frontends.sass import build, profile, trace, trace_program
+from warplens.frontends.sass import build, profile, running, trace, trace_program
 from warplens.frontends.sass.counts import read_counts
 from warplens.frontends.sass.trace import launch_ranges
 from warplens.trace import read_trace
@@ -19,17 +20,20 @@ from warplens.trace import read_trace
 from .making import DATA, sample_pages, sample_sass
 
 FAKE = """
-import os, pathlib, shutil, signal, sys
+import os, pathlib, re, shutil, signal, sys, time
 folder = os.environ.get("WARPLENS_TRACE_FOLDER")
-if folder and sys.argv[1] != "host":
+if folder and sys.argv[1] not in ("host", "usage"):
     place = pathlib.Path(folder) / "process-1"
     place.mkdir()
     for path in pathlib.Path(sys.argv[2]).iterdir():
         if path.suffix != ".launch" or sys.argv[1] != "nothing":
             shutil.copy(path, place)
+    if sys.argv[1] == "script":
+        shutil.copytree(place, place.with_name("process-2"))
     if sys.argv[1] == "dropped":
         path = place / "launch-3.launch"
-        path.write_text(path.read_text().replace("dropped=0", "dropped=17"))
+        text = re.sub("(head|capacity)_bytes=.*", r"\\1_bytes=3000", path.read_text())
+        path.write_text(text.replace("capacity_bytes=3000", "capacity_bytes=2000").replace("dropped=0", "dropped=17"))
     if sys.argv[1] == "limited":
         path = place / "launch-3.launch"
         path.write_text(path.read_text().replace("raw_limited=0", "raw_limited=1"))
@@ -46,9 +50,13 @@ if folder and sys.argv[1] != "host":
         if not fewer or sys.argv[1] == "disturbed always":
             (place / "errors").write_text("waiting for the kernel: unknown\\n")
             sys.exit(0 if sys.argv[1] == "disturbed silently" else 1)
+if sys.argv[1] == "slow":
+    time.sleep(0.3)
+if sys.argv[1] == "reads":
+    sys.exit(0 if sys.stdin.read() == "input" else 4)
 if sys.argv[1] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
-sys.exit(3 if sys.argv[1] == "exits" else 0)
+sys.exit({"exits": 3, "usage": 5}.get(sys.argv[1], 0))
 """
 
 
@@ -62,16 +70,24 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setattr(trace, "build_injection", lambda _: build.Injection(Path("absent.so"), Path("absent.fatbin")))
     monkeypatch.setattr(trace, "disassemble", lambda *_: sample_sass())
     counted = read_counts(*sample_pages())
+    uncounted = None
 
     def count(ncu, command, recorded, launched, folder, environment):
-        assert launched == [name for name, _ in counted]
-        return {(launch.kernel, launch.occurrence): counted[launch.index][1] for launch in recorded}
+        names = [name for name, _ in counted]
+        assert launched == names * (len(launched) // len(names))
+        return {
+            (launch.kernel, launch.occurrence): counted[launch.index % len(names)][1]
+            for launch in recorded
+            if launch.index != uncounted
+        }
 
     monkeypatch.setattr(trace, "count_executions", count)
     output = tmp_path / "out" / "program.wlt"
     output.parent.mkdir()
 
     def go(mode="works", data=DATA, **options):
+        nonlocal uncounted
+        uncounted = options.pop("uncounted", None)
         return trace_program([sys.executable, str(program), mode, str(data)], output, **options)
 
     go.output = output
@@ -98,6 +114,19 @@ def test_a_program_becomes_a_trace(fake):
         assert sum(group.instructions for group in launch.groups()) == traced.instructions
 
 
+def test_launches_of_several_processes_have_numbers_of_their_own(fake):
+    """A script that runs the program twice: launches, and which launch of its kernel each is, count on."""
+    summary = fake("script", baseline=False)
+    assert [launch.launch for launch in summary.launches] == list(range(16))
+    assert [trace.header.launch_index for trace in read_trace(fake.output)] == list(range(16))
+    assert summary.launches[15].exact_share == summary.launches[7].exact_share == 1.0
+
+
+def test_launches_that_were_not_counted_are_named(fake):
+    told = fake(baseline=False, uncounted=3).warnings
+    assert any("counted nothing for 1 of 8 launches (rows): how exact they are is not known" in text for text in told)
+
+
 def test_export_to_accelsim(fake, tmp_path):
     fake(baseline=False)
     launches = read_trace(fake.output)
@@ -117,16 +146,46 @@ def test_export_to_accelsim(fake, tmp_path):
      ("exits", WarplensError, "exited with code 3"),
      ("failed", WarplensError, "loading the patches: invalid device"),
      ("disturbed always", WarplensError, "exited with code 1 while being traced .waiting for the kernel: unknown"),
-     ("dropped", TraceError, r"launch 3 \(rows.*GPU memory kept for them.*17 were dropped.*trace fewer"),
-     ("limited", TraceError, "launch 3 .*the space allowed for all launches"),
+     ("dropped", TraceError, r"launch 3 \(rows.*GPU memory kept for them .17 were dropped.*--max-blocks 1 of 2"),
+     ("limited", TraceError, "records of 1 of 8 launches, from launch 3 .*no room.*--launch"),
      ("nothing", TraceError, "of 8 launches none was selected; kernels launched: _Z10mandelbrot"),
      ("nothing started", WarplensError, "could not start: Compute Sanitizer: not supported"),
-     ("host", TraceError, "used no GPU")],
+     ("host", TraceError, "used no GPU; a program")],
 )  # fmt: skip
 def test_what_goes_wrong_leaves_a_message_and_no_file(fake, mode, kind, words):
     with pytest.raises(kind, match=words):
         fake(mode, baseline=False)
     assert list(fake.output.parent.iterdir()) == []
+
+
+def test_a_program_that_was_called_wrongly_is_not_blamed_on_the_tracer(fake):
+    with pytest.raises(TraceError, match=r"used no GPU; .* exits with code 5, traced or not"):
+        fake("usage")
+
+
+def test_every_run_reads_all_of_a_file(fake, tmp_path):
+    """Untraced, traced: standard input is a file that each reads from its start."""
+    (tmp_path / "input").write_text("input")
+    saved = os.dup(0)
+    with (tmp_path / "input").open() as file:
+        os.dup2(file.fileno(), 0)
+    try:
+        assert fake("reads").warnings == fake("works").warnings
+    finally:
+        os.dup2(saved, 0)
+
+
+def test_a_run_that_may_never_end_is_told(fake, monkeypatch):
+    monkeypatch.setattr(running, "_PATIENCE_SECONDS", 0.1)
+    steps = []
+    fake("slow", baseline=False, progress=steps.append)
+    assert any("still runs after 0 s; should it never end: a kernel that waits" in step for step in steps)
+
+
+def test_the_replay_is_watched(fake):
+    seen = []
+    fake(baseline=False, watch=lambda done, total: seen.append(done / total))
+    assert seen == sorted(seen) and seen[-1] == 1.0
 
 
 def test_an_exit_code_can_be_accepted(fake):
@@ -245,6 +304,10 @@ def test_building_once(monkeypatch, tmp_path):
     assert "arch=compute_90,code=sm_90" in asked and "--compile-as-tools-patch" in asked
     assert build.build_injection(tools) == built
     assert (tmp_path / "asked").read_text().count("tracer.cpp") == 1
+    monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path / "my cache"))
+    with pytest.raises(MissingPackageError, match=r"my cache.*cannot be preloaded; set WARPLENS_CACHE_DIR"):
+        build.build_injection(tools)
+    monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path / "cache"))
     compiler.write_text("#!/bin/sh\necho 'patches.cu(7): error: no such thing' >&2\nexit 1\n")
     other = build.Tools(str(compiler), "nvdisasm", tmp_path, tmp_path / "libsanitizer-public.so", (8, 0))
     with pytest.raises(MissingPackageError, match=r"cannot be built: nvcc says: .*no such thing"):
@@ -271,6 +334,24 @@ def test_the_profiler_is_asked_for_the_recorded_launches(tmp_path, monkeypatch):
     asked = (tmp_path / "asked").read_text()
     assert "--launch-skip 0 --launch-count 2" in asked and "regex:^(_Z7guardedPKfPfi)$" in asked
     assert asked.rstrip().endswith("program x")
+    monkeypatch.setattr(profile, "_MOST_NAMES", 10)
+    with pytest.raises(TraceError, match="says: no permission"):
+        profile.count_executions(str(ncu), ["program"], recorded[1:], launched, tmp_path, {"PATH": "/bin:/usr/bin"})
+    assert "regex:^(.*)$ --launch-skip 7 --launch-count 1" in (tmp_path / "asked").read_text()
+
+
+def test_a_profiler_that_takes_too_long_ends_with_what_it_started(tmp_path, monkeypatch):
+    from warplens.frontends.sass.raw import read_launch
+
+    monkeypatch.setattr(profile, "_SECONDS", 0.5)
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/started\nwait\n")
+    ncu.chmod(0o755)
+    recorded = [read_launch(DATA / "launch-0.launch")]
+    with pytest.raises(TraceError, match=r"not done after 0\.5 s; trace fewer launches"):
+        profile.count_executions(str(ncu), ["program"], recorded, [recorded[0].kernel], tmp_path, os.environ)
+    state = Path(f"/proc/{(tmp_path / 'started').read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
 def test_counted_kernels_may_take_turns_in_another_order():

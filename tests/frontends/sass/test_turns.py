@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 from dataclasses import dataclass
-from importlib.resources import files
 
 import pytest
+
+from .making import compile_with_headers
 
 #: Lines: k(ernel) base bytes blocks threads; b(lock begins); r(ecord) pc; l(eave) pc threads.
 #: Records and leaving threads print the number of their kernel, the end executions and overlaps of each.
@@ -43,7 +43,6 @@ int main() {
     for (const Tracker& each : kernels) std::printf("%llu %u\\n", each.executions, each.overlapped);
 }
 """
-COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 
 
 @dataclass(frozen=True)
@@ -72,16 +71,11 @@ class Kernel:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """(kernels of records and leaving threads, (executions, overlapped) of each kernel) for what happened."""
-    if COMPILER is None:
-        pytest.skip("no C++ compiler here")
     folder = tmp_path_factory.mktemp("turns")
-    (folder / "main.cpp").write_text(MAIN)
-    headers = files("warplens.frontends.sass").joinpath("injection")
-    build = [COMPILER, "-std=c++17", "-Wall", "-Werror", "-I", str(headers), "main.cpp", "-o", "main"]
-    subprocess.run(build, cwd=folder, check=True)
+    main = compile_with_headers(folder, MAIN)
 
     def run(lines: list[str]):
-        ran = subprocess.run([folder / "main"], input="\n".join(lines), capture_output=True, text=True, check=True)
+        ran = subprocess.run([main], input="\n".join(lines), capture_output=True, text=True, check=True)
         words = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
         return [each[0] for each in words if len(each) == 1], [each for each in words if len(each) == 2]
 

@@ -8,6 +8,7 @@ from unittest import mock
 from reference.detailed import Machine
 from reference.traces import memory_trace
 from warplens.machine import Gpu, load_gpu, with_overrides
+from warplens.memory import _kernels as memory
 from warplens.simulators.detailed import layout, simulator
 from warplens.workload.traced import workload_of_trace
 
@@ -100,6 +101,14 @@ def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_00
     workload = workload_of_trace(memory_trace(rows, blocks, blocks_per_group=blocks_per_group))
     with mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps):
         return simulator.final_state(workload, gpu_of(machine))
+
+
+def counters(state) -> dict[tuple[int, str], float]:
+    """What became of memory instructions, by the names of the reference."""
+    found = {name[2:]: state.counters[:, getattr(memory, name)] for name in vars(memory) if name.startswith("C_")}
+    arrivals = {f"COMING_{name[2:]}": getattr(memory, name) for name in vars(memory) if name.startswith("A_")}
+    found |= {name: state.arrivals[:, index] for name, index in arrivals.items()}
+    return {(row, name): float(value) for name, column in found.items() for row, value in enumerate(column)}
 
 
 def totals(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000) -> dict[str, float]:

@@ -8,6 +8,6 @@ replayed on the control flow of the disassembled kernel (`disassembly`, `flow`,
 decide what records leave open, and tell how exact the result is.
 """
 
-from .trace import TracedLaunch, TraceSummary, trace_program
+from .trace import BUFFER_BYTES, TracedLaunch, TraceSummary, trace_program
 
-__all__ = ["TraceSummary", "TracedLaunch", "trace_program"]
+__all__ = ["BUFFER_BYTES", "TraceSummary", "TracedLaunch", "trace_program"]

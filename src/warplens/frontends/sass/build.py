@@ -136,6 +136,11 @@ def build_injection(tools: Tools) -> Injection:
         ]
     )[:32]  # fmt: skip
     place = cache_folder() / "sass-tracer" / key
+    if " " in str(place) or ":" in str(place):
+        raise MissingPackageError(
+            f"{place}: libraries below folders with a space or colon in their name cannot be preloaded; "
+            "set WARPLENS_CACHE_DIR to another folder"
+        )
     built = Injection(place / "libwarplens-tracer.so", place / "patches.fatbin")
     if built.library.is_file() and built.patches.is_file():
         return built

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -25,30 +26,30 @@ class Counts:
     threads: NDArray[np.int64]
 
 
-def read_counts(source_page: str, raw_page: str) -> list[tuple[str, Counts | None]]:
+def read_counts(source_page: Iterable[str], raw_page: Iterable[str]) -> list[tuple[str, Counts | None]]:
     """(kernel, counts) of each profiled launch, in order; None where the pages do not say.
 
-    `source_page` and `raw_page` are what `ncu --import FILE --csv --print-kernel-base mangled`
+    `source_page` and `raw_page` are the lines that `ncu --import FILE --csv --print-kernel-base mangled`
     prints with `--page source` and `--page raw`. Some versions print every
     table of the source page more than once; the raw page has one line per launch.
     """
-    tables: list[tuple[str, list[tuple[int, int]]]] = []
+    tables: list[tuple[str, array[int]]] = []
     columns: dict[str, int] = {}
     try:
-        for row in csv.reader(io.StringIO(source_page)):
+        for row in csv.reader(source_page):
             if row[:1] == ["Kernel Name"]:
-                tables.append((row[1], []))
+                tables.append((row[1], array("q")))
                 columns = {}
             elif row[:1] == ["Address"]:
                 columns = {name: place for place, name in enumerate(row)}
             elif row and row[0].startswith("0x") and columns:
-                numbers = [int(row[columns[name]].replace(",", "") or 0) for name in (WARP_METRIC, THREAD_METRIC)]
-                tables[-1][1].append((numbers[0], numbers[1]))
+                for name in (WARP_METRIC, THREAD_METRIC):
+                    tables[-1][1].append(int(row[columns[name]].replace(",", "") or 0))
     except (KeyError, IndexError, ValueError) as error:
         raise TraceError(f"Nsight Compute printed counts in a form that is not known ({error})") from None
     launched: list[str] = []
     column = None
-    for row in csv.reader(line for line in raw_page.splitlines() if line.startswith('"')):
+    for row in csv.reader(line for line in raw_page if line.startswith('"')):
         if "Kernel Name" in row:
             column = row.index("Kernel Name")
         elif column is not None and row[0].isdigit() and column < len(row):
@@ -58,7 +59,7 @@ def read_counts(source_page: str, raw_page: str) -> list[tuple[str, Counts | Non
     return _aligned(launched, tables)
 
 
-def _aligned(launched: list[str], tables: list[tuple[str, list[tuple[int, int]]]]) -> list[tuple[str, Counts | None]]:
+def _aligned(launched: list[str], tables: list[tuple[str, array[int]]]) -> list[tuple[str, Counts | None]]:
     """A table, or None, for each launch: of neighbours with one name, tables are a multiple of launches."""
     result: list[tuple[str, Counts | None]] = []
     place = 0

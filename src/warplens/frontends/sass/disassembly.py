@@ -41,6 +41,12 @@ class SassInstruction:
     def mnemonic(self) -> str:
         return self.opcode.partition(".")[0]
 
+    @property
+    def outside(self) -> str:
+        """The function outside the kernel that it calls, or nothing."""
+        named = _REFERENCE.search(" ".join(self.operands)) if self.mnemonic == "CALL" and not self.targets else None
+        return named[1] if named else ""
+
 
 @dataclass(frozen=True)
 class SassKernel:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +13,11 @@ from pathlib import Path
 from ...errors import TraceError
 from .counts import METRICS, Counts, read_counts
 from .raw import RawLaunch
+from .running import standard_input
 
 _SECONDS = 1800
+#: Characters of names that the profiler is told; beyond them it counts all kernels. One argument can have 128 KiB.
+_MOST_NAMES = 100_000
 
 
 def count_executions(
@@ -28,7 +33,10 @@ def count_executions(
     `launched` names the kernels of all launches of the traced run, in order: of
     those that were recorded at all, the profiler takes the first to the last.
     """
-    names = sorted({launch.kernel for launch in recorded})
+    names = {launch.kernel for launch in recorded}
+    pattern = "|".join(map(re.escape, sorted(names)))
+    if len(pattern) > _MOST_NAMES:
+        names, pattern = set(launched), ".*"
     wanted = {(launch.kernel, launch.occurrence) for launch in recorded}
     places, seen = [], Counter[str]()
     order: list[tuple[str, int]] = []
@@ -43,29 +51,43 @@ def count_executions(
     report, log = folder / "counts.ncu-rep", folder / "counts.log"
     run = [
         ncu, "--target-processes", "all", "--clock-control", "none", "--cache-control", "none", "--metrics", METRICS,
-        "--kernel-name-base", "mangled", "--kernel-name", f"regex:^({'|'.join(map(re.escape, names))})$",
+        "--kernel-name-base", "mangled", "--kernel-name", f"regex:^({pattern})$",
         "--launch-skip", str(places[0]), "--launch-count", str(places[-1] - places[0] + 1), "--log-file", str(log),
         "--force-overwrite", "--export", str(report), *command,
     ]  # fmt: skip
-    try:
-        ran = subprocess.run(
-            run, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=dict(environment), timeout=_SECONDS, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TraceError(f"Nsight Compute does not run ({type(error).__name__})") from None
+    code = _run(run, environment)
     if not report.is_file():
         words = log.read_text(errors="replace") if log.is_file() else ""
-        errors = [line for line in words.splitlines() if "ERROR" in line] or [f"exit code {ran.returncode}"]
+        errors = [line for line in words.splitlines() if "ERROR" in line] or [code]
         raise TraceError(f"Nsight Compute says: {errors[0].replace('==ERROR==', '').strip()[:300]}")
-    pages = [
-        subprocess.run(
-            [ncu, "--import", str(report), "--page", page, "--csv", "--print-kernel-base", "mangled"],
-            capture_output=True, text=True, errors="replace", check=False,
-        ).stdout
-        for page in ("source", "raw")
-    ]  # fmt: skip
-    return _by_launch(read_counts(*pages), order[: places[0]], order[places[0] : places[-1] + 1])
+    pages = [folder / f"{page}.csv" for page in ("source", "raw")]
+    for page in pages:  # files: of thousands of launches they are long
+        command = [ncu, "--import", str(report), "--page", page.stem, "--csv", "--print-kernel-base", "mangled"]
+        with page.open("wb") as out:
+            subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=False)
+    with pages[0].open(errors="replace") as source, pages[1].open(errors="replace") as raw:
+        counted = read_counts(source, raw)
+    return _by_launch(counted, order[: places[0]], order[places[0] : places[-1] + 1])
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> str:
+    """How the profiler ended. One that takes too long ends with all that it started."""
+    nowhere = subprocess.DEVNULL
+    with standard_input(nowhere) as given:
+        try:
+            process = subprocess.Popen(
+                command, stdin=given, stdout=nowhere, stderr=nowhere, env=dict(environment), start_new_session=True
+            )
+        except OSError as error:
+            raise TraceError(f"Nsight Compute does not run ({error.strerror})") from None
+        try:
+            return f"exit code {process.wait(_SECONDS)}"
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TraceError(f"Nsight Compute was not done after {_SECONDS} s; trace fewer launches") from None
+            raise
 
 
 def _by_launch(

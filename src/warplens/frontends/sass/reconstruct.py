@@ -69,6 +69,10 @@ class Exactness:
         }
 
 
+#: Tables and control flow of a kernel, by what its launches recorded: made once, however often it is launched.
+Prepared = dict[tuple[bytes, bytes], tuple[StaticTable, Program]]
+
+
 @dataclass
 class Reconstruction:
     """A launch being replayed: `groups()` once, after which `exactness` is complete."""
@@ -76,6 +80,7 @@ class Reconstruction:
     launch: RawLaunch
     kernel: SassKernel
     counts: Counts | None = None
+    prepared: Prepared = field(default_factory=dict)
     survey: Survey = field(init=False)
     static: StaticTable = field(init=False)
     program: Program = field(init=False)
@@ -101,8 +106,11 @@ class Reconstruction:
             ran = {16 * i: int(count) for i, count in enumerate(self.counts.warps[:n]) if count}
             silent = silent_mnemonics(self.kernel, offsets, ran)
         recorded = recordings(self.kernel, self.launch.kinds, offsets, silent)
-        self.static = build_statics(self.kernel, seen, recorded)
-        self.program = build_program(self.kernel, recorded, self.static.access_bytes > 0)
+        key = seen.tobytes(), recorded.tobytes()
+        if key not in self.prepared:
+            static = build_statics(self.kernel, seen, recorded)
+            self.prepared[key] = static, build_program(self.kernel, recorded, static.access_bytes > 0)
+        self.static, self.program = self.prepared[key]
         self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=whole)
         if self.counts is not None:
             self.exactness.counted = self.counts.warps[:n] * (self.launch.blocks / blocks)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO, Any
 
 from ...errors import InputError, TraceError, WarplensError
 from .raw import RawLaunch, read_launch
@@ -18,6 +23,8 @@ _FAILED = "waiting for the kernel"
 #: Kinds of accesses that are left alone, in one attempt after the other. Where accesses to shared memory of other
 #: blocks are patched, kernels with generic loads or stores fail (seen on an H200): these are never patched.
 _LEFT_ALONE = (("remote",), ("remote", "shared"), ("remote", "shared", "local"))
+#: A traced run that takes longer, and so many times as long as the untraced one, may never end.
+_PATIENCE_SECONDS, _PATIENCE_TIMES = 60.0, 20.0
 
 
 @dataclass
@@ -36,99 +43,152 @@ class Run:
     processes: int = 0
 
 
-def run_timed(
-    program: list[str], environment: Mapping[str, str], *, quiet: bool = False, output: int | None = None
-) -> tuple[float, int]:
-    began = time.perf_counter()
-    stream = subprocess.DEVNULL if quiet else None
-    out = stream if quiet else output
+@contextmanager
+def standard_input(otherwise: int | None) -> Iterator[IO[Any] | int | None]:
+    """What one of several runs of a program reads: each all of a file; anything else can be read but once."""
     try:
-        ran = subprocess.run(program, env=dict(environment), stdin=stream, stdout=out, stderr=stream, check=False)
-    except OSError as error:
-        raise InputError(f"{program[0]}: cannot be executed ({error.strerror or error})") from None
-    return time.perf_counter() - began, ran.returncode
+        is_file = stat.S_ISREG(os.fstat(0).st_mode)
+    except OSError:
+        is_file = False
+    if not is_file:
+        yield otherwise
+        return
+    with Path("/dev/stdin").open("rb") as opened:
+        yield opened
 
 
-def run_traced(
+def run_untraced(program: list[str]) -> tuple[float, int]:
+    """(seconds, exit code) of a run that nobody sees."""
+    with standard_input(subprocess.DEVNULL) as given:
+        return _timed(program, os.environ, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _timed(
     program: list[str],
     environment: Mapping[str, str],
-    folder: Path,
-    accept_failure: bool,
-    untraced_code: int | None,
-    program_output: int | None,
-    say: Callable[[str], None],
-) -> tuple[Run, list[str]]:
-    """(what the traced run left, warnings); what tracing disturbs is traced again with fewer kinds of accesses."""
-    for attempt, left_alone in enumerate(_LEFT_ALONE):
-        spaces = " and ".join(left_alone[1:])
-        say("running the program traced" + (f", but for accesses to {spaces} memory" if spaces else ""))
-        settings = {**environment, "WARPLENS_TRACE_SKIP": ",".join(left_alone)}
+    patience_seconds: float | None = None,
+    lose_patience: Callable[[], None] | None = None,
+    **streams: Any,
+) -> tuple[float, int]:
+    began = time.perf_counter()
+    try:
+        process = subprocess.Popen(program, env=dict(environment), **streams)
+    except OSError as error:
+        raise InputError(f"{program[0]}: cannot be executed ({error.strerror or error})") from None
+    try:
         try:
-            run = _attempt(program, settings, folder, accept_failure, untraced_code, program_output)
-        except _DisturbedError:
-            if attempt == len(_LEFT_ALONE) - 1:
-                raise
-            for process in folder.glob("process-*"):
-                shutil.rmtree(process)
-            continue
-        break
-    words = f"accesses to {spaces} memory have no addresses in the trace: the program fails with them patched"
-    return run, [words] if spaces else []
+            process.wait(patience_seconds)
+        except subprocess.TimeoutExpired:
+            if lose_patience is not None:
+                lose_patience()
+            process.wait()
+    except BaseException:
+        process.kill()
+        raise
+    return time.perf_counter() - began, process.returncode
 
 
 class _DisturbedError(WarplensError):
     """The program failed while being traced, and not, as far as is known, untraced."""
 
 
-def _attempt(
-    program: list[str],
-    environment: Mapping[str, str],
-    folder: Path,
-    accept_failure: bool,
-    untraced_code: int | None,
-    program_output: int | None,
-) -> Run:
-    seconds, code = run_timed(program, environment, output=program_output)
-    run = Run(seconds)
-    for process in sorted(folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
-        run.processes += 1
-        run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
-        for name in ("errors", "left_out", "starts", "notes", "launched"):
-            path = process / name
-            if path.is_file():
-                getattr(run, name).extend(path.read_text(errors="replace").splitlines())
-    usual = code > 0 and code == untraced_code and not run.errors  # not every program returns 0
-    if usual:
-        run.notes.append(f"{program[0]} exits with code {code}, traced or not")
-    elif code and not accept_failure:
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        problems = [*run.errors, *run.left_out]
-        words = f" ({problems[0]})" if problems else ""
-        untraced = {None: "If it does so untraced too, mend it", 0: "Untraced it exits with code 0"}.get(
-            untraced_code, "It fails untraced too: mend it"
+@dataclass(frozen=True)
+class Tracing:
+    """A program that is to be traced."""
+
+    program: list[str]
+    environment: Mapping[str, str]
+    folder: Path
+    """For raw records."""
+    accept_failure: bool = False
+    untraced_seconds: float | None = None
+    untraced_code: int | None = None
+    output: int | None = None
+    """The file descriptor for what the program prints."""
+    say: Callable[[str], None] = lambda text: None
+
+    def run(self) -> tuple[Run, list[str]]:
+        """(what the run left, warnings); what tracing disturbs is traced again with fewer kinds of accesses."""
+        for attempt, left_alone in enumerate(_LEFT_ALONE):
+            spaces = " and ".join(left_alone[1:])
+            self.say("running the program traced" + (f", but for accesses to {spaces} memory" if spaces else ""))
+            try:
+                run = self._attempt(",".join(left_alone))
+            except _DisturbedError:
+                if attempt == len(_LEFT_ALONE) - 1:
+                    raise
+                for process in self.folder.glob("process-*"):
+                    shutil.rmtree(process)
+                continue
+            break
+        words = f"accesses to {spaces} memory have no addresses in the trace: the program fails with them patched"
+        return run, [words] if spaces else []
+
+    def _attempt(self, left_alone: str) -> Run:
+        patience = max(_PATIENCE_SECONDS, _PATIENCE_TIMES * (self.untraced_seconds or 0.0))
+        environment = {**self.environment, "WARPLENS_TRACE_SKIP": left_alone}
+        with standard_input(None) as given:
+            seconds, code = _timed(
+                self.program, environment, patience, lambda: self._wonder(patience), stdin=given, stdout=self.output
+            )
+        run = Run(seconds)
+        for process in sorted(self.folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
+            run.processes += 1
+            before = Counter(run.launched)  # by other processes, which all count from 0
+            run.launches += [
+                replace(each, index=each.index + before.total(), occurrence=each.occurrence + before[each.kernel])
+                for each in sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
+            ]
+            for name in ("errors", "left_out", "starts", "notes", "launched"):
+                path = process / name
+                if path.is_file():
+                    getattr(run, name).extend(path.read_text(errors="replace").splitlines())
+        self._judge(run, code)
+        return run
+
+    def _wonder(self, seconds: float) -> None:
+        untraced = "" if self.untraced_seconds is None else f", untraced it took {self.untraced_seconds:.1f} s"
+        self.say(
+            f"the program still runs after {seconds:.0f} s{untraced}; should it never end: a kernel that waits for "
+            "the host or for a kernel launched after it cannot be recorded, leave it out with --kernel or --launch"
         )
-        kind = _DisturbedError if untraced_code in (None, 0) else WarplensError
-        raise kind(
-            f"{program[0]} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
-            f"nothing is written. {untraced}"
-        )
-    if failed := [text for text in run.errors if text.startswith(_FAILED)]:  # not every program looks for errors
-        raise _DisturbedError(f"a kernel failed while being traced ({failed[0]}); nothing is written")
-    return run
+
+    def _judge(self, run: Run, code: int) -> None:
+        name = self.program[0]
+        if code > 0 and code == self.untraced_code and not run.errors:  # not every program returns 0
+            run.notes.append(f"{name} exits with code {code}, traced or not")
+        elif code and not self.accept_failure:
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+            problems = [*run.errors, *run.left_out]
+            words = f" ({problems[0]})" if problems else ""
+            untraced = {
+                None: "If it does so untraced too, mend it",
+                0: "Untraced it exits with code 0; should it need the memory of the GPU, keep less for records with "
+                "--record-memory",
+            }.get(self.untraced_code, "It fails untraced too: mend it")
+            kind = _DisturbedError if self.untraced_code in (None, 0) else WarplensError
+            raise kind(
+                f"{name} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
+                f"nothing is written. {untraced}"
+            )
+        if failed := [text for text in run.errors if text.startswith(_FAILED)]:  # not every program looks for errors
+            raise _DisturbedError(f"a kernel failed while being traced ({failed[0]}); nothing is written")
 
 
-def check_run(run: Run, regex: str | None, launches: Iterable[int] | None) -> None:
+def check_run(run: Run, regex: str | None, raw_limit_bytes: int) -> None:
+    """Errors for what the run cannot be used for."""
     if run.errors:
         raise WarplensError(f"tracing failed: {'; '.join(dict.fromkeys(run.errors))}; nothing is written")
     if not run.launches:
+        why = "".join(f"; {text}" for text in dict.fromkeys(run.notes))
         if run.starts:
             raise WarplensError(f"tracing could not start: {'; '.join(dict.fromkeys(run.starts))}")
         if not run.processes:
             raise TraceError(
-                "the program used no GPU; a program that is linked statically or set-uid cannot be traced"
+                f"the program used no GPU{why}; a program that is linked statically or set-uid cannot be traced"
             )
         if not run.launched:
-            raise TraceError("the program launched no kernels")
+            raise TraceError(f"the program launched no kernels{why}")
         if run.left_out:
             raise WarplensError(f"no launch could be recorded: {'; '.join(dict.fromkeys(run.left_out))}")
         names = sorted(set(run.launched))
@@ -136,10 +196,23 @@ def check_run(run: Run, regex: str | None, launches: Iterable[int] | None) -> No
         what = f"matches {regex!r}" if regex else "was selected"
         raise TraceError(f"of {len(run.launched)} launches none {what}; kernels launched: {shown}")
     for launch in run.launches:
-        if launch.dropped or launch.raw_limited:
-            full = "the GPU memory kept for them" if launch.dropped else "the space allowed for all launches"
+        if launch.dropped:
+            fitting = int(0.9 * launch.blocks * launch.capacity_bytes / launch.head_bytes)
+            fewer = f" (--max-blocks {fitting} of {launch.blocks})" if fitting else ""
             raise TraceError(
-                f"launch {launch.index} ({launch.readable}) made {launch.head_bytes / 2**20:.1f} MiB of records, "
-                f"more than {full} can hold ({launch.dropped} were dropped); nothing is written: trace fewer "
-                "blocks or launches, or allow more space"
+                f"launch {launch.index} ({launch.readable}) made {_gib(launch.head_bytes)} of records, more than the "
+                f"{_gib(launch.capacity_bytes)} of GPU memory kept for them ({launch.dropped} were dropped); nothing "
+                f"is written: record fewer of its thread blocks{fewer} or other launches (--kernel, --launch), or "
+                "keep more memory (--record-memory)"
             )
+    if limited := [launch for launch in run.launches if launch.raw_limited]:
+        raise TraceError(
+            f"the records of {len(limited)} of {len(run.launches)} launches, from launch {limited[0].index} "
+            f"({limited[0].readable}) on, found no room in the {_gib(raw_limit_bytes)} allowed beside the output; "
+            "nothing is written: record fewer launches (--kernel, --launch) or thread blocks (--max-blocks), or name "
+            "an output on a disk with more room"
+        )
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"

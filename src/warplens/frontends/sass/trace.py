@@ -23,8 +23,8 @@ from .counts import Counts
 from .disassembly import SassKernel, disassemble, parse_kernel
 from .profile import count_executions
 from .raw import RawLaunch
-from .reconstruct import LOCAL_BASE, Reconstruction
-from .running import check_run, run_timed, run_traced
+from .reconstruct import LOCAL_BASE, Prepared, Reconstruction
+from .running import Tracing, check_run, run_untraced
 
 BUFFER_BYTES = 4 << 30
 RAW_LIMIT_BYTES = 64 << 30
@@ -108,6 +108,7 @@ def trace_program(
     keep_raw: str | Path | None = None,
     program_output: int | None = None,
     progress: Callable[[str], None] | None = None,
+    watch: Callable[[float, float], None] | None = None,
 ) -> TraceSummary:
     """Run a program with its kernels recorded and write them as a trace.
 
@@ -117,7 +118,9 @@ def trace_program(
     untraced (`baseline`, for the overhead) and once under Nsight Compute
     (`counts`, which decide what records leave open). `keep_raw` keeps the raw
     records in a folder; `program_output` is the file descriptor for what the
-    traced program prints, where it is not standard output. The output appears only when everything went well.
+    traced program prints, where it is not standard output. `progress` is told what
+    begins, `watch` how much of how many records has been replayed. The output
+    appears only when everything went well.
     """
     say = progress or (lambda text: None)
     output = Path(output)
@@ -128,10 +131,12 @@ def trace_program(
     untraced = code = None
     if baseline:
         say("running the program untraced")
-        untraced, code = run_timed(program, dict(os.environ), quiet=True)
+        untraced, code = run_untraced(program)
         if untraced < _SHORT_SECONDS:  # the first run also fills caches
-            untraced = min(untraced, run_timed(program, dict(os.environ), quiet=True)[0])
+            untraced = min(untraced, run_untraced(program)[0])
     with _raw_folder(output, keep_raw) as folder:
+        # The trace needs room too.
+        raw_limit_bytes = min(raw_limit_bytes, shutil.disk_usage(folder).free * 3 // 4)
         settings = {
             "WARPLENS_TRACE_FOLDER": str(folder),
             "WARPLENS_TRACE_PATCHES": str(injection.patches),
@@ -147,10 +152,11 @@ def trace_program(
         ):
             if value is not None:
                 settings[f"WARPLENS_TRACE_{name}"] = str(value)
-        run, warnings = run_traced(
-            program, {**os.environ, **settings}, folder, accept_failure, code, program_output, say
+        tracing = Tracing(
+            program, {**os.environ, **settings}, folder, accept_failure, untraced, code, program_output, say
         )
-        check_run(run, kernel_regex, launches)
+        run, warnings = tracing.run()
+        check_run(run, kernel_regex, raw_limit_bytes)
         warnings += dict.fromkeys(run.notes)
         warnings += [
             f"not traced: {text}" + (f" ({count} times)" if count > 1 else "")
@@ -169,10 +175,12 @@ def trace_program(
                 warnings.append(
                     f"executions could not be counted, branches that records leave open are guesses: {error}"
                 )
+            else:
+                warnings += _not_counted(run.launches, counted)
             seconds = time.perf_counter() - began
         say("reconstructing the warps")
         began = time.perf_counter()
-        traced = write_launches(run.launches, output, tools, counted, warnings, discard=keep_raw is None)
+        traced = write_launches(run.launches, output, tools, counted, warnings, watch, discard=keep_raw is None)
         return TraceSummary(
             path=str(output),
             bytes=output.stat().st_size,
@@ -184,6 +192,13 @@ def trace_program(
             decoding_seconds=time.perf_counter() - began,
             warnings=tuple(dict.fromkeys(warnings)),
         )
+
+
+def _not_counted(launches: Sequence[RawLaunch], counted: Mapping[tuple[str, int], Counts]) -> list[str]:
+    without = [launch.readable for launch in launches if (launch.kernel, launch.occurrence) not in counted]
+    names = ", ".join(name.partition("(")[0] for name in dict.fromkeys(without))
+    words = f"Nsight Compute counted nothing for {len(without)} of {len(launches)} launches ({names})"
+    return [f"{words}: how exact they are is not known"] if without else []
 
 
 def launch_ranges(launches: Iterable[int]) -> str:
@@ -236,6 +251,7 @@ def write_launches(
     tools: Tools,
     counted: Mapping[tuple[str, int], Counts],
     warnings: list[str],
+    watch: Callable[[float, float], None] | None = None,
     *,
     discard: bool = False,
 ) -> list[TracedLaunch]:
@@ -243,23 +259,27 @@ def write_launches(
 
     `discard` removes the raw records of a launch when it is written, which makes room for the others.
     """
-    kernels: dict[tuple[Path, str], tuple[SassKernel, KernelResources]] = {}
+    kernels: dict[tuple[Path, str], tuple[SassKernel, KernelResources, Prepared]] = {}
     traced: list[TracedLaunch] = []
+    done, total = 0.0, sum(launch.raw_bytes for launch in launches)
     problem: TraceError | None = None
     with TraceWriter(output) as writer:
         for launch in launches:
             key = (launch.cubin, launch.kernel)
             try:
                 if key not in kernels:
-                    kernels[key] = _kernel(launch, tools.nvdisasm)
+                    kernels[key] = *_kernel(launch, tools.nvdisasm), {}
             except TraceError as error:  # one kernel that cannot be read must not cost the others
                 problem = error
                 warnings.append(f"launch {launch.index} is left out: {error}")
                 continue
-            kernel, resources = kernels[key]
-            work = Reconstruction(launch, kernel, counted.get((launch.kernel, launch.occurrence)))
+            kernel, resources, prepared = kernels[key]
+            work = Reconstruction(launch, kernel, counted.get((launch.kernel, launch.occurrence)), prepared)
             for group in work.groups():
                 writer.write(group)
+                if watch is not None:
+                    watch(done + launch.raw_bytes * (int(group.block[-1]) + 1) / launch.blocks, total)
+            done += launch.raw_bytes
             header = launch_header(launch, kernel, resources, work, tools.compute_capability)
             writer.end_launch(header, work.static)
             warnings += warnings_of(launch, work)
@@ -346,10 +366,17 @@ def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
             }
         )
         found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
-    if launch.foreign:
+    called = {item.outside for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count}
+    if any("LaunchDevice" in each for each in called):
         found.append(
-            f"{name}: {launch.foreign} accesses of functions outside the kernel's own code are not in the trace"
+            f"{name}: the kernels that it launches are not in the trace, or mixed with it if they are its own"
         )
+    if outside := ", ".join(sorted(each for each in called if each and not each.startswith("__cuda"))):
+        found.append(
+            f"{name}: instructions of functions outside the kernel's own code are not in the trace: {outside}"
+        )
+    if launch.foreign:
+        found.append(f"{name}: {launch.foreign} accesses of functions outside the kernel are not in the trace")
     if exact.share is not None and exact.share < 0.98:
         found.append(f"{name}: reconstructed executions fit the counted ones by {100 * exact.share:.1f} %")
     if exact.counted is None and exact.guessed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled import inlined
+from ...memory._kernels import C_DIVERGENT, C_EXECUTED, C_LINES
 from .layout import (
     ATOMIC,
     BARRIER,
@@ -206,6 +207,10 @@ def issue(t, sm, w, state, integers, stream, program):
             entry.first = stream.line_start[warp.next_event]
             entry.last = stream.line_start[warp.next_event + 1]
             warp.next_event += 1
+            own = state.counters[s]
+            own[C_EXECUTED] += 1
+            own[C_LINES] += entry.last - entry.first
+            own[C_DIVERGENT] += entry.last - entry.first > 1
         if what in (LOAD, ATOMIC):
             glob = globs[0]
             glob.loads_free -= 1
@@ -215,6 +220,10 @@ def issue(t, sm, w, state, integers, stream, program):
             load.static = s
             load.left = 1
             load.ready = t + 1
+            load.leaves = False
+            load.missed = False
+            load.coming = 0.0
+            load.llc_coming = 0.0
         if what != STORE:
             for d in range(program.destination_offsets[s], program.destination_offsets[s + 1]):
                 if program.destinations[d] < 255:

@@ -44,6 +44,8 @@ def memory_events(t, state, integers, floats, program):
     """All events that are due in cycle t."""
     cores = state.sms
     requests = state.requests
+    loads = state.loads
+    counters = state.counters
     llc = state.llc
     banks = state.banks
     bank_ring = state.bank_ring
@@ -66,6 +68,8 @@ def memory_events(t, state, integers, floats, program):
                 r,
                 now,
                 request,
+                loads[request.load],
+                counters[request.static],
                 integers,
                 floats,
                 llc,

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled import inlined
-from ...memory._kernels import granules_of, sectors_of
+from ...memory._kernels import (
+    A_L1,
+    A_L1_LEFT,
+    A_LLC,
+    A_LLC_LEFT,
+    C_L1_HITS,
+    C_REQUESTS,
+    C_WORST_DRAM,
+    C_WORST_L1,
+    C_WORST_LLC,
+    granules_of,
+    sectors_of,
+)
 from ...trace._bit_kernels import bit_count
 from ._memory_kernels import inject, not_held, write_flits
 from .layout import (
@@ -63,12 +75,26 @@ def note_done(when, w, s, state):
 
 
 @inlined
+def count_load(load, own, arrivals):
+    """What served a load or an atomic: the worst of its requests, and whether others had sent for its data."""
+    own[C_WORST_DRAM if load.missed else C_WORST_LLC if load.leaves else C_WORST_L1] += 1
+    if not load.leaves and load.coming > 0.0:
+        arrivals[A_L1] += 1.0
+        arrivals[A_L1_LEFT] += load.coming
+    elif load.leaves and not load.missed and load.llc_coming > 0.0:
+        arrivals[A_LLC] += 1.0
+        arrivals[A_LLC_LEFT] += load.llc_coming
+
+
+@inlined
 def load_done(ld, when, sm, state, program):
     """A load or atomic gives its result, and its record back."""
-    w = state.loads[ld].warp
-    give_result(when, state.warps[sm, w], state.registers[sm, w], state.loads[ld].static, program)
+    load = state.loads[ld]
+    w = load.warp
+    give_result(when, state.warps[sm, w], state.registers[sm, w], load.static, program)
     if sm == 0:
-        note_done(when, w, state.loads[ld].static, state)
+        note_done(when, w, load.static, state)
+    count_load(load, state.counters[load.static], state.arrivals[load.static])
     glob = state.glob[0]
     state.load_pool[glob.loads_free] = ld
     glob.loads_free += 1
@@ -93,7 +119,7 @@ def take_request(state):
 
 
 @inlined
-def send_write(t, sm, w, ld, what, line, words, state, integers, floats):
+def send_write(t, sm, w, s, ld, what, line, words, dirty, state, integers, floats):
     """A store, an atomic or a dirty line of warp slot w into the network. All but atomics hold the warp's block."""
     state.glob[0].stores_flying += 1
     r = take_request(state)
@@ -104,6 +130,8 @@ def send_write(t, sm, w, ld, what, line, words, state, integers, floats):
     request.what = what
     request.owner = w
     request.load = ld
+    request.static = s
+    request.dirty = dirty
     state.warps[sm, w].in_flight += what == STORE
     inject(
         r,
@@ -153,11 +181,11 @@ def must_wait(glob, integers):
 
 
 @inlined
-def write_back(t, sm, w, slot, state, integers, floats):
-    """What an L1 has written of a line into the network, on account of warp slot w."""
+def write_back(t, sm, w, s, slot, state, integers, floats):
+    """What an L1 has written of a line into the network, on account of warp slot w and what it executes."""
     entry = state.l1[slot]
     if integers[I_L1_WRITE_BACK] and entry.written:
-        send_write(t, sm, w, 0, STORE, entry.tag, entry.written, state, integers, floats)
+        send_write(t, sm, w, s, 0, STORE, entry.tag, entry.written, True, state, integers, floats)
     entry.written = 0
 
 
@@ -195,8 +223,8 @@ def filled(r, now, state, integers, floats, program):
         slot, row = find_line(sm, line, l1, integers)
         if slot < 0 and integers[I_L1_SETS] > 0:  # a streaming L1 gives a line its place only now
             slot = oldest_line(row, l1, integers)
-            first = state.mshr_loads[sm, m, 0]
-            write_back(now, sm, state.loads[first].warp, slot, state, integers, floats)
+            first = state.loads[request.load]
+            write_back(now, sm, first.warp, first.static, slot, state, integers, floats)
             put_line(line, slot, l1)
             glob.clock += 1
             l1[slot].used = glob.clock
@@ -204,7 +232,11 @@ def filled(r, now, state, integers, floats, program):
             l1[slot].valid |= mshr.sectors
             l1[slot].reserved = False
         for k in range(mshr.count):
-            part_of_load_back(state.mshr_loads[sm, m, k], now, sm, state, program)
+            ld = state.mshr_loads[sm, m, k]
+            if k > 0:
+                part = (now - state.mshr_since[sm, m, k]) / (now - request.issued)
+                state.loads[ld].coming = max(state.loads[ld].coming, part)
+            part_of_load_back(ld, now, sm, state, program)
         mshr.line = -1
         core.mshrs_used -= 1
     else:
@@ -227,6 +259,7 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     core = state.sms[sm]
     glob = state.glob[0]
     totals = state.totals
+    own = state.counters[entry.static]
     wanted = bit_count(touched)
     missing = touched
     if slot >= 0:
@@ -242,6 +275,8 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
         glob.clock += 1
         l1[slot].used = glob.clock
         totals[T_L1_ACCESSES] += wanted
+        own[C_REQUESTS] += wanted
+        own[C_L1_HITS] += wanted
         return 0
     mshrs = state.mshrs
     for m in range(integers[I_L1_MSHRS]):
@@ -250,8 +285,11 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
             if (missing & ~mshr.sectors) != 0 or mshr.count == integers[I_L1_MERGES]:
                 return T_SLOT_MSHR
             state.mshr_loads[sm, m, mshr.count] = entry.load
+            state.mshr_since[sm, m, mshr.count] = t
             mshr.count += 1
             totals[T_L1_ACCESSES] += wanted  # a hit on data that are on their way
+            own[C_REQUESTS] += wanted
+            own[C_L1_HITS] += wanted
             if slot >= 0:
                 glob.clock += 1
                 l1[slot].used = glob.clock
@@ -274,7 +312,7 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
             if l1[place].tag != line:
                 if integers[I_L1_WRITE_BACK] and l1[place].written and must_wait(glob, integers):
                     return T_SLOT_NOC
-                write_back(t, sm, entry.warp, place, state, integers, floats)
+                write_back(t, sm, entry.warp, entry.static, place, state, integers, floats)
                 put_line(line, place, l1)
             l1[place].reserved = True
             glob.clock += 1
@@ -291,6 +329,9 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     totals[T_L1_ACCESSES] += wanted
     totals[T_L1_MISSES] += bit_count(missing)
     totals[T_MISS_MSHR] += t - entry.at
+    own[C_REQUESTS] += wanted
+    own[C_L1_HITS] += wanted - bit_count(missing)
+    state.loads[entry.load].leaves = True
     r = take_request(state)
     request = state.requests[r]
     request.sm = sm
@@ -298,6 +339,9 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     request.words = granules_of(missing, integers[I_SECTORS])
     request.what = LOAD
     request.owner = m
+    request.load = entry.load
+    request.static = entry.static
+    request.dirty = False
     bank = line % integers[I_LLC_BANKS]
     inject(r, 1.0, t, request, core, ring, floats, state.banks, bank, state.heap, glob, totals)
     return 0
@@ -336,9 +380,12 @@ def l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integer
             return T_SLOT_NOC
     totals[T_L1_ACCESSES] += bit_count(touched)
     totals[T_L1_MISSES] += bit_count(missing)
+    own = state.counters[entry.static]
+    own[C_REQUESTS] += bit_count(touched)
+    own[C_L1_HITS] += bit_count(touched) - bit_count(missing)
     if place >= 0:
         if place != slot or what == ATOMIC:
-            write_back(t, sm, entry.warp, place, state, integers, floats)
+            write_back(t, sm, entry.warp, entry.static, place, state, integers, floats)
         if place != slot:
             put_line(line, place, l1)
         if what == STORE:
@@ -351,7 +398,11 @@ def l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integer
             l1[slot].used = 0
     if going:
         sent = words if going == touched else words & granules_of(going, sectors)
-        send_write(t, sm, entry.warp, entry.load, what, line, sent, state, integers, floats)
+        if what == ATOMIC:
+            state.loads[entry.load].leaves = True
+        else:
+            core.leaves = True
+        send_write(t, sm, entry.warp, entry.static, entry.load, what, line, sent, False, state, integers, floats)
     return 0
 
 
@@ -380,6 +431,9 @@ def l1_stage(t, sm, state, integers, floats, stream, program):
         return np.ceil(free) if free > t else NEVER  # otherwise an event wakes the SM
     if what == STORE:
         state.warps[sm, entry.warp].in_flight -= entry.last
+        if entry.last:  # nobody asks whether a store missed the LLC
+            state.counters[entry.static, C_WORST_LLC if core.leaves else C_WORST_L1] += 1
+            core.leaves = False
     elif entry.last:
         part_of_load_back(entry.load, 0.0, sm, state, program)  # the instruction itself held one
     core.pipe_head = (core.pipe_head + 1) % integers[I_PIPE]
@@ -408,6 +462,7 @@ def lsu_stage(t, sm, state, integers, floats, program):
     elif head.first == head.last:  # no lane is active
         if what == STORE:
             warp.in_flight -= 1
+            state.counters[head.static, C_WORST_L1] += 1
         else:
             load_done(head.load, t + floats[F_L1_LATENCY], sm, state, program)
     elif core.pipe_count < integers[I_PIPE]:

@@ -9,7 +9,16 @@ again; finite queues are rings of the times at which their last entries left.
 from __future__ import annotations
 
 from ...compiled import inlined
-from ...memory._kernels import granules_of, sectors_of
+from ...memory._kernels import (
+    C_DRAM_READS,
+    C_DRAM_WRITES,
+    C_LLC_HITS,
+    C_LLC_MISSES,
+    C_WRITEBACK_HITS,
+    C_WRITEBACK_MISSES,
+    granules_of,
+    sectors_of,
+)
 from ...trace._bit_kernels import bit_count
 from .layout import (
     AT_BANK,
@@ -164,12 +173,28 @@ def not_held(words, asked, valid, written, sectors):
 
 @inlined
 def at_bank(
-    r, now, request, integers, floats, llc, banks, bank_ring, channels, channel_ring, heap, glob, totals, traffic
+    r,
+    now,
+    request,
+    load,
+    own,
+    integers,
+    floats,
+    llc,
+    banks,
+    bank_ring,
+    channels,
+    channel_ring,
+    heap,
+    glob,
+    totals,
+    traffic,
 ):
     """Look a request up in the last-level cache.
 
     Stores fetch nothing; without allocation, sectors that are not held go on to
-    DRAM. Atomics fetch and write.
+    DRAM. Atomics fetch and write. `load` is the record of a load or an atomic,
+    `own` the counters of the instruction.
     """
     line = request.line
     words = request.words
@@ -198,6 +223,8 @@ def at_bank(
         if write_back and llc[slot].written != 0:
             dirty = bit_count(sectors_of(llc[slot].written, sectors))
             totals[T_DRAM_WRITES] += dirty
+            own[C_DRAM_WRITES] += dirty
+            banks[bank].transfers += dirty
             begin, _ = to_channel(begin, dirty, channels, channel_ring, channel, floats, glob, traffic)
         llc[slot].tag = line
         llc[slot].valid = 0
@@ -230,18 +257,29 @@ def at_bank(
                 request.dram = floats[F_DRAM_LATENCY]
                 entry.valid |= fresh
                 entry.fill = ready
+                entry.span = ready - now
+                load.missed = True
                 totals[T_DRAM_READS] += missed
+                own[C_DRAM_READS] += missed
+                banks[bank].transfers += missed
             else:
                 ready = max(begin, entry.fill)  # the line may still be on its way
                 request.dram = ready - begin
+                if request.dram > 0.0:
+                    load.llc_coming = max(load.llc_coming, request.dram / entry.span)
         if request.what != LOAD:
             entry.written |= kept
             if write_back:
                 written = missed if stays_out else 0
     if written:
         totals[T_DRAM_WRITES] += written
+        own[C_DRAM_WRITES] += written
+        banks[bank].transfers += written
         begin, _ = to_channel(begin, written, channels, channel_ring, channel, floats, glob, traffic)
     totals[T_LLC_MISSES] += missed
+    own[C_WRITEBACK_MISSES if request.dirty else C_LLC_MISSES] += missed
+    own[C_WRITEBACK_HITS if request.dirty else C_LLC_HITS] += wanted - missed
+    banks[bank].requests += wanted
     request.bank_wait = begin - now
     banks[bank].free = begin + 1.0
     push(heap, glob, ready, r * 4 + AT_REPLY)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from ...errors import InputError, MachineError, SimulationError
 from ...machine import Gpu
+from ...memory import MissProfile, instruction_kinds
+from ...memory.cache import unevenness, written_sectors
 from ...trace import StaticTable
 from ...workload import resident
 from ...workload.traced import TracedWorkload
@@ -69,10 +71,12 @@ class DetailedResult:
     stalled_slots: Mapping[str, NDArray[np.float64]] = field(repr=False, default_factory=dict)
     #: The first issues of one SM, where they were asked for.
     profile: Profile | None = field(repr=False, default=None)
+    #: What became of the memory instructions, as the cache simulation gives it; `estimated_cycles` are the simulated.
+    misses: MissProfile | None = field(repr=False, default=None)
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        large = ("stalled_slots", "profile")
+        large = ("stalled_slots", "profile", "misses")
         plain = {name: v for name, v in vars(self).items() if name not in large and not isinstance(v, np.ndarray)}
         plain["warnings"] = list(self.warnings)
         return plain | {
@@ -284,7 +288,29 @@ def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
         bin_cycles=float(state.glob["bin_cycles"][0]),
         dram_bytes_over_time=state.traffic[k.DRAM_TRAFFIC] * transfer,
         noc_bytes_over_time=state.traffic[k.NOC_TRAFFIC] * FLIT_BYTES,
+        misses=_misses(workload, gpu, state),
         stalled_slots={name: state.stalls[:, index - k.T_SLOT_BASE] / slots for name, index in _HELD.items()},
+    )
+
+
+def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
+    assert workload.trace is not None
+    sectors = int(gpu.l1.line_bytes) // int(gpu.transfer_bytes)
+    dirty = [
+        written_sectors(lines["written"] << 32, sectors) if writes_back else 0
+        for lines, writes_back in ((state.llc, gpu.llc.writes_back), (state.l1, gpu.l1.writes_back))
+    ]
+    return MissProfile(
+        state.counters,
+        instruction_kinds(workload.trace.static),
+        int(gpu.transfer_bytes),
+        dirty[0],
+        "simulated",
+        float(state.totals[k.T_CYCLES]),
+        dirty[1],
+        unevenness(state.banks["requests"]),
+        unevenness(state.banks["transfers"]),
+        state.arrivals,
     )
 
 

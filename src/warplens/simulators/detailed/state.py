@@ -47,14 +47,24 @@ SM = _record(
     injected=I64,
     inject_free=F64,
     eject_free=F64,
+    leaves=FLAG,  # the instruction at the tags has sent something
     blocked=I64,  # why the L1 could not go on (a slot cause)
 )
 SCHEDULER = _record(last=I64, issue_at=F64, cause=I64, held=I64)  # why its slot is empty, and which instruction waits
 BLOCK = _record(used=FLAG, alive=I64, waiting=I64, number=I64)
 LSU = _record(warp=I64, static=I64, first=I64, last=I64, load=I64)
 PIPE = _record(line=I64, warp=I64, static=I64, load=I64, last=FLAG, at=F64)
-LOAD = _record(warp=I64, static=I64, left=I64, ready=F64)
-LINE = _record(tag=I64, valid=I64, written=I64, used=I64, reserved=FLAG, fill=F64)
+LOAD = _record(
+    warp=I64,
+    static=I64,
+    left=I64,
+    ready=F64,
+    leaves=FLAG,  # what became of it: something had to leave the SM, and missed the LLC
+    missed=FLAG,
+    coming=F64,  # part of a miss that was left where another load's brought the data, and of one of the LLC's
+    llc_coming=F64,
+)
+LINE = _record(tag=I64, valid=I64, written=I64, used=I64, reserved=FLAG, fill=F64, span=F64)
 MSHR = _record(line=I64, sectors=I64, count=I64)
 REQUEST = _record(
     sm=I64,
@@ -63,13 +73,15 @@ REQUEST = _record(
     what=I64,
     owner=I64,  # MSHR of a load, warp slot of a store or atomic
     load=I64,
+    static=I64,
+    dirty=FLAG,  # a line that leaves an L1, not the access that makes it
     issued=F64,
     noc_wait=F64,
     bank_wait=F64,
     dram_wait=F64,
     dram=F64,
 )
-BANK = _record(in_free=F64, out_free=F64, free=F64, misses=I64)
+BANK = _record(in_free=F64, out_free=F64, free=F64, misses=I64, requests=I64, transfers=I64)
 CHANNEL = _record(free=F64, count=I64)
 EVENT = _record(time=F64, sequence=I64, value=I64)
 GLOBAL = _record(
@@ -105,6 +117,7 @@ class State(NamedTuple):
     l1: Any
     mshrs: Any
     mshr_loads: Any
+    mshr_since: Any  # when each of them came
     requests: Any
     request_pool: Any
     inject_ring: Any
@@ -117,6 +130,8 @@ class State(NamedTuple):
     glob: Any
     totals: Any
     traffic: Any
+    counters: Any  # as in the cache simulation, per static instruction
+    arrivals: Any
     stalls: Any  # empty slots by the instruction that the held warp would issue (last row: none) and cause
     rows: Any
     row_of: Any  # of the last issue of each instruction by each warp slot of the first SM
@@ -124,6 +139,8 @@ class State(NamedTuple):
 
 def new_state(integers: Any, floats: Any, units: int, instructions: int, most_rows: int = 0) -> State:
     """An empty machine for a program of some static instructions; the first issues of SM 0 are recorded."""
+    from ...memory import _kernels as memory
+
     sms, blocks = int(integers[k.I_SMS]), int(integers[k.I_BLOCKS_PER_SM])
     slots = blocks * int(integers[k.I_WARPS_PER_BLOCK])
     mshrs, sectors = int(integers[k.I_L1_MSHRS]), int(integers[k.I_SECTORS])
@@ -149,6 +166,7 @@ def new_state(integers: Any, floats: Any, units: int, instructions: int, most_ro
         l1=np.zeros(l1_lines, LINE),
         mshrs=np.zeros((sms, mshrs), MSHR),
         mshr_loads=np.zeros((sms, mshrs, int(integers[k.I_L1_MERGES])), I64),
+        mshr_since=np.zeros((sms, mshrs, int(integers[k.I_L1_MERGES]))),
         requests=np.zeros(requests, REQUEST),
         request_pool=np.arange(requests),
         inject_ring=np.zeros((sms, int(integers[k.I_NOC_QUEUE]))),
@@ -161,6 +179,8 @@ def new_state(integers: Any, floats: Any, units: int, instructions: int, most_ro
         glob=np.zeros(1, GLOBAL),
         totals=np.zeros(k.TOTALS),
         traffic=np.zeros((2, k.BINS)),
+        counters=np.zeros((instructions, memory.COUNTERS), I64),
+        arrivals=np.zeros((instructions, memory.ARRIVALS)),
         stalls=np.zeros((instructions + 1, k.SLOTS)),
         rows=np.zeros(most_rows, ROW),
         row_of=np.full((slots, instructions) if most_rows else (1, 1), -1),

@@ -10,6 +10,13 @@
 
 namespace {
 
+bool write_whole(const std::string& path, const char* mode, const char* data, size_t size) {
+    FILE* file = std::fopen(path.c_str(), mode);
+    if (file == nullptr) return false;
+    const bool whole = std::fwrite(data, 1, size, file) == size;
+    return std::fclose(file) == 0 && whole;
+}
+
 class Parting {
 public:
     // Kernels come in the order of their first blocks.
@@ -63,11 +70,8 @@ private:
 
     // Opened each time: a graph may have more kernels than files can be open.
     static bool write(Part& part, const char* data, size_t size) {
-        FILE* file = std::fopen(part.path.c_str(), "ab");
-        if (file == nullptr) return false;
         part.bytes += size;
-        const bool whole = std::fwrite(data, 1, size, file) == size;
-        return std::fclose(file) == 0 && whole;
+        return write_whole(part.path, "ab", data, size);
     }
 
     static bool write_waiting(Part& part) {

@@ -65,6 +65,7 @@ struct State {
     unsigned long long launched = 0, matched = 0, cubins = 0;
     unsigned dynamic_shared = 0;
     FILE* log = nullptr;  // the kernel of every launch, a line each
+    bool used = false;    // CUDA, by this process
     bool off = false;
 };
 State* state = nullptr;

@@ -77,6 +77,7 @@ bool any_kernel_matches(const char* data, size_t size) {
 }
 
 void module_loaded(const Sanitizer_ResourceModuleData* data) {
+    state->used = true;
     mkdir(state->folder.c_str(), 0755);  // not before: shells and compilers that a program starts leave no folder
     Module& module = state->modules[data->module];
     module = Module();
@@ -157,7 +158,10 @@ bool count(const Sanitizer_LaunchData& data, Pending& pending) {
     const char* name = data.functionName;
     pending.index = state->launched++;
     pending.occurrence = state->occurrences[name]++;
-    if (state->log == nullptr) state->log = std::fopen((state->folder + "/launched").c_str(), "w");
+    if (state->log == nullptr) {
+        state->log = std::fopen((state->folder + "/launched").c_str(), "w");
+        if (state->log != nullptr) std::setvbuf(state->log, nullptr, _IOLBF, BUFSIZ);  // a crash or fork must not matter
+    }
     if (state->log != nullptr) std::fprintf(state->log, "%s\n", name);
     return selected(name);
 }
@@ -165,6 +169,12 @@ bool count(const Sanitizer_LaunchData& data, Pending& pending) {
 bool is_patched(const Sanitizer_LaunchData& data) {
     const auto found = state->modules.find(data.module);
     return found != state->modules.end() && found->second.patched;
+}
+
+// Whether a kernel that is to be recorded can be.
+bool can_be_recorded(const Sanitizer_LaunchData& data) {
+    if (!is_patched(data)) note("left_out", "%s, which is in no module that could be patched", data.functionName);
+    return is_patched(data);
 }
 
 // All that the patches of a kernel need to record it in a context's memory, or to leave it out there.
@@ -224,7 +234,7 @@ void launch_begin(const Sanitizer_LaunchData& data) {
     if (state->in_graph) return note("left_out", "%s during the launch of a CUDA graph", data.functionName);
     Pending pending;
     state->pending.clear();
-    if (!count(data, pending) || !is_patched(data) || !prepare(data, data.context, true, pending))
+    if (!count(data, pending) || !can_be_recorded(data) || !prepare(data, data.context, true, pending))
         return set_no_tracker(data);
     if (write_start(data.context, data.hStream, pending.tracker, data.functionName) &&
         set_tracker(data, &memory_of(data.context).first->tracker))
@@ -252,7 +262,7 @@ void graph_node(const Sanitizer_GraphNodeLaunchData& node) {
     if (node.isGraphUpload) return set_no_tracker(data);
     Pending pending;
     bool wanted = count(data, pending);
-    if (!is_patched(data)) return;
+    if (!(wanted ? can_be_recorded(data) : is_patched(data))) return;
     Tracker* slot = nullptr;
     if (prepare(data, state->graph_context, wanted, pending)) slot = next_slot(data.context);
     if (slot == nullptr) {
@@ -317,7 +327,6 @@ void launch_end(CUcontext context, Sanitizer_StreamHandle stream) {
             write_launch(each, start.head, bytes[i], limited);
     }
     state->pending.clear();
-    if (state->log != nullptr) std::fflush(state->log);  // what a crash would lose
 }
 
 void graph(Sanitizer_CallbackId id, const void* data) {
@@ -386,17 +395,18 @@ std::string setting(const char* name) {
     return value ? value : "";
 }
 
+std::string own_folder() { return setting("WARPLENS_TRACE_FOLDER") + "/process-" + std::to_string(getpid()); }
+
+// In a child that was forked. It can use CUDA if its parent has not; what the parent holds is not the child's to write.
 void forked() {
-    if (state == nullptr) return;
-    // CUDA cannot be used in a child that was forked without exec; what the parent holds is not the child's to write.
-    state->off = true;
+    if (state == nullptr || (state->off = state->used)) return;
+    state->folder = own_folder();
 }
 
 __attribute__((constructor)) void begin() {
-    const std::string folder = setting("WARPLENS_TRACE_FOLDER");
-    if (folder.empty()) return;
+    if (setting("WARPLENS_TRACE_FOLDER").empty()) return;
     state = new State;  // never freed: callbacks come until the process is gone
-    state->folder = folder + "/process-" + std::to_string(getpid());
+    state->folder = own_folder();
     state->patches = setting("WARPLENS_TRACE_PATCHES");
     const std::string regex = setting("WARPLENS_TRACE_KERNEL"), launches = setting("WARPLENS_TRACE_LAUNCHES");
     try {
@@ -435,9 +445,7 @@ __attribute__((constructor)) void begin() {
 }
 
 __attribute__((destructor)) void end() {
-    if (state == nullptr || state->off) return;
-    if (state->log != nullptr) std::fflush(state->log);
-    state->off = true;
+    if (state != nullptr) state->off = true;
 }
 
 }  // namespace

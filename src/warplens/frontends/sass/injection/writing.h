@@ -3,33 +3,20 @@
 #include "parting.h"
 #include "state.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace {
 
 constexpr size_t kPieceBytes = size_t(64) << 20;  // above about 2 GiB a copy to the host fails
 
-bool write_all(int file, const char* data, size_t size) {
-    while (size) {
-        const ssize_t written = write(file, data, size);
-        if (written <= 0) return false;
-        data += written;
-        size -= written;
-    }
-    return true;
-}
-
 bool write_cubin(Module& module) {
     if (!module.file.empty()) return true;
     module.file = "module-" + std::to_string(state->cubins++) + ".cubin";
-    const int file = open((state->folder + "/" + module.file).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    const bool whole = file >= 0 && write_all(file, module.cubin.data(), module.cubin.size());
-    if (file >= 0) close(file);
+    const std::string path = state->folder + "/" + module.file;
+    const bool whole = write_whole(path, "wb", module.cubin.data(), module.cubin.size());
     if (!whole) note("errors", "the raw records cannot be written: %s", std::strerror(errno));
     module.cubin.clear();
     module.cubin.shrink_to_fit();
