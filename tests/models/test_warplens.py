@@ -34,9 +34,7 @@ def test_blocks_that_are_followed_ask_for_as_much_as_all(kernel):
     demand = demand_of_sample(sample, misses, recorded, instructions, 1.0, machine, "test")
     asked = demand.events.sum(axis=0) * recorded / sample.blocks
     assert asked[E_DRAM_READS] == pytest.approx(misses.dram_read_bytes / misses.transfer_bytes)
-    lines = misses.per_execution("REQUESTS") / np.maximum(misses.per_execution("LINES"), 1e-300)
-    requests = (misses.misses_per_execution * misses.executed / np.maximum(lines, 1.0)).sum()
-    assert asked[E_REQUESTS] == pytest.approx(requests)
+    assert asked[E_REQUESTS] == pytest.approx((misses.packets_per_execution * misses.executed).sum())
 
 
 @pytest.mark.parametrize("warps", [16, 32, 64])

@@ -86,8 +86,7 @@ def demand_of_sample(
     lines = np.maximum(sample.lines, 1.0)
     is_load = sample.kind == k.LOAD
     early = early_writes(misses, gpu, repeats)
-    # Sectors of one line travel together.
-    packets = leaving / _sectors_of_a_line(misses)[static]
+    packets = np.where(goes, misses.packets_per_execution[static] / leaving_part, 0.0)
     line_flits = float(gpu.l1.line_bytes) / FLIT_BYTES
     written = np.ceil(sample.access_bytes / lines / FLIT_BYTES)
     # A header travels with the data, unless the machine says how long a store takes besides them.
@@ -149,11 +148,6 @@ def demand_of_sample(
     )
 
 
-def _sectors_of_a_line(misses: MissProfile) -> NDArray[np.float64]:
-    """Sectors that an instruction touches in each of its lines, in the mean."""
-    return np.maximum(misses.per_execution("REQUESTS") / np.maximum(misses.per_execution("LINES"), 1e-300), 1.0)
-
-
 def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:
     """Lets the events ask the network and DRAM for as much as the caches found.
 
@@ -162,7 +156,7 @@ def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_b
     from . import _access_kernels as k
 
     part = sample.blocks / recorded_blocks
-    packets = misses.misses_per_execution * misses.executed / _sectors_of_a_line(misses)
+    packets = misses.packets_per_execution * misses.executed
     for kind in (k.LOAD, k.STORE, k.ATOMIC):
         mine = sample.kind == kind
         found = events[mine, k.E_REQUESTS].sum()
