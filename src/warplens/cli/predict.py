@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
+from .common import console, print_json, show_name, show_not_run, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
 
@@ -95,22 +94,16 @@ def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
 
 
 def _show(result: Any, measured: dict[str, Any]) -> None:
-    from rich.markup import escape
-
     groups: dict[tuple[str, str], list[Any]] = {}
     for prediction in result.predictions:
         groups.setdefault((prediction.kernel, prediction.gpu), []).append(prediction)
     out = console()
     notes: dict[str, int] = {}
-    for (kernel, gpu), predictions in groups.items():
+    for (kernel, _), predictions in groups.items():
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
         several = len({p.launch for p in predictions}) > 1
         numbers = (*(("launch",) if several else ()), "cycles", "time", "IPC", "CPI", *stacked)
-        view = table(
-            f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(changes_of(predictions[0]))}",
-            ("model", *numbers, ""),
-            right=numbers,
-        )
+        view = table(title_of(predictions[0]), ("model", *numbers, ""), right=numbers)
         if kernel in measured:
             cells = ([""] if several else []) + _measured_cells(measured[kernel])
             view.add_row("[bold]measured[/]", *cells, *[""] * (len(stacked) + 1))
@@ -136,24 +129,7 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
         out.print(line if times == 1 else f"{line}; {times} launches", markup=False)
     for text, number in notes.items():
         out.print(f"[{number}] {text}", markup=False)
-    for line in _not_run(result.skipped):
-        out.print(line, markup=False)
-
-
-def _not_run(skipped: Iterable[Any]) -> list[str]:
-    """A line for each reason, whichever and however many models and kernels have it."""
-    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for item in skipped:
-        reason = item.reason.removeprefix(f"model {item.model!r} ").replace(f"workload {item.kernel!r} does", _WHOSE)
-        models, kernels = reasons.setdefault(reason, ({}, {}))
-        models[item.model] = kernels[item.kernel] = None
-    return [
-        f"not run: {', '.join(models)}: "
-        + reason.replace(
-            _WHOSE, f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {next(iter(kernels))!r} does"
-        )
-        for reason, (models, kernels) in reasons.items()
-    ]
+    show_not_run(out, ((item.model, item.kernel, item.reason) for item in result.skipped))
 
 
 def _measured_cells(profile: Any) -> list[str]:
@@ -178,8 +154,6 @@ def _show_stalls(out: Any, stalls: dict[str, float], predictions: list[Any]) -> 
     out.print(view)
 
 
-#: Stands for the workloads that give a reason.
-_WHOSE = "\0"
 _CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 
@@ -194,7 +168,7 @@ def _share(prediction: Any, name: str) -> str:
 def _input_line(item: dict[str, Any]) -> str:
     large, small = sorted(item["cluster_sizes"], reverse=True)
     return (
-        f"{item['kernel']}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
+        f"{show_name(item['kernel'])}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
         f"and {100 * item['llc_miss_ratio']:.1f} % in LLC ({item['order']}); "
         f"{item['dpki']:.0f} divergent loads per 1000 instructions; "
         f"warp {item['representative_warp']} represents {item['warps']} (clusters of {large} and {small}, "

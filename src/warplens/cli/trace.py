@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, show_number, show_seconds, table, warn
+from .common import console, print_json, show_name, show_number, show_seconds, table, warn
 from .options import json_option, parse_ranges
 from .progress import waiting
 
@@ -150,7 +150,7 @@ def _show_program(summary: Any) -> None:
     view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
     for each in summary.launches:
         view.add_row(
-            each.kernel.replace("[", r"\["),
+            show_name(each.kernel).replace("[", r"\["),
             "×".join(map(str, each.grid)),
             "×".join(map(str, each.block)),
             str(each.launch),
@@ -200,7 +200,7 @@ def _show(summary: dict[str, Any]) -> None:
     numbers = ("blocks", "warps", "instructions", "registers", "shared memory")
     view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
     view.add_row(
-        summary["kernel"].replace("[", r"\["),
+        show_name(summary["kernel"]).replace("[", r"\["),
         "×".join(map(str, summary["grid"])),
         "×".join(map(str, summary["block"])),
         f"{show_number(summary['recorded_blocks'])} of {show_number(summary['blocks'])}",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...errors import InputError, TraceError, WarplensError
 from .raw import RawLaunch, read_launch
@@ -44,17 +44,17 @@ class Run:
 
 
 @contextmanager
-def standard_input(otherwise: int | None) -> Iterator[IO[Any] | int | None]:
+def standard_input(otherwise: int | None) -> Iterator[int | None]:
     """What one of several runs of a program reads: each all of a file; anything else can be read but once."""
     try:
-        is_file = stat.S_ISREG(os.fstat(0).st_mode)
-    except OSError:
-        is_file = False
-    if not is_file:
-        yield otherwise
-        return
-    with Path("/dev/stdin").open("rb") as opened:
-        yield opened
+        again = os.open("/dev/stdin", os.O_RDONLY) if stat.S_ISREG(os.fstat(0).st_mode) else None
+    except OSError:  # there is none, or it is not ours to open once more
+        again = None
+    try:
+        yield otherwise if again is None else again
+    finally:
+        if again is not None:
+            os.close(again)
 
 
 def run_untraced(program: list[str]) -> tuple[float, int]:
