@@ -37,7 +37,8 @@ def main(plan: Path, report: Path, output: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["kernel", *METRICS])
         for launch, row in zip(document["launches"], rows, strict=True):
-            writer.writerow([launch["kernel"], *(f"{float(row[name].replace(',', '')):g}" for name in METRICS.values())])
+            values = (float(row[name].replace(",", "")) for name in METRICS.values())
+            writer.writerow([launch["kernel"], *(f"{value:g}" for value in values)])
 
 
 if __name__ == "__main__":
