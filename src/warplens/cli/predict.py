@@ -45,14 +45,16 @@ def predict(
     if models is None:
         compile_models_aside()
     from ..api import Comparison, compare, join
+    from ..machine import load_gpu
 
+    machines = [load_gpu(each) for each in gpus]  # once, however many launches there are
     results = []
     for each in inputs:
-        chosen = selection.load(each, gpu=gpus[0] if gpus else None, static=static)
+        chosen = selection.load(each, gpu=machines[0] if machines else None, static=static)
         if not chosen:
             continue
         parts = [
-            compare(workload, gpus or (None,), models, overrides=overrides, options=options)
+            compare(workload, machines or (None,), models, overrides=overrides, options=options)
             for workload in progress(chosen, "predicting", lambda workload: workload.name)
         ]
         results.append(join(parts))
