@@ -17,7 +17,7 @@ from typing import Any
 from ...errors import InputError, TraceError
 from ...trace import CLASS_NAMES, LaunchHeader, TraceWriter
 from ..cuda.cubin import KernelResources, read_cubin
-from ..sass_opcodes import coverage
+from ..sass_opcodes import WARPGROUP_PRODUCTS, coverage
 from .build import Tools, build_injection, find_tools
 from .counts import Counts
 from .disassembly import SassKernel, disassemble, parse_kernel
@@ -31,9 +31,11 @@ RAW_LIMIT_BYTES = 64 << 30
 _SHORT_SECONDS = 10.0
 #: What traces do not say about instructions that do their work later or elsewhere.
 _NOT_MODELLED = (
-    (("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
-     "warpgroup matrix products count as one matrix instruction each, far less than they are; their reads of shared "
-     "memory and that they end later are not in the trace"),
+    (WARPGROUP_PRODUCTS,
+     "warpgroup matrix products take the time of their shape; their reads of shared memory and that they end later "
+     "are not in the trace"),
+    (("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
+     "matrix products of Blackwell's tensor cores count as one matrix instruction each, far less than they are"),
     (("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"),
      "bulk copies are in the trace as one access at most: most of their traffic is missing"),
     (("LDGSTS",),
