@@ -368,9 +368,7 @@ def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
         found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
     called = {item.outside for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count}
     if any("LaunchDevice" in each for each in called):
-        found.append(
-            f"{name}: the kernels that it launches are not in the trace, or mixed with it if they are its own"
-        )
+        found.append(f"{name}: the kernels that it launches are not in the trace")
     if outside := ", ".join(sorted(each for each in called if each and not each.startswith("__cuda"))):
         found.append(
             f"{name}: instructions of functions outside the kernel's own code are not in the trace: {outside}"
