@@ -31,7 +31,8 @@ _NOT_MODELLED = (
 def not_counted(launches: Sequence[RawLaunch], counted: Mapping[tuple[str, int], Counts]) -> list[str]:
     """Launches whose executions the profiler did not count."""
     without = [launch.readable for launch in launches if (launch.kernel, launch.occurrence) not in counted]
-    names = ", ".join(name.partition("(")[0] for name in dict.fromkeys(without))
+    kernels = list(dict.fromkeys(name.partition("(")[0] for name in without))
+    names = ", ".join(kernels[:3]) + (", …" if len(kernels) > 3 else "")
     words = f"Nsight Compute counted nothing for {len(without)} of {len(launches)} launches ({names})"
     return [f"{words}: how exact they are is not known"] if without else []
 
