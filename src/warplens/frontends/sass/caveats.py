@@ -59,13 +59,15 @@ def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
             }
         )
         found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
-    called = {item.outside for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count}
+    executed = [item for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count]
+    calls = [item for item in executed if item.mnemonic == "CALL" and not item.targets]
+    called = {item.outside for item in calls}
     if any("LaunchDevice" in each for each in called):
         found.append(f"{name}: the kernels that it launches are not in the trace")
     if outside := ", ".join(sorted(each for each in called if each and not each.startswith("__cuda"))):
-        found.append(
-            f"{name}: instructions of functions outside the kernel's own code are not in the trace: {outside}"
-        )
+        found.append(f"{name}: instructions of functions outside the kernel are not in the trace: {outside}")
+    if "" in called:
+        found.append(f"{name}: what is called through pointers, as printf and malloc are, is not in the trace")
     if launch.foreign:
         found.append(f"{name}: {launch.foreign} accesses of functions outside the kernel are not in the trace")
     if exact.share is not None and exact.share < 0.98:
