@@ -36,6 +36,8 @@ LARGE_BUFFER_BYTES = {
     "matmul_naive": 24 << 30,
 }
 FEWER_WAVES = 2
+#: Launches of which all waves would take too long: 187 million instructions.
+LONG = {("matmul_naive", "large")}
 #: Columns of FOLDER/traced_suite.csv: of the launch, of its exactness, and of the run.
 LAUNCH = ("blocks_traced", "records", "raw_bytes")
 EXACTNESS = (
@@ -59,7 +61,7 @@ def _sass(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
     program = [sys.executable, str(Path(__file__).with_name("launching.py")), kernel, size]
     path = folder / f"{kernel}-{size}.wlt"
-    for waves in (None, FEWER_WAVES):
+    for waves in (FEWER_WAVES,) if (kernel, size) in LONG else (None, FEWER_WAVES):
         try:
             summary = trace_program(
                 program,
