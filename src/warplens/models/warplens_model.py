@@ -90,8 +90,8 @@ class Warplens(Model):
                 for whole, again in zip(part, _solve(demand, machines[slower]), strict=True):
                     whole[slower] = again
             cycles[rows], waits[rows], busy[rows] = part
-            if self.without == "network":
-                cycles[rows] = np.maximum(busy[rows].max(axis=1), 1.0)
+            least = np.maximum(busy[rows].max(axis=1), 1.0)
+            cycles[rows] = least if self.without == "network" else np.maximum(cycles[rows], least)
             instructions = demand.instructions_per_warp
         return self._outcome(case, instructions, cycles, waits, busy)
 
