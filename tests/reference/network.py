@@ -49,20 +49,24 @@ class Event:
 class Ring:
     """Places for so many, by the times until which they are taken."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, in_order: bool) -> None:
         self.until = [0.0] * max(size, 1)
+        self.in_order = in_order
 
     def enter(self, count: int, first: float, last: float, hold: float) -> tuple[float, float, int]:
         """(First, last) item of `count`, and how many places they take; fewer where it pays to wait for one's own."""
         first = max(first, self.until[0])
         taken = min(count, len(self.until))
-        while taken > 1 and self.until[taken - 1] > first + (count - 1) // (taken - 1) * hold:
-            taken -= 1
+        if not self.in_order:
+            while taken > 1 and self.until[taken - 1] > first + (count - 1) // (taken - 1) * hold:
+                taken -= 1
         return first, max(last, self.until[taken - 1], first + (count - 1) // taken * hold), taken
 
     def take(self, count: int, first: float, last: float) -> None:
         slope = (last - first) / max(count - 1, 1)
-        self.until = sorted(self.until[count:] + [first + k * slope for k in range(count)])
+        self.until = self.until[count:] + [first + k * slope for k in range(count)]
+        if not self.in_order:
+            self.until.sort()
 
 
 class Warp:
@@ -102,7 +106,10 @@ class Network:
         self.waits = dict.fromkeys(CAUSES, 0.0)
         self.busy = dict.fromkeys(SERVERS, 0.0)
         self.free = dict.fromkeys(SERVERS, 0.0)
-        self.loads, self.stores = Ring(int(machine["OUTSTANDING"])), Ring(int(machine["STORES"]))
+        self.in_order = machine["IN_ORDER"] == 1.0
+        self.loads, self.stores = (
+            Ring(int(machine[name]), in_order=self.in_order) for name in ("OUTSTANDING", "STORES")
+        )
         self.sets: dict[int, Ring] = {}
         self.recent = {"all": machine["LLC_LATENCY"], "llc": machine["LLC_LATENCY"]}
         self.recent["dram"] = machine["LLC_LATENCY"] + machine["DRAM_LATENCY"]
@@ -159,7 +166,7 @@ class Network:
         first_in, last_in, taken = ring.enter(count, begin, last_in, hold)
         ways = None
         if event.kind == "load" and m["SETS"] > 0.0:
-            ways = self.sets.setdefault(event.set, Ring(int(m["WAYS"])))
+            ways = self.sets.setdefault(event.set, Ring(int(m["WAYS"]), in_order=self.in_order))
             lines = max(int(event.set_lines + 0.5), 1)
             first_in, last_in, lines = ways.enter(lines, first_in, last_in, hold)
         self.free["port"] = max(self.free["port"], last_in)

@@ -40,7 +40,7 @@ _IN_WORDS = {
 ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.30
 #: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
 WITHOUT = (
-    *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "scheduler"),
+    *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
     *("stores", "write-backs", "imbalance"),
 )
 #: Longer than estimated by this, and the network is solved again.
@@ -208,6 +208,7 @@ class Warplens(Model):
             put(k.M_BLOCK_START, gpu.block_start_cycles)
             put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
         unlimited = {"sets": k.M_SETS, "scheduler": k.M_GREEDY}
+        put(k.M_IN_ORDER, float(self.without == "places"))
         if self.without in unlimited:
             put(unlimited[self.without], 0.0)
         elif self.without in ("queue", "mshrs"):
