@@ -36,6 +36,7 @@ PROGRAMS = {
     "many-launches": ("many_launches.cu", (), ()),
     "many-launches-some": ("many_launches.cu", (), ("--kernel", "subtract", "--launch", "0,100-103")),
     "torch": ("torch_operations.py", (), ()),
+    "torch-product": ("torch_product.py", (), ("--kernel", "gemm|nvjet")),
     "triton": ("triton_operations.py", (), ()),
     "cupy": ("cupy_operations.py", (), ()),
     "children": ("misbehaving.cu", ("children",), ()),

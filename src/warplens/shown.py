@@ -1,4 +1,4 @@
-"""Numbers as people read them, in tables of commands and of pages."""
+"""Numbers and names as people read them, in tables of commands and of pages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ def show_number(value: float) -> str:
     if 1e4 <= abs(value) < 1e12:
         return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
     return f"{value:.3e}"
+
+
+#: Templates have names of thousands of characters.
+MOST_NAME = 96
+
+
+def show_name(kernel: str) -> str:
+    """The name of a kernel; of a very long one, how it begins and ends."""
+    return kernel if len(kernel) <= MOST_NAME else f"{kernel[: MOST_NAME - 17]}…{kernel[-16:]}"
 
 
 def show_seconds(value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from .errors import FileError
 
 #: Descriptions are small; anything larger was given by mistake.
 LARGEST_BYTES = 8 * 2**20
+#: The number of the latest table of each array.
+Counts = dict[tuple[str, ...], int]
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,29 @@ class TomlFile:
         """`file:line` of a dotted key, or of its nearest parent that stands in the text."""
         parts = key.split(".") if key else []
         while parts:
-            line = _line_of(self.text, parts)
+            line = self._line_of(parts)
             if line:
                 return f"{self.path}:{line}"
             parts.pop()
         return self.path
+
+    @cached_property
+    def _lines(self) -> dict[tuple[str, ...], list[tuple[int, Counts]]]:
+        return _lines_of_keys(self.text)
+
+    def _line_of(self, parts: list[str]) -> int:
+        """Line number of the key `parts`, or 0. Array indices ("nodes[2]") select the n-th table header."""
+        names: list[str] = []
+        wanted: Counts = {}
+        for part in parts:
+            match = re.fullmatch(r"(.*)\[(\d+)\]", part)
+            names.append(match[1] if match else part)
+            if match:
+                wanted[tuple(names)] = int(match[2])
+        for number, seen in self._lines.get(tuple(names), ()):
+            if all(seen.get(key, index) == index for key, index in wanted.items()):
+                return number
+        return 0
 
 
 def exists(path: Path) -> bool:
@@ -80,26 +101,19 @@ def _split(dotted: str) -> list[str]:
     return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
 
 
-def _line_of(text: str, parts: list[str]) -> int:
-    """Line number of the key `parts`, or 0. Array indices ("nodes[2]") select the n-th table header."""
-    names, wanted = [], {}
-    for part in parts:
-        match = re.fullmatch(r"(.*)\[(\d+)\]", part)
-        names.append(match[1] if match else part)
-        if match:
-            wanted[tuple(names)] = int(match[2])
+def _lines_of_keys(text: str) -> dict[tuple[str, ...], list[tuple[int, Counts]]]:
+    """Where each key stands."""
+    found: dict[tuple[str, ...], list[tuple[int, Counts]]] = {}
     table: list[str] = []
-    seen: dict[tuple[str, ...], int] = {}
+    seen: Counts = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
-            table = _split(header[1])
+            full = table = _split(header[1])
             if line.lstrip().startswith("[["):
-                seen[tuple(table)] = seen.get(tuple(table), -1) + 1
-            full = table
+                seen = {**seen, tuple(table): seen.get(tuple(table), -1) + 1}
         elif assignment := _ASSIGNMENT.match(line):
             full = table + _split(assignment[1])
         else:
             continue
-        if full == names and all(seen.get(key, index) == index for key, index in wanted.items()):
-            return number
-    return 0
+        found.setdefault(tuple(full), []).append((number, seen))
+    return found

@@ -61,6 +61,14 @@ def test_the_loop_leaves_no_trace_in_either_lambda(interval, latency):
     assert analysis.interval(raw, "op").value == pytest.approx(least)
 
 
+def test_a_chain_that_four_warps_execute_together_has_its_own_latency():
+    rows = [row for row in made_up_chains({"product": (8.0, 32.0)}, chains=(1,)) if row["warps"] % 4 == 0]
+    raw = {"chains": [*rows, *made_up_chains({"other": (0.25, 4.0)})]}
+    assert analysis.latency(raw, "product").value == pytest.approx(32.0)
+    assert analysis.interval(raw, "product").value == pytest.approx(8.0)
+    assert analysis.issue_limit(raw).value == pytest.approx(4)
+
+
 def test_a_sweep_saturates_where_the_latency_is_hidden():
     raw = {"chains": made_up_chains({"op": (0.5, 8.0)})}
     found = analysis.sweep(raw, "op", 1)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.characterize import instructions, memory
+from warplens.characterize import instructions, memory, products
 from warplens.characterize.device import RECORD, compile_cubin, kernel_source, span_of
 from warplens.errors import WarplensError
+from warplens.machine.classes import PRODUCT_COLUMNS
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
@@ -31,6 +32,12 @@ def test_one_kernel_of_each_operation_compiles():
     assert set(names) < {*instructions.kernel_names(), *names}
     code, lowered = compile_cubin(kernel_source("instructions"), names, "sm_90")
     assert code[:4] == b"\x7fELF" and len(set(lowered.values())) == len(names)
+
+
+def test_products_of_warpgroups_compile():
+    source = kernel_source("instructions") + products.source()
+    code, lowered = compile_cubin(source, products.kernel_names(), products.ARCHITECTURE + products.FEATURES)
+    assert code[:4] == b"\x7fELF" and len(set(lowered.values())) == len(PRODUCT_COLUMNS) * len(products.LENGTHS)
 
 
 @pytest.mark.slow

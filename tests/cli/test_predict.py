@@ -32,16 +32,34 @@ def test_launches_of_a_kernel_have_their_numbers(good, tmp_path):
     kernel = [StaticInstruction(0, "IADD3", "int32"), StaticInstruction(16, "EXIT", "control")]
     one = memory_trace(kernel, [[[Step(0), Step(1)]]])
     with TraceWriter(tmp_path / "app.wlt") as writer:
-        for index, name in ((0, "a"), (4, "a"), (5, "b")):
+        for index, name in ((0, "a"), (4, "a"), (5, f"b{'x' * 3000}end")):
             for group in one.groups():
                 writer.write(group)
-            writer.end_launch(replace(one.header, kernel=name, launch_index=index), one.static)
+            names = {"readable_name": f"space::{name}(int)"}
+            writer.end_launch(replace(one.header, kernel=name, launch_index=index, extra=names), one.static)
     lines = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020").splitlines()
     launches = [line.split()[1] for line in lines if line.split()[:1] == ["mdm"]]
     assert launches[:2] == ["0", "4"] and sum(line.split()[:2] == ["model", "launch"] for line in lines) == 1
+    assert any(line.startswith("bxxx") and "…xx" in line and "end on mdm2020" in line for line in lines)
     assert sum("a: misses" in line for line in lines) == 1
+    chosen = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--model", "mdm", "--kernel", "space::a")
+    assert "a on mdm2020" in chosen and "bxxx" not in chosen
     told = [line for line in lines if "not run: crisp" in line]
     assert len(told) == 1 and "which 2 workloads do not give" in told[0]
+
+
+def test_many_launches_of_a_kernel_are_shown_as_one(good, tmp_path):
+    kernel = [StaticInstruction(0, "IADD3", "int32"), StaticInstruction(16, "EXIT", "control")]
+    with TraceWriter(tmp_path / "app.wlt") as writer:
+        for index in range(18):
+            one = memory_trace(kernel, [[[Step(0), Step(1)]]] * (index + 1), kernel="a", launch_index=index)
+            for group in one.groups():
+                writer.write(group)
+            writer.end_launch(one.header, one.static)
+    text = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--model", "mdm", "--model", "roofline")
+    assert "18 launches of a on mdm2020" in text and "… and 2 more such lines" in text
+    mdm = [line.split()[1] for line in text.splitlines() if line.split()[:1] == ["mdm"]]
+    assert len(mdm) == 2 and mdm[0] == mdm[1]  # all launches are those of the kernel
 
 
 def test_predict_numbers_its_warnings(good):

@@ -31,6 +31,7 @@ def test_a_table_and_its_answers(tmp_path):
         "95 % of its best IPC from",
         "regret",
         "16 rows",
+        " 480 GB/s",
     ):
         assert part in done.output
     assert sorted(picture.name for picture in (tmp_path / "plots").iterdir()) == [
@@ -62,6 +63,8 @@ def test_zip_sample_and_errors(tmp_path):
     assert json.loads(done.stdout)["configurations"] == 2
     table = pq.read_table(tmp_path / "a.parquet")
     assert set(zip(table["sms"].to_pylist(), table["l1.mshrs"].to_pylist(), strict=True)) == {(7, 0), (14, 64)}
+    told = run("mdm-baseline", "--vary", "l1.mshrs=0,64", "-o", tmp_path / "c.parquet").output
+    assert "\nfirst error: l1.mshrs: 0" in told and "not run: wfg, wfg-corrected: needs" in told
     done = run("mdm-baseline", "--vary", "sms=7:28", "--sample", "5", "-o", tmp_path / "b.parquet", "--json")
     assert json.loads(done.stdout)["configurations"] == 5
 

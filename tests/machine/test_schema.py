@@ -21,6 +21,7 @@ from warplens.machine import (
     parameters,
     with_overrides,
 )
+from warplens.machine.classes import product_class
 from warplens.machine.schema import LastLevelCache, check_value, parameters_by_key
 
 INTERFACE_KEYS = """
@@ -253,6 +254,24 @@ def test_timings_come_from_the_nearest_ancestor():
     assert load_gpu("rtx2070").timing("fp64_div") == load_gpu("rtx2070").timing("fp64")
     example = load_gpu("lemeire-example")
     assert example.timing("barrier") == example.timing("comp")
+
+
+def test_a_class_that_stands_for_several_takes_their_time():
+    changes = {"instructions.tensor.latency": "24", "instructions.tensor.interval": "2"}
+    gpu = load_gpu("gtx1060", changes)
+    assert INSTRUCTION_CLASSES["tensor_n64"].of_parent == 8
+    assert gpu.timing("tensor_n64") == InstructionTiming(24.0 + 7 * 2.0, 16.0, gpu.timing("tensor").subsystem)
+    assert gpu.timing("tensor_n8") == gpu.timing("tensor")
+    measured = load_gpu("gtx1060", {**changes, "instructions.tensor_n64.interval": "9"}).timing("tensor_n64")
+    assert (measured.latency_cycles, measured.interval_cycles) == (24.0 + 7 / 8 * 9.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [(8, "n8"), (24, "n32"), (40, "n32"), (80, "n96"), (160, "n192"), (224, "n256"), (256, "n256")],
+)
+def test_products_of_warpgroups_have_the_nearest_class(columns, name):
+    assert product_class(columns) == f"tensor_{name}"
 
 
 def test_memory_without_timing_gets_the_dram_latency_and_an_sms_share_of_the_bandwidth():

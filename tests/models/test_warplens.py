@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from making import Interval, complete_gpu, gpu, run, with_graph, with_profile
 from warplens.machine import with_overrides
+from warplens.models._access_kernels import E_DRAM_READS, E_REQUESTS
+from warplens.models.network import demand_of_sample
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
+from warplens.validate.h200_profiles import placed_launch, shipped_profiles
 from warplens.workload.traced import workload_of_trace
 
 #: A machine whose memory system never makes anybody wait.
@@ -20,6 +23,18 @@ FREE = {"noc.bandwidth": "1e9GB/s", "dram.bandwidth": "1e9GB/s", "l1.mshrs": 409
 def chain(count: int, *, every: int = 4) -> list[tuple[str, tuple[int, ...]]]:
     """Computation in a row with a load now and then, each needing what is before it."""
     return [("mem" if k % every == every - 1 else "comp", (k - 1,) if k else ()) for k in range(count)]
+
+
+@pytest.mark.parametrize("kernel", ["spmv_csr", "svm_naive", "matmul_naive"])
+def test_blocks_that_are_followed_ask_for_as_much_as_all(kernel):
+    """Instructions that none of them executes, and levels that no event was given, are not lost."""
+    workload, machine = placed_launch(shipped_profiles("sass", "medium")[0][kernel], 0)
+    sample, misses = workload.block_sample(machine), workload.misses(machine)
+    recorded, instructions = workload.recorded_size
+    demand = demand_of_sample(sample, misses, recorded, instructions, 1.0, machine, "test")
+    asked = demand.events.sum(axis=0) * recorded / sample.blocks
+    assert asked[E_DRAM_READS] == pytest.approx(misses.dram_read_bytes / misses.transfer_bytes)
+    assert asked[E_REQUESTS] == pytest.approx((misses.packets_per_execution * misses.executed).sum())
 
 
 @pytest.mark.parametrize("warps", [16, 32, 64])

@@ -285,7 +285,7 @@ def rewritten(source: Path, target: Path, change: Callable[[str, bytes], bytes |
             {"kernel": "a", "grid": [9, 9, 9], "block": [1, 1, 1], "missing": []},
             "outside their thread",
         ),
-        ("0/warps.arrow", None, "damaged"),
+        ("0/warps.arrow", None, "not a complete"),
     ],
 )
 def test_wrong_entries(tmp_path: Path, entry: str, value: Any, says: str) -> None:

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from warplens.frontends.cuda.signatures import signatures
 from warplens.web.errors import FieldError
-from warplens.web.sources import check_source, launch_of, signatures
+from warplens.web.sources import check_source, launch_of
 
 KERNEL = 'extern "C" __global__ void scale(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }\n'
 LAUNCH = {
@@ -115,18 +116,3 @@ def test_no_text_takes_long_to_look_at(text: str) -> None:
 def test_keys_that_name_files_are_not_taken_over() -> None:
     launch = launch_of(LAUNCH | {"python": "x.py:f", "ptx": "/etc/passwd", "options": ["-I/etc"]})
     assert launch.language == "cuda" and not launch.options
-
-
-def test_parameters_are_read_off_the_source() -> None:
-    source = """
-    __global__ void one(const float *__restrict__ x, unsigned long long n, int8_t flags[], half h /* last */) {}
-    template <class T> __global__ void __launch_bounds__(128) two(T *x) {}
-    """
-    one, two = signatures(source)
-    assert [(p["name"], p["pointer"], p["dtype"]) for p in one["parameters"]] == [
-        ("x", True, "float32"),
-        ("n", False, "uint64"),
-        ("flags", True, "int8"),
-        ("h", False, "float16"),
-    ]
-    assert two == {"kernel": "two", "parameters": [{"name": "x", "pointer": True, "dtype": None}]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,18 +66,19 @@ def operations(raw: Raw) -> list[str]:
     return list(dict.fromkeys(row["operation"] for row in raw["chains"]))
 
 
-def chain_counts(raw: Raw) -> list[int]:
-    return sorted({row["chains"] for row in raw["chains"]})
+def chain_counts(raw: Raw, operation: str) -> list[int]:
+    return sorted({row["chains"] for row in raw["chains"] if row["operation"] == operation})
 
 
 def latency(raw: Raw, operation: str) -> Statistic:
-    """Λ: one warp, one chain."""
-    return sweep(raw, operation, 1).cycles[0]
+    """Λ: one chain in one warp, or in as few as can execute it."""
+    alone = sweep(raw, operation, 1)
+    return replace(alone.cycles[0], value=alone.warps[0] * alone.cycles[0].value)
 
 
 def interval(raw: Raw, operation: str) -> Statistic:
     """λ: the least cycles for an instruction, over occupancies and independent chains."""
-    candidates = [s for chains in chain_counts(raw) for s in sweep(raw, operation, chains).cycles]
+    candidates = [s for chains in chain_counts(raw, operation) for s in sweep(raw, operation, chains).cycles]
     return min(candidates, key=lambda each: each.value)
 
 
@@ -95,7 +96,7 @@ def issue_limit(raw: Raw) -> Statistic:
 
 def warp_issue_limit(raw: Raw) -> Statistic:
     """Warp instructions of a single warp per cycle at most: what one scheduler issues."""
-    firsts = [sweep(raw, op, chains).cycles[0] for op in operations(raw) for chains in chain_counts(raw)]
+    firsts = [sweep(raw, op, chains).cycles[0] for op in operations(raw) for chains in chain_counts(raw, op)]
     least = min(firsts, key=lambda each: each.value)
     return Statistic(1 / least.value, least.spread, least.count)
 

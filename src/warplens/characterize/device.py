@@ -158,9 +158,9 @@ class Device:
 
     # -- launches ----------------------------------------------------------------------
 
-    def load(self, source: str, names: Sequence[str]) -> dict[str, Any]:
-        """Compile kernels for this GPU; by name expression."""
-        code, lowered = compile_cubin(source, names, self.architecture)
+    def load(self, source: str, names: Sequence[str], features: str = "") -> dict[str, Any]:
+        """Compile kernels for this GPU, or its architecture with features of its own; by name expression."""
+        code, lowered = compile_cubin(source, names, self.architecture + features)
         module = self._call("cuModuleLoadData", code)
         functions = {name: self._call("cuModuleGetFunction", module, text.encode()) for name, text in lowered.items()}
         attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..machine.classes import PRODUCT_COLUMNS
+from . import products
 from .device import Device, kernel_source, span_of
 
 #: A launch runs about so long: long beside the start of blocks, short beside a patience of minutes.
@@ -114,6 +116,10 @@ class InstructionBench:
         self.device = device
         self.repeats = repeats
         self._functions = device.load(kernel_source("instructions"), kernel_names())
+        self.has_products = device.architecture == products.ARCHITECTURE
+        if self.has_products:
+            source = kernel_source("instructions") + products.source()
+            self._functions |= device.load(source, products.kernel_names(), products.FEATURES)
 
     def function(self, name: str) -> Any:
         return self._functions[name]
@@ -145,6 +151,21 @@ def measure_chains(bench: InstructionBench, report: Callable[[str], None]) -> li
                     cycles = bench.cycles_per_iteration(chain_name(operation, chains, length), occupancy)
                     key = {"operation": operation, "chains": chains, "warps": occupancy.warps, "length": length}
                     rows.append({**key, "cycles": cycles})
+    return rows
+
+
+def measure_products(bench: InstructionBench, report: Callable[[str], None]) -> list[dict[str, Any]]:
+    """λ and Λ of a warpgroup's matrix products, rows as those of chains; none where the GPU has no such products."""
+    rows: list[dict[str, Any]] = []
+    if not bench.has_products:
+        return rows
+    report("matrix products of warpgroups")
+    for columns in PRODUCT_COLUMNS:
+        for warps in products.WARPS:
+            for length in products.LENGTHS:
+                cycles = bench.cycles_per_iteration(products.kernel_name(columns, length), Occupancy(warps, 1))
+                key = {"operation": products.operation(columns), "chains": 1, "warps": warps, "length": length}
+                rows.append({**key, "cycles": cycles})
     return rows
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from ..errors import FileError
 from ..machine import Gpu, Source, parameters
-from ..machine.classes import INSTRUCTION_CLASSES
+from ..machine.classes import INSTRUCTION_CLASSES, PRODUCT_COLUMNS, product_class
 from ..machine.schema import SECTIONS
-from . import analysis
+from . import analysis, products
 from .analysis import Mix, Raw, Statistic
 from .measure import SCHEMA
 
@@ -141,9 +141,12 @@ def _instructions(raw: Raw) -> dict[str, Value]:
         found[f"{path}.latency_cycles"] = _measured(round(latency * limit) / limit, f"{latency_text}; {rounded}")
         found[f"{path}.interval_cycles"] = _measured(round(interval * limit) / limit, f"{interval_text}; {rounded}")
 
-    for name, operation in CLASS_OPERATIONS.items():
+    of_warpgroups = {product_class(columns): products.operation(columns) for columns in PRODUCT_COLUMNS}
+    has_products = products.operation(PRODUCT_COLUMNS[0]) in analysis.operations(raw)
+    for name, operation in (CLASS_OPERATIONS | (of_warpgroups if has_products else {})).items():
         latency, interval = analysis.latency(raw, operation), analysis.interval(raw, operation)
-        chain = f"{operation}: a chain in one warp, {latency} cycles"
+        alone = "warpgroup" if name in of_warpgroups else "warp"
+        chain = f"{operation}: a chain in one {alone}, {latency} cycles"
         more = "".join(f"; {each} {analysis.interval(raw, each).value:.3g}" for each in RELATED.get(name, ()))
         least = f"{operation}: all occupancies and chains, least {interval} cycles{more}"
         put(name, latency.value, interval.value, chain, least)

@@ -25,6 +25,7 @@ from .instructions import (
     measure_barriers,
     measure_chains,
     measure_mixes,
+    measure_products,
 )
 from .memory import PATTERNS, RING_BYTES, MemoryBench
 from .patterns import measure_blocks, measure_patterns, measure_scattered
@@ -36,8 +37,8 @@ DIGITS = 6
 LEAST_CAPABILITY = 8
 #: Regions that are meant to stay in L2 are this large together with what is read beside them.
 LEAST_L2_BYTES = 40 << 20
-#: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and seven things more.
-REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 7
+#: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and eight things more.
+REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 8
 
 
 def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = l
     clocks = [_settled_clock(instructions)]
     before = _query_clocks(ordinal)
     raw: dict[str, Any] = {
-        "chains": measure_chains(instructions, report),
+        "chains": measure_chains(instructions, report) + measure_products(instructions, report),
         "mixes": measure_mixes(instructions, report),
         "barriers": measure_barriers(instructions),
     }

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import InputError
-from .common import console, show_number, table
+from .common import console, show_cell, show_number, show_setting, table
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:
             right=("performance", *costs, *keys),
         )
         for row in rows:
-            cells = [_cell(row.get(name)) for name in ("configuration", "performance", *costs, *keys)]
-            view.add_row(*cells)
+            cells = [show_cell(row.get(name)) for name in ("configuration", "performance", *costs)]
+            view.add_row(*cells, *(show_setting(key, row.get(key)) for key in keys))
         console().print(view)
     for each in found.get("sensitivity", ()):
         _show_sensitivity(each)
@@ -125,7 +125,7 @@ def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:
         view = table("agreement on the ranking of configurations", ("follow", "if true", *numbers), right=numbers)
         for pair in found["agreement"]:
             view.add_row(
-                pair["one"], pair["other"], *(_cell(pair[name]) for name in ("kendall", "spearman", "regret"))
+                pair["one"], pair["other"], *(show_cell(pair[name]) for name in ("kendall", "spearman", "regret"))
             )
         console().print(view)
 
@@ -138,20 +138,13 @@ def _show_sensitivity(each: Mapping[str, Any]) -> None:
     numbers = ("value", "elasticity", "speed at half", "speed at double")
     view = table(title, ("parameter", *numbers), right=numbers)
     for one in each["parameters"]:
-        view.add_row(one["key"], *(_cell(one[name]) for name in ("value", "elasticity", "at_half", "at_double")))
+        speeds = (show_cell(one[name]) for name in ("elasticity", "at_half", "at_double"))
+        view.add_row(one["key"], show_setting(one["key"], one["value"]), *speeds)
     console().print(view)
     for step in each["limits"]:
         where = f" (most of the CPI: {step['category']})" if step["category"] else ""
-        console().print(
-            f"next: {step['key']} to {show_number(step['value'])}: {step['gain']:.3g} times as fast{where}",
-            markup=False,
-        )
+        value = show_setting(step["key"], step["value"])
+        console().print(f"next: {step['key']} to {value}: {step['gain']:.3g} times as fast{where}", markup=False)
     console().print(
         f"95 % of its best IPC from {show_number(each['saturation_warps'])} warps per SM on", markup=False
     )
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return show_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

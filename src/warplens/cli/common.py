@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..shown import show_name as show_name
 from ..shown import show_number as show_number
 from ..shown import show_seconds as show_seconds
 
@@ -46,9 +47,44 @@ def warn(text: str) -> None:
     click.secho(f"warning: {text}", fg="yellow", err=True)
 
 
-def changes_of(prediction: Any) -> str:
-    changed = ", ".join(
-        f"{key} = {show_number(value) if isinstance(value, float) else value}"
-        for key, value in prediction.overrides.items()
-    )
-    return f" with {changed}" if changed else ""
+def show_cell(value: Any) -> str:
+    """A number or a word in a table."""
+    if value is None:
+        return "–"
+    return show_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def show_setting(key: str, value: Any) -> str:
+    """The value of a key of `--set`: bytes, rates and clocks with their units."""
+    from ..machine import find_parameter
+    from ..units import format_number
+    from ..workload import LAUNCH_KEYS
+
+    unit = None if key in LAUNCH_KEYS else find_parameter(key).unit
+    return show_cell(value) if value is None or unit in (None, "cycles") else format_number(value, unit)
+
+
+def title_of(result: Any) -> str:
+    """Of a table: the kernel, the machine, and what was changed."""
+    from rich.markup import escape
+
+    changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in result.overrides.items())
+    words = f"[bold]{escape(show_name(result.kernel))}[/] on [bold]{escape(result.gpu)}[/]"
+    return f"{words} with {escape(changed)}" if changed else words
+
+
+#: Stands for the workloads that a reason names.
+_WHOSE = "\0"
+
+
+def show_not_run(out: Console, skipped: Iterable[tuple[str, str, str]]) -> None:
+    """Models that could not run on a kernel, and why: a line for each reason, however many models and kernels."""
+    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for model, kernel, why in skipped:
+        reason = why.removeprefix(f"model {model!r} ").replace(f"workload {kernel!r} does", _WHOSE)
+        models, kernels = reasons.setdefault(reason, ({}, {}))
+        models[model] = kernels[kernel] = None
+    for reason, (models, kernels) in reasons.items():
+        one = show_name(next(iter(kernels)))
+        whose = f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {one!r} does"
+        out.print(f"not run: {', '.join(models)}: {reason.replace(_WHOSE, whose)}", markup=False)

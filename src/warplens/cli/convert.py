@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, print_json, show_number, table, warn
+from .common import console, print_json, show_name, show_number, table, warn
 from .options import json_option
 from .progress import waiting
 
@@ -171,7 +171,7 @@ def _show(summary: dict[str, Any]) -> None:
     for row in summary["launches"]:
         view.add_row(
             str(row["launch"]),
-            row["kernel"].replace("[", r"\["),
+            show_name(row["kernel"]).replace("[", r"\["),
             "×".join(map(str, row["grid"])),
             "×".join(map(str, row["block"])),
             show_number(row["warps"]),

@@ -120,12 +120,18 @@ class Selection:
             each
             for each in workloads
             if (self.launches is None or each.launch_index in self.launches)
-            and (self.kernel is None or self.kernel.search(each.name))
+            and (self.kernel is None or any(map(self.kernel.search, _names(each))))
         ]
 
     @staticmethod
     def nothing() -> click.UsageError:
         return click.UsageError("--kernel and --launch match no kernel of the input")
+
+
+def _names(workload: Workload) -> tuple[str, ...]:
+    """Of its kernel: as compiled, and as the source has it where that is known."""
+    header = getattr(getattr(workload, "trace", None), "header", None)
+    return (workload.name, header.extra.get("readable_name", "")) if header is not None else (workload.name,)
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:

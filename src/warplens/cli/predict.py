@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
+from .common import console, print_json, show_name, show_not_run, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
+
+#: More launches of a kernel are shown as one, and more notes of a row not at all.
+MOST_LAUNCHES, MOST_NOTES = 16, 8
 
 
 @click.command()
@@ -46,14 +48,16 @@ def predict(
     if models is None:
         compile_models_aside()
     from ..api import Comparison, compare, join
+    from ..machine import load_gpu
 
+    machines = [load_gpu(each) for each in gpus]  # once, however many launches there are
     results = []
     for each in inputs:
-        chosen = selection.load(each, gpu=gpus[0] if gpus else None, static=static)
+        chosen = selection.load(each, gpu=machines[0] if machines else None, static=static)
         if not chosen:
             continue
         parts = [
-            compare(workload, gpus or (None,), models, overrides=overrides, options=options)
+            compare(workload, machines or (None,), models, overrides=overrides, options=options)
             for workload in progress(chosen, "predicting", lambda workload: workload.name)
         ]
         results.append(join(parts))
@@ -95,27 +99,23 @@ def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
 
 
 def _show(result: Any, measured: dict[str, Any]) -> None:
-    from rich.markup import escape
-
     groups: dict[tuple[str, str], list[Any]] = {}
     for prediction in result.predictions:
         groups.setdefault((prediction.kernel, prediction.gpu), []).append(prediction)
     out = console()
     notes: dict[str, int] = {}
-    for (kernel, gpu), predictions in groups.items():
+    for (kernel, _), every in groups.items():
+        predictions = every if kernel in measured else _together(every)
         stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
         several = len({p.launch for p in predictions}) > 1
         numbers = (*(("launch",) if several else ()), "cycles", "time", "IPC", "CPI", *stacked)
-        view = table(
-            f"[bold]{escape(kernel)}[/] on [bold]{escape(gpu)}[/]{escape(changes_of(predictions[0]))}",
-            ("model", *numbers, ""),
-            right=numbers,
-        )
+        view = table(title_of(predictions[0]), ("model", *numbers, ""), right=numbers)
         if kernel in measured:
             cells = ([""] if several else []) + _measured_cells(measured[kernel])
             view.add_row("[bold]measured[/]", *cells, *[""] * (len(stacked) + 1))
         for p in predictions:
-            marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings]
+            marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings[:MOST_NOTES]]
+            marks += ["…"] * (len(p.warnings) > MOST_NOTES)
             shares = [_share(p, name) for name in stacked]
             view.add_row(
                 p.model,
@@ -132,28 +132,27 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             out.print("[dim]from BASE on: share of the CPI that each cause takes, where the model has a CPI stack[/]")
         if kernel in measured and measured[kernel].stalls is not None:
             _show_stalls(out, measured[kernel].stalls, predictions)
-    for line, times in Counter(map(_input_line, result.inputs)).items():
+    lines = Counter(map(_input_line, result.inputs))
+    for line, times in list(lines.items())[:MOST_LAUNCHES]:
         out.print(line if times == 1 else f"{line}; {times} launches", markup=False)
+    if len(lines) > MOST_LAUNCHES:
+        out.print(f"… and {len(lines) - MOST_LAUNCHES} more such lines; --launch chooses launches, --json has all")
     for text, number in notes.items():
         out.print(f"[{number}] {text}", markup=False)
-    for line in _not_run(result.skipped):
-        out.print(line, markup=False)
+    show_not_run(out, ((item.model, item.kernel, item.reason) for item in result.skipped))
 
 
-def _not_run(skipped: Iterable[Any]) -> list[str]:
-    """A line for each reason, whichever and however many models and kernels have it."""
-    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for item in skipped:
-        reason = item.reason.removeprefix(f"model {item.model!r} ").replace(f"workload {item.kernel!r} does", _WHOSE)
-        models, kernels = reasons.setdefault(reason, ({}, {}))
-        models[item.model] = kernels[item.kernel] = None
-    return [
-        f"not run: {', '.join(models)}: "
-        + reason.replace(
-            _WHOSE, f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {next(iter(kernels))!r} does"
-        )
-        for reason, (models, kernels) in reasons.items()
-    ]
+def _together(predictions: list[Any]) -> list[Any]:
+    """The rows of a kernel: of each launch, or, where there are too many to read, of all of them by model."""
+    from ..models.prediction import combine
+
+    launches = len({p.launch for p in predictions})
+    if launches <= MOST_LAUNCHES:
+        return predictions
+    by_model: dict[str, list[Any]] = {}
+    for p in predictions:
+        by_model.setdefault(p.model, []).append(p)
+    return [combine(each, f"{len(each)} launches of {each[0].kernel}") for each in by_model.values()]
 
 
 def _measured_cells(profile: Any) -> list[str]:
@@ -178,8 +177,6 @@ def _show_stalls(out: Any, stalls: dict[str, float], predictions: list[Any]) -> 
     out.print(view)
 
 
-#: Stands for the workloads that give a reason.
-_WHOSE = "\0"
 _CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 
@@ -194,7 +191,7 @@ def _share(prediction: Any, name: str) -> str:
 def _input_line(item: dict[str, Any]) -> str:
     large, small = sorted(item["cluster_sizes"], reverse=True)
     return (
-        f"{item['kernel']}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
+        f"{show_name(item['kernel'])}: misses {100 * item['l1_miss_ratio']:.1f} % in L1 "
         f"and {100 * item['llc_miss_ratio']:.1f} % in LLC ({item['order']}); "
         f"{item['dpki']:.0f} divergent loads per 1000 instructions; "
         f"warp {item['representative_warp']} represents {item['warps']} (clusters of {large} and {small}, "

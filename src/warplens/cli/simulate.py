@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .common import changes_of, console, print_json, show_number, show_seconds, table, warn
+from .common import console, print_json, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, json_option, selection_options, set_option
 from .progress import progress
 
@@ -52,17 +52,11 @@ def _perfetto(result: Any, gpu: Any, path: Path) -> None:
 
 
 def _show_pipeline(result: Any) -> None:
-    from rich.markup import escape
-
     from ..simulators.pipeline import IDLE_CAUSES
 
     out = console()
     numbers = ("cycles", "time", "IPC", "warps/cycle", "warps per SM", "groups", "overlap")
-    view = table(
-        f"[bold]{escape(result.kernel)}[/] on [bold]{escape(result.gpu)}[/]{escape(changes_of(result))}",
-        (*numbers, "scheduler", "order"),
-        right=numbers,
-    )
+    view = table(title_of(result), (*numbers, "scheduler", "order"), right=numbers)
     view.add_row(
         show_number(result.cycles),
         show_seconds(result.seconds),
@@ -107,12 +101,9 @@ def _draw_detailed(result: Any, path: Path) -> None:
 
 
 def _show_detailed(result: Any) -> None:
-    from rich.markup import escape
-
     out = console()
     numbers = ("cycles", "time", "IPC", "CPI", "L1 misses", "LLC misses", "DRAM read", "DRAM written")
-    title = f"[bold]{escape(result.kernel)}[/] on [bold]{escape(result.gpu)}[/]{escape(changes_of(result))}"
-    view = table(title, numbers, right=numbers)
+    view = table(title_of(result), numbers, right=numbers)
     view.add_row(
         show_number(result.cycles),
         show_seconds(result.seconds),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .answers import Answers, show_answers
-from .common import console, print_json, show_number, show_seconds, table
+from .common import console, print_json, show_cell, show_name, show_not_run, show_seconds, show_setting, table
 from .options import (
     FILE,
     FOLDER,
@@ -158,11 +158,9 @@ def _show(result: Any, keys: list[str]) -> None:
     numbers = ("time", "IPC", "over slowest", *keys)
     view = table("fastest configurations", ("kernel", "model", *numbers), right=numbers)
     for line in best[:MOST_LINES]:
-        shown = [
-            show_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-            for value in (line["ipc"], line["speed"] / line["least_speed"], *(line[key] for key in keys))
-        ]
-        view.add_row(line["kernel"], line["model"], show_seconds(line["seconds"]), *shown)
+        shown = [show_cell(line["ipc"]), show_cell(line["speed"] / line["least_speed"])]
+        shown += [show_setting(key, line[key]) for key in keys]
+        view.add_row(show_name(line["kernel"]), line["model"], show_seconds(line["seconds"]), *shown)
     out.print(view)
     if len(best) > MOST_LINES:
         out.print(f"… and {len(best) - MOST_LINES} more in the table", markup=False)
@@ -171,5 +169,6 @@ def _show(result: Any, keys: list[str]) -> None:
     out.print(
         f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}", markup=False
     )
-    for name, reason in result.skipped.items():
-        out.print(f"not run: {name}: {reason.removeprefix(f'model {name!r} ')}", markup=False)
+    if result.errors:
+        out.print(f"first error: {result.table.column('error').drop_null()[0]}", markup=False)
+    show_not_run(out, ((name, "", reason) for name, reason in result.skipped.items()))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .common import console, print_json, show_number, show_seconds, table, warn
+from .common import console, print_json, show_name, show_number, show_seconds, table, warn
 from .options import json_option, parse_ranges
 from .progress import waiting
+
+#: Of more, those of one kernel and size are shown as one.
+MOST_LAUNCHES = 32
 
 
 @click.command()
@@ -98,7 +105,7 @@ def _trace_program(
     wanted = None if launches is None else sorted(parse_ranges(launches, "--launch"))
     memory_bytes = BUFFER_BYTES if record_memory is None else _bytes_of(record_memory, "--record-memory")
     output.parent.mkdir(parents=True, exist_ok=True)
-    with waiting("reconstructing the warps") as watch:
+    with _cleaned_up(), waiting("reconstructing the warps") as watch:
         summary = trace_program(
             list(command),
             output,
@@ -119,6 +126,16 @@ def _trace_program(
         warn(text)
 
 
+@contextmanager
+def _cleaned_up() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: with what it has begun taken away."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _bytes_of(text: str, option: str) -> int:
     from ..units import parse_number
 
@@ -134,20 +151,26 @@ def _bytes_of(text: str, option: str) -> int:
 def _show_program(summary: Any) -> None:
     numbers = ("launch", "blocks", "instructions", "exact")
     view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
+    rows: dict[tuple[Any, ...], list[Any]] = {}
     for each in summary.launches:
+        alone = each.launch if len(summary.launches) <= MOST_LAUNCHES else None
+        rows.setdefault((each.kernel, each.grid, each.block, alone), []).append(each)
+    for (kernel, grid, block, _), each in rows.items():
+        shares = [launch.exact_share for launch in each]
         view.add_row(
-            each.kernel.replace("[", r"\["),
-            "×".join(map(str, each.grid)),
-            "×".join(map(str, each.block)),
-            str(each.launch),
-            show_number(each.blocks_traced),
-            show_number(each.instructions),
-            "" if each.exact_share is None else f"{100 * each.exact_share:.2f}%",
+            show_name(kernel).replace("[", r"\["),
+            "×".join(map(str, grid)),
+            "×".join(map(str, block)),
+            str(each[0].launch) if len(each) == 1 else f"{len(each)} launches",
+            show_number(sum(launch.blocks_traced for launch in each)),
+            show_number(sum(launch.instructions for launch in each)),
+            "" if None in shares else f"{100 * min(shares):.2f}%",
         )
     out = console()
     out.print(view)
     out.print(
-        "[dim]exact: share of the executions of instructions that the reconstruction and the counters agree on[/]"
+        "[dim]exact: share of the executions of instructions that the reconstruction and the counters agree on, "
+        "of several launches the least[/]"
     )
     overhead = "" if summary.overhead is None else f", {summary.overhead:.3g} times its untraced time"
     size = show_number(summary.bytes)
@@ -186,7 +209,7 @@ def _show(summary: dict[str, Any]) -> None:
     numbers = ("blocks", "warps", "instructions", "registers", "shared memory")
     view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
     view.add_row(
-        summary["kernel"].replace("[", r"\["),
+        show_name(summary["kernel"]).replace("[", r"\["),
         "×".join(map(str, summary["grid"])),
         "×".join(map(str, summary["block"])),
         f"{show_number(summary['recorded_blocks'])} of {show_number(summary['blocks'])}",

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..machine.classes import PRODUCT_COLUMNS, product_class
+
 
 @dataclass(frozen=True)
 class SassOpcode:
@@ -58,7 +60,7 @@ _TABLE = (
     (
         "tensor",
         "none",
-        "HMMA IMMA BMMA DMMA QMMA OMMA HGMMA IGMMA BGMMA QGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA",
+        "HMMA IMMA BMMA DMMA QMMA OMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA",
     ),
     (
         "move",
@@ -100,6 +102,8 @@ _TABLE = (
 _MNEMONICS = {
     mnemonic: (instruction_class, space) for instruction_class, space, text in _TABLE for mnemonic in text.split()
 }
+#: Matrix products of a warpgroup, whose class goes by the columns in their shape (HGMMA.64x128x16.F32).
+WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "BGMMA", "QGMMA")
 _UNKNOWN = SassOpcode("other", "none", 0, known=False)
 _WIDTHS = {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 
@@ -112,10 +116,19 @@ def access_width(opcode: str) -> int:
     return 4
 
 
+def product_columns(opcode: str) -> int:
+    """Columns of a warpgroup's matrix product, the second number of its shape; the fewest where it has none."""
+    shape = next((each.split("x") for each in opcode.split(".") if each.count("x") == 2), ())
+    return int(shape[1]) if shape and shape[1].isdigit() else PRODUCT_COLUMNS[0]
+
+
 @lru_cache(maxsize=1 << 14)
 def decode_opcode(opcode: str) -> SassOpcode:
     """Class, space and access size of an opcode; one that no table has becomes class "other"."""
-    found = _MNEMONICS.get(opcode.partition(".")[0])
+    mnemonic = opcode.partition(".")[0]
+    if mnemonic in WARPGROUP_PRODUCTS:
+        return SassOpcode(product_class(product_columns(opcode)), "none", 0)
+    found = _MNEMONICS.get(mnemonic)
     if found is None:
         return _UNKNOWN
     instruction_class, space = found
@@ -158,6 +171,7 @@ _REPRESENTATIVES = {
     "store_local": "STL",
     "async_copy": "LDGSTS.E",
     "load_constant": "LDC",
+    **{product_class(columns): f"HGMMA.64x{columns}x16.F32" for columns in PRODUCT_COLUMNS},
 }
 _GENERIC = {"load_global": "LD.E", "store_global": "ST.E"}
 _SUFFIXES = {1: ".U8", 2: ".U16", 8: ".64", 16: ".128"}

@@ -342,13 +342,19 @@ class Gpu:
     def timing(self, instruction_class: str, needed_by: str = "the model") -> InstructionTiming:
         """λ, Λ and subsystem of a class, each from the nearest ancestor that the machine gives it for.
 
+        A class that stands for several instructions of its parent takes the time of as many, one behind the other.
         Memory classes that no ancestor describes get the DRAM latency and one
         SM's share of the DRAM bandwidth for a coalesced access, which moves a
         whole line even where there are sectors.
         """
         latency = self._inherited(instruction_class, "latency_cycles")
         interval = self._inherited(instruction_class, "interval_cycles")
-        kind = INSTRUCTION_CLASSES[instruction_class].kind
+        kind, several = INSTRUCTION_CLASSES[instruction_class].kind, INSTRUCTION_CLASSES[instruction_class].of_parent
+        if several > 1 and latency is not None and interval is not None:
+            if self.get(f"instructions.{instruction_class}.interval_cycles") is None:
+                interval = several * interval
+            if self.get(f"instructions.{instruction_class}.latency_cycles") is None:
+                latency = latency + (1 - 1 / several) * interval
         if kind == "memory" and latency is None:
             latency = self.memory_latency_cycles_now(needed_by)
         if kind == "memory" and interval is None:

@@ -77,6 +77,12 @@ class MissProfile:
         return self.per_execution("LLC_HITS") + self.per_execution("LLC_MISSES")
 
     @property
+    def packets_per_execution(self) -> NDArray[np.float64]:
+        """Requests to the LLC, per execution: sectors of a line travel together, and miss together."""
+        sectors = self.per_execution("REQUESTS") / np.maximum(self.per_execution("LINES"), 1e-300)
+        return self.misses_per_execution / np.maximum(sectors, 1.0)
+
+    @property
     def writebacks_per_execution(self) -> NDArray[np.float64]:
         """Sectors that an execution makes the L1 write back to the LLC."""
         return self.per_execution("WRITEBACK_HITS") + self.per_execution("WRITEBACK_MISSES")

@@ -86,8 +86,7 @@ def demand_of_sample(
     lines = np.maximum(sample.lines, 1.0)
     is_load = sample.kind == k.LOAD
     early = early_writes(misses, gpu, repeats)
-    # Sectors of one line travel together.
-    packets = np.minimum(leaving, lines)
+    packets = np.where(goes, misses.packets_per_execution[static] / leaving_part, 0.0)
     line_flits = float(gpu.l1.line_bytes) / FLIT_BYTES
     written = np.ceil(sample.access_bytes / lines / FLIT_BYTES)
     # A header travels with the data, unless the machine says how long a store takes besides them.
@@ -122,6 +121,7 @@ def demand_of_sample(
         asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
         issued = column in (k.E_ISSUE, k.E_GAP, k.E_TAIL, k.E_SHARED)
         events[:, column] = values * weight * (scale if asked else more if issued else 1.0)
+    _to_totals(events, sample, misses, recorded_blocks)
     events[:, k.E_WEIGHT] = weight
     events[:, k.E_LEFT] = left
     events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
@@ -146,6 +146,26 @@ def demand_of_sample(
         count > 0,
         misses.estimated_cycles,
     )
+
+
+def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:
+    """Lets the events ask the network and DRAM for as much as the caches found.
+
+    Instructions that no block looked at executes, and levels that were not drawn, are made up for by the others.
+    """
+    from . import _access_kernels as k
+
+    part = sample.blocks / recorded_blocks
+    packets = misses.packets_per_execution * misses.executed
+    for kind in (k.LOAD, k.STORE, k.ATOMIC):
+        mine = sample.kind == kind
+        found = events[mine, k.E_REQUESTS].sum()
+        if found > 0.0:
+            ratio = part * packets[misses.kinds == kind].sum() / found
+            events[np.ix_(mine, (k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS))] *= ratio
+    found = events[:, k.E_DRAM_READS].sum()
+    if found > 0.0:
+        events[:, k.E_DRAM_READS] *= part * misses.per_execution("DRAM_READS") @ misses.executed / found
 
 
 def early_writes(misses: MissProfile, gpu: Gpu, repeats: float) -> float:

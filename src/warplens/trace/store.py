@@ -169,19 +169,32 @@ class TraceWriter:
         return TraceError(f"{self.path}: cannot be written ({error.strerror or error})")
 
 
+#: Where the header of an entry says how long its name and its extra field are, which follow.
+_NAME_LENGTH = 26
+
+
 class StoredLaunch:
     """One launch of a `.wlt` file. The header and static table are held, warps are read when asked for."""
 
-    def __init__(self, path: Path, index: int, header: LaunchHeader, static: StaticTable) -> None:
-        self.path, self.index, self.header, self.static = path, index, header, static
+    def __init__(
+        self, path: Path, index: int, header: LaunchHeader, static: StaticTable, warps: zipfile.ZipInfo
+    ) -> None:
+        self.path, self.index, self.header, self.static, self._warps = path, index, header, static, warps
+
+    def _warps_entry(self) -> zipfile.ZipExtFile:
+        """Opened without the list of all entries, which is long in a file of thousands of launches."""
+        file = self.path.open("rb")
+        try:
+            file.seek(self._warps.header_offset + _NAME_LENGTH)
+            file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
+        except BaseException:
+            file.close()
+            raise
+        return zipfile.ZipExtFile(file, "r", self._warps, close_fileobj=True)
 
     def groups(self) -> Iterator[WarpGroup]:
         try:
-            with (
-                zipfile.ZipFile(self.path) as container,
-                container.open(f"{self.index}/warps.arrow") as entry,
-                pa.ipc.open_stream(entry) as stream,
-            ):
+            with self._warps_entry() as entry, pa.ipc.open_stream(entry) as stream:
                 for batch in stream:
                     group = _group(batch)
                     problem = problem_of(group, self.static, self.header)
@@ -232,7 +245,7 @@ def _launch(path: Path, container: zipfile.ZipFile, index: int) -> StoredLaunch:
         table = stream.read_all()
         while entry.read(1 << 20):  # to the end of the entry, where its checksum is compared
             pass
-    return StoredLaunch(path, index, header, _static(table))
+    return StoredLaunch(path, index, header, _static(table), container.getinfo(f"{index}/warps.arrow"))
 
 
 # -- columns to Arrow and back ----------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..machine import with_overrides
 from ..models import get_model
-from .h200 import LEAST_NS, H200Validation, Setting
+from .h200 import FOLDER, LEAST_NS, H200Validation, Setting, lines
 from .h200_profiles import placed_launch, shipped_profiles
 from .metrics import cycle_error
 from .tables import Cell, Table, percent
@@ -73,6 +73,36 @@ def range_table(comparisons: Sequence[H200Validation]) -> Table:
             )
     columns = ("launches", "number", "held, %", "slower than the range", "faster", "median half-width, %")
     return Table("the range of warplens", columns, tuple(rows))
+
+
+def request_table(found: H200Validation) -> Table:
+    """What kernels ask of L2 beside the cache simulation, how busy its tags are, and what shared memory leaves."""
+    workloads, _ = shipped_profiles(found.source, found.size)
+    rows = []
+    for row in lines(FOLDER / "requests.csv")[1]:
+        if row["kernel"] not in workloads:
+            continue
+        workload, machine = placed_launch(workloads[row["kernel"]], 0)
+        misses = workload.misses(machine)
+        scale = (workload.launch.blocks or 1.0) / max(workload.recorded_blocks, 1)
+        ours = float((misses.packets_per_execution * misses.executed).sum()) * scale
+        requests, lookups = float(row["requests"]), float(row["tag_lookups"])
+        off = abs(ours / requests - 1.0)
+        rows.append(
+            (
+                Cell(row["kernel"]),
+                Cell(f"{requests / 1e3:.0f}"),
+                Cell(f"{ours / 1e3:.0f}", (off > 0.15) + (off > 0.5)),
+                Cell(f"{lookups / requests:.2f}"),
+                Cell(f"{float(row['tag_percent']):.0f}"),
+                Cell(f"{float(row['shared_memory_bytes']) / 1024:.0f}"),
+            )
+        )
+    columns = (
+        *("kernel", "thousand requests, H200", "ours", "lookups for each", "tags busy, %"),
+        "KiB of the L1 that are shared memory",
+    )
+    return Table("requests of SMs to L2", columns, tuple(rows))
 
 
 def mechanism_table(found: H200Validation) -> Table:

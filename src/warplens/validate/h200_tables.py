@@ -16,7 +16,7 @@ from ..models import GENERAL_MODELS as MODELS
 from ..models import get_model
 from ..report.style import LINE_COLOURS, pyplot, save
 from .h200 import BOUND, FOLDER, MACHINE, SIZES, SOURCES, H200Validation, bound_parts, provenance
-from .h200_own import mechanism_table, range_table
+from .h200_own import mechanism_table, range_table, request_table
 from .h200_profiles import shipped_profiles
 from .metrics import cycle_error
 from .report import Sections
@@ -305,6 +305,7 @@ def sections(found: Found) -> Sections:
         "sweep-kernels": partial(sweep_kernel_tables, main),
         "options": one(option_table, found),
         "stalls": one(stall_table),
+        "requests": one(request_table, main),
         "range": one(range_table, list(found.values())),
         "mechanisms": one(mechanism_table, main),
         "provenance": one(provenance_table),

@@ -25,6 +25,7 @@ from starlette.routing import Route
 from .._version import __version__
 from ..api import place
 from ..errors import InputError, UnknownNameError
+from ..frontends.cuda.signatures import signatures
 from ..machine import Gpu, gpu_names, load_gpu
 from ..models import MODELS
 from ..workload import Workload
@@ -35,7 +36,7 @@ from .errors import Busy, Cancelled, FieldError
 from .guard import Guard
 from .kernels import Held, Kernel, Progress, bundled_kernels, given_kernels
 from .sandbox import Sandbox
-from .sources import MOST_SOURCE_BYTES, check_source, launch_of, signatures
+from .sources import MOST_SOURCE_BYTES, check_source, launch_of
 from .visitors import COOKIE, Visitor, Visitors
 
 #: What a page without inputs shows first: quick to record, memory-bound, and divergent.

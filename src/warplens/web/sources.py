@@ -1,4 +1,4 @@
-"""A CUDA kernel that a visitor pastes: what of its text and launch is accepted, and what its parameters are."""
+"""A CUDA kernel that a visitor pastes: what of its text and launch is accepted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..frontends.cuda.arguments import FILLS
-from ..frontends.cuda.compile import kernel_names, without_comments
+from ..frontends.cuda.compile import kernel_names
 from ..frontends.cuda.headers import STANDARD_HEADERS
 from ..tomlfile import TomlFile
 from ..workload.source import CudaLaunch, cuda_launch_of
@@ -15,8 +15,6 @@ from .errors import FieldError
 
 MOST_SOURCE_BYTES = 64 * 2**10
 MOST_ARGUMENTS = 32
-#: Kernels of one source that the form offers.
-MOST_SIGNATURES = 64
 #: Of all arrays together; they are held twice while a kernel runs.
 MOST_ARRAY_BYTES = 256 * 2**20
 #: What messages and the page call the source.
@@ -31,13 +29,6 @@ _BRINGS_FILES = re.compile(r"\b(include\w*|import|embed|__has_include\w*|__has_e
 _DIRECTIVE = re.compile(r'\s*#\s*include\s*(?:<([\w./]+)>|"([\w./]+)")\s*(?://[^\n]*)?')
 _CAN_BE_DIRECTIVE = ("#", "%:", "??=", "*/")
 
-_TYPES = {
-    "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16",
-    "unsigned short": "uint16", "int": "int32", "signed": "int32", "unsigned": "uint32", "unsigned int": "uint32",
-    "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
-    "size_t": "uint64", "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
 _FILLS = [name for name in FILLS if name not in ("file", "function")]
 
 
@@ -111,21 +102,3 @@ def _blamed(text: str) -> FieldError:
         return FieldError("source", text.removeprefix(f"{SOURCE_NAME}: "))
     field = re.sub(r"\[(\d+)\]", r".\1", match[1])
     return FieldError("source" if field == "code" else field, match[2])
-
-
-def signatures(source: str) -> list[dict[str, Any]]:
-    """Kernels of a source with their parameters, as far as the text shows them."""
-    plain = without_comments(source)
-    found = []
-    for name in kernel_names(source)[:MOST_SIGNATURES]:
-        match = re.search(rf"\b{re.escape(name)}\s*\(([^)]{{0,2000}})\)", plain)
-        rows = [_parameter(part) for part in match[1].split(",") if part.strip()] if match else []
-        found.append({"kernel": name, "parameters": rows})
-    return found
-
-
-def _parameter(text: str) -> dict[str, Any]:
-    pointer = "*" in text or "[" in text
-    words = re.sub(r"__restrict__|\bconst\b|\bvolatile\b|\brestrict\b|\[.*|[*&]|=.*", " ", text).split()
-    name = words.pop() if len(words) > 1 else "argument"
-    return {"name": name, "pointer": pointer, "dtype": _TYPES.get(" ".join(words))}

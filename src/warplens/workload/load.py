@@ -50,6 +50,13 @@ def find_workload(path: str | Path) -> Path:
     """A workload file, or the bundled one of that name (`mdm-baseline`)."""
     path = Path(path)
     if exists(path):
+        if path.suffix in (".cu", ".cuh"):
+            from ..frontends.cuda.signatures import first_launch
+
+            raise FileError(
+                f"{path}: is a CUDA source; a workload file says how it is launched. Save this as "
+                f"{path.with_suffix('.toml')}, put in your sizes, and name that file instead:\n\n{first_launch(path)}"
+            )
         return path
     for kind in EXAMPLES:
         bundled = example_folder(kind) / f"{path.name.removesuffix('.toml')}.toml"

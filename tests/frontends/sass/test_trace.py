@@ -28,6 +28,8 @@ if folder and sys.argv[1] not in ("host", "usage"):
     for path in pathlib.Path(sys.argv[2]).iterdir():
         if path.suffix != ".launch" or sys.argv[1] != "nothing":
             shutil.copy(path, place)
+    if sys.argv[1] == "script":
+        shutil.copytree(place, place.with_name("process-2"))
     if sys.argv[1] == "dropped":
         path = place / "launch-3.launch"
         text = re.sub("(head|capacity)_bytes=.*", r"\\1_bytes=3000", path.read_text())
@@ -68,16 +70,24 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setattr(trace, "build_injection", lambda _: build.Injection(Path("absent.so"), Path("absent.fatbin")))
     monkeypatch.setattr(trace, "disassemble", lambda *_: sample_sass())
     counted = read_counts(*sample_pages())
+    uncounted = None
 
     def count(ncu, command, recorded, launched, folder, environment):
-        assert launched == [name for name, _ in counted]
-        return {(launch.kernel, launch.occurrence): counted[launch.index][1] for launch in recorded}
+        names = [name for name, _ in counted]
+        assert launched == names * (len(launched) // len(names))
+        return {
+            (launch.kernel, launch.occurrence): counted[launch.index % len(names)][1]
+            for launch in recorded
+            if launch.index != uncounted
+        }
 
     monkeypatch.setattr(trace, "count_executions", count)
     output = tmp_path / "out" / "program.wlt"
     output.parent.mkdir()
 
     def go(mode="works", data=DATA, **options):
+        nonlocal uncounted
+        uncounted = options.pop("uncounted", None)
         return trace_program([sys.executable, str(program), mode, str(data)], output, **options)
 
     go.output = output
@@ -102,6 +112,19 @@ def test_a_program_becomes_a_trace(fake):
     assert launches[1].static.line.max() > 20
     for launch, traced in zip(launches, summary.launches, strict=True):
         assert sum(group.instructions for group in launch.groups()) == traced.instructions
+
+
+def test_launches_of_several_processes_have_numbers_of_their_own(fake):
+    """A script that runs the program twice: launches, and which launch of its kernel each is, count on."""
+    summary = fake("script", baseline=False)
+    assert [launch.launch for launch in summary.launches] == list(range(16))
+    assert [trace.header.launch_index for trace in read_trace(fake.output)] == list(range(16))
+    assert summary.launches[15].exact_share == summary.launches[7].exact_share == 1.0
+
+
+def test_launches_that_were_not_counted_are_named(fake):
+    told = fake(baseline=False, uncounted=3).warnings
+    assert any("counted nothing for 1 of 8 launches (rows): how exact they are is not known" in text for text in told)
 
 
 def test_export_to_accelsim(fake, tmp_path):

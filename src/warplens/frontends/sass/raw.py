@@ -19,6 +19,8 @@ class RawLaunch:
     """A recorded launch before its records are read."""
 
     folder: Path
+    stem: str
+    """Of the names of its files."""
     kernel: str
     readable: str
     """The kernel's name as the source has it."""
@@ -58,7 +60,7 @@ class RawLaunch:
 
     @property
     def records(self) -> Path:
-        return self.folder / f"launch-{self.index}.raw"
+        return self.folder / f"{self.stem}.raw"
 
 
 def read_launch(path: Path) -> RawLaunch:
@@ -77,6 +79,7 @@ def read_launch(path: Path) -> RawLaunch:
             raise ValueError("dimensions")
         return RawLaunch(
             folder=path.parent,
+            stem=path.stem,
             kernel=values["kernel"],
             readable=values.get("readable", values["kernel"]),
             module=values["module"],

@@ -8,11 +8,12 @@ import signal
 import stat
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...errors import InputError, TraceError, WarplensError
 from .raw import RawLaunch, read_launch
@@ -43,17 +44,17 @@ class Run:
 
 
 @contextmanager
-def standard_input(otherwise: int | None) -> Iterator[IO[Any] | int | None]:
+def standard_input(otherwise: int | None) -> Iterator[int | None]:
     """What one of several runs of a program reads: each all of a file; anything else can be read but once."""
     try:
-        is_file = stat.S_ISREG(os.fstat(0).st_mode)
-    except OSError:
-        is_file = False
-    if not is_file:
-        yield otherwise
-        return
-    with Path("/dev/stdin").open("rb") as opened:
-        yield opened
+        again = os.open("/dev/stdin", os.O_RDONLY) if stat.S_ISREG(os.fstat(0).st_mode) else None
+    except OSError:  # there is none, or it is not ours to open once more
+        again = None
+    try:
+        yield otherwise if again is None else again
+    finally:
+        if again is not None:
+            os.close(again)
 
 
 def run_untraced(program: list[str]) -> tuple[float, int]:
@@ -133,7 +134,11 @@ class Tracing:
         run = Run(seconds)
         for process in sorted(self.folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
             run.processes += 1
-            run.launches += sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
+            before = Counter(run.launched)  # by other processes, which all count from 0
+            run.launches += [
+                replace(each, index=each.index + before.total(), occurrence=each.occurrence + before[each.kernel])
+                for each in sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
+            ]
             for name in ("errors", "left_out", "starts", "notes", "launched"):
                 path = process / name
                 if path.is_file():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...trace import StaticInstruction, StaticTable, static_table
-from ..sass_opcodes import access_width, decode_opcode
+from ..sass_opcodes import WARPGROUP_PRODUCTS, access_width, decode_opcode, product_columns
 from .disassembly import SassInstruction, SassKernel
 from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED, SURE
 
@@ -138,9 +138,8 @@ def _destination_width(item: SassInstruction) -> int:
     name, modifiers = item.mnemonic, item.opcode.split(".")[1:]
     if name in ("HMMA", "IMMA", "DMMA", "QMMA"):
         return {"F16": 2}.get(modifiers[1] if len(modifiers) > 1 else "", 4)
-    if name in ("HGMMA", "IGMMA", "QGMMA", "BGMMA"):
-        shape = next((each for each in modifiers if each.count("x") == 2), "64x8x16")
-        accumulators = int(shape.split("x")[1]) // 2
+    if name in WARPGROUP_PRODUCTS:
+        accumulators = product_columns(item.opcode) // 2
         return accumulators // 2 if "F16" in modifiers else accumulators
     if name == "LDSM":
         return next((int(each) for each in modifiers if each in ("2", "4")), 1)
@@ -162,7 +161,7 @@ def _source_width(item: SassInstruction, operand: str, place: int) -> int:
         return 2
     if name in ("HMMA", "IMMA", "QMMA"):
         return (4, 2, _destination_width(item))[min(place, 2)] if "16816" in item.opcode else (2, 1, 4)[min(place, 2)]
-    if name in ("HGMMA", "IGMMA", "QGMMA", "BGMMA"):
+    if name in WARPGROUP_PRODUCTS:
         return _destination_width(item) if operand.startswith("R") else 2
     if "WIDE" in modifiers and place == 2:
         return 2

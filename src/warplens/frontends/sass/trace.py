@@ -17,7 +17,7 @@ from typing import Any
 from ...errors import InputError, TraceError
 from ...trace import CLASS_NAMES, LaunchHeader, TraceWriter
 from ..cuda.cubin import KernelResources, read_cubin
-from ..sass_opcodes import coverage
+from ..sass_opcodes import WARPGROUP_PRODUCTS, coverage
 from .build import Tools, build_injection, find_tools
 from .counts import Counts
 from .disassembly import SassKernel, disassemble, parse_kernel
@@ -31,9 +31,11 @@ RAW_LIMIT_BYTES = 64 << 30
 _SHORT_SECONDS = 10.0
 #: What traces do not say about instructions that do their work later or elsewhere.
 _NOT_MODELLED = (
-    (("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
-     "warpgroup matrix products count as one matrix instruction each, far less than they are; their reads of shared "
-     "memory and that they end later are not in the trace"),
+    (WARPGROUP_PRODUCTS,
+     "warpgroup matrix products take the time of their shape; their reads of shared memory and that they end later "
+     "are not in the trace"),
+    (("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
+     "matrix products of Blackwell's tensor cores count as one matrix instruction each, far less than they are"),
     (("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"),
      "bulk copies are in the trace as one access at most: most of their traffic is missing"),
     (("LDGSTS",),
@@ -173,6 +175,8 @@ def trace_program(
                 warnings.append(
                     f"executions could not be counted, branches that records leave open are guesses: {error}"
                 )
+            else:
+                warnings += _not_counted(run.launches, counted)
             seconds = time.perf_counter() - began
         say("reconstructing the warps")
         began = time.perf_counter()
@@ -188,6 +192,13 @@ def trace_program(
             decoding_seconds=time.perf_counter() - began,
             warnings=tuple(dict.fromkeys(warnings)),
         )
+
+
+def _not_counted(launches: Sequence[RawLaunch], counted: Mapping[tuple[str, int], Counts]) -> list[str]:
+    without = [launch.readable for launch in launches if (launch.kernel, launch.occurrence) not in counted]
+    names = ", ".join(name.partition("(")[0] for name in dict.fromkeys(without))
+    words = f"Nsight Compute counted nothing for {len(without)} of {len(launches)} launches ({names})"
+    return [f"{words}: how exact they are is not known"] if without else []
 
 
 def launch_ranges(launches: Iterable[int]) -> str:
@@ -357,7 +368,9 @@ def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
         found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
     called = {item.outside for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count}
     if any("LaunchDevice" in each for each in called):
-        found.append(f"{name}: the kernels that it launches are not in the trace")
+        found.append(
+            f"{name}: the kernels that it launches are not in the trace, or mixed with it if they are its own"
+        )
     if outside := ", ".join(sorted(each for each in called if each and not each.startswith("__cuda"))):
         found.append(
             f"{name}: instructions of functions outside the kernel's own code are not in the trace: {outside}"

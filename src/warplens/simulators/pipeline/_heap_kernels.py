@@ -1,4 +1,4 @@
-"""Binary heaps inside flat arrays: `count` items from `base`, by `times[w, item]` or by position. Callers count."""
+"""Binary heaps inside flat arrays: `count` items from `base`, least `key(item, times, w)` first. Callers count."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from ...compiled import inlined
 
 
 @inlined
-def push_by_time(heap, base, count, item, times, w):
-    place = count
-    heap[base + place] = item
+def by_time(item, times, w):
+    return times[w, item]
+
+
+@inlined
+def by_position(item, times, w):
+    return item
+
+
+@inlined
+def push(heap, base, count, item, key, times, w):
+    place, own = count, key(item, times, w)
     while place > 0:
         above = (place - 1) >> 1
-        if times[w, heap[base + above]] <= times[w, item]:
+        if key(heap[base + above], times, w) <= own:
             break
         heap[base + place] = heap[base + above]
         place = above
@@ -19,48 +28,18 @@ def push_by_time(heap, base, count, item, times, w):
 
 
 @inlined
-def pop_by_time(heap, base, count, times, w):
+def pop(heap, base, count, key, times, w):
     """Removes the first item; `count` is the number before."""
     item = heap[base + count - 1]
-    size = count - 1
+    size, own = count - 1, key(item, times, w)
     place = 0
     while True:
         below = 2 * place + 1
         if below >= size:
             break
-        if below + 1 < size and times[w, heap[base + below + 1]] < times[w, heap[base + below]]:
+        if below + 1 < size and key(heap[base + below + 1], times, w) < key(heap[base + below], times, w):
             below += 1
-        if times[w, heap[base + below]] >= times[w, item]:
-            break
-        heap[base + place] = heap[base + below]
-        place = below
-    heap[base + place] = item
-
-
-@inlined
-def push_by_position(heap, base, count, item):
-    place = count
-    while place > 0:
-        above = (place - 1) >> 1
-        if heap[base + above] <= item:
-            break
-        heap[base + place] = heap[base + above]
-        place = above
-    heap[base + place] = item
-
-
-@inlined
-def pop_by_position(heap, base, count):
-    item = heap[base + count - 1]
-    size = count - 1
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and heap[base + below + 1] < heap[base + below]:
-            below += 1
-        if heap[base + below] >= item:
+        if key(heap[base + below], times, w) >= own:
             break
         heap[base + place] = heap[base + below]
         place = below

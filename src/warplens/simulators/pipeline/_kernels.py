@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiled import inlined, kernel
-from ._heap_kernels import pop_by_position, pop_by_time, push_by_position, push_by_time
+from ._heap_kernels import by_position, by_time, pop, push
 
 #: Columns of `instructions`.
 PIPELINE, INTERVAL, LATENCY, IS_BARRIER, COLUMNS = 0, 1, 2, 3, 4
@@ -297,15 +297,15 @@ def simulate(
                     continue
                 base = heap_base[p, w]
                 while coming_count[p, w] > 0 and known[w, coming[base]] <= now:
-                    push_by_position(waiting, base, waiting_count[p, w], coming[base])
+                    push(waiting, base, waiting_count[p, w], coming[base], by_position, known, w)
                     waiting_count[p, w] += 1
-                    pop_by_time(coming, base, coming_count[p, w], known, w)
+                    pop(coming, base, coming_count[p, w], by_time, known, w)
                     coming_count[p, w] -= 1
                 if waiting[base] < item:
                     item = np.int64(waiting[base])
                     pipe = p
             base = heap_base[pipe, w]
-            pop_by_position(waiting, base, waiting_count[pipe, w])
+            pop(waiting, base, waiting_count[pipe, w], by_position, known, w)
             waiting_count[pipe, w] -= 1
 
         # -- issue it -----------------------------------------------------------------------
@@ -358,7 +358,7 @@ def simulate(
                 missing[w, follower] -= 1
                 if missing[w, follower] == 0 and follower < part_end[w]:
                     p = instructions[first[w] + follower, PIPELINE]
-                    push_by_time(coming, heap_base[p, w], coming_count[p, w], follower, known, w)
+                    push(coming, heap_base[p, w], coming_count[p, w], follower, by_time, known, w)
                     coming_count[p, w] += 1
                     ready[p, w] = min(ready[p, w], known[w, follower])
                     earliest[p] = min(earliest[p], ready[p, w])
@@ -380,7 +380,7 @@ def simulate(
             if part_left[w] == 0 and part_end[w] < length[w]:
                 barrier = part_end[w]
                 p = instructions[first[w] + barrier, PIPELINE]
-                push_by_time(coming, heap_base[p, w], coming_count[p, w], barrier, known, w)
+                push(coming, heap_base[p, w], coming_count[p, w], barrier, by_time, known, w)
                 coming_count[p, w] += 1
                 ready[p, w] = min(ready[p, w], known[w, barrier])
                 earliest[p] = min(earliest[p], ready[p, w])
@@ -448,7 +448,7 @@ def _open_part(
             times[w, i] = when
         if missing[w, i] == 0:
             p = instructions[start + i, PIPELINE]
-            push_by_time(coming, heap_base[p, w], coming_count[p, w], i, times, w)
+            push(coming, heap_base[p, w], coming_count[p, w], i, by_time, times, w)
             coming_count[p, w] += 1
             if times[w, i] < ready[p, w]:
                 ready[p, w] = times[w, i]
