@@ -88,18 +88,18 @@ def _group(rows: Sequence[StaticInstruction], blocks: Sequence[Block], first: in
             start.append(len(static))
             access_start.append(len(base))
             lane_start.append(len(lanes))
-    return WarpGroup(
-        block=np.array(block_of, dtype=np.int64),
-        warp=np.array(warp_of, dtype=np.int32),
-        start=np.array(start, dtype=np.int64),
-        static=np.array(static, dtype=np.uint32),
-        mask=np.array(mask, dtype=np.uint32),
-        access_start=np.array(access_start, dtype=np.int64),
-        base=np.array(base, dtype=np.uint64),
-        stride=np.array(stride, dtype=np.int64),
-        lane_start=np.array(lane_start, dtype=np.int64),
-        lanes=np.array(lanes, dtype=np.uint64),
-    )
+    return warp_group(
+        block=block_of, warp=warp_of, start=start, static=static, mask=mask, access_start=access_start, base=base,
+        stride=stride, lane_start=lane_start, lanes=lanes,
+    )  # fmt: skip
+
+
+_TYPES = {"warp": np.int32, "static": np.uint32, "mask": np.uint32, "base": np.uint64, "lanes": np.uint64}
+
+
+def warp_group(**columns: Sequence[int]) -> WarpGroup:
+    """A group from lists of numbers."""
+    return WarpGroup(**{name: np.array(each, dtype=_TYPES.get(name, np.int64)) for name, each in columns.items()})
 
 
 def _mask(lanes: int) -> int:

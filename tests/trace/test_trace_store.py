@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from making import PEAK_MEBIBYTES
+from reference.traces import warp_group
 from warplens.errors import TraceError
 from warplens.trace import (
     EMPTY_GROUP,
@@ -67,18 +68,10 @@ def made_group(rng: random.Random, blocks: range, warps: int = 2) -> WarpGroup:
             start.append(len(static))
             access_start.append(len(base))
             lane_start.append(len(lanes))
-    return WarpGroup(
-        block=np.array(block, dtype=np.int64),
-        warp=np.array(warp, dtype=np.int32),
-        start=np.array(start, dtype=np.int64),
-        static=np.array(static, dtype=np.uint32),
-        mask=np.array(mask, dtype=np.uint32),
-        access_start=np.array(access_start, dtype=np.int64),
-        base=np.array(base, dtype=np.uint64),
-        stride=np.array(stride, dtype=np.int64),
-        lane_start=np.array(lane_start, dtype=np.int64),
-        lanes=np.array(lanes, dtype=np.uint64),
-    )
+    return warp_group(
+        block=block, warp=warp, start=start, static=static, mask=mask, access_start=access_start, base=base,
+        stride=stride, lane_start=lane_start, lanes=lanes,
+    )  # fmt: skip
 
 
 def made_launch(seed: int = 1, groups: int = 3, index: int = 0) -> MemoryTrace:

@@ -235,6 +235,36 @@ def profile_of_warp(
 ) -> IntervalProfile:
     """Intervals of the representative warp with the average misses of its memory instructions."""
     from ..memory import _kernels as memory
+
+    end, stall, cause = _intervals_alone(warp, static, latency, issue_rate, min_gap)
+    count = len(end)
+    starts = np.concatenate(([0], end[:-1]))
+    leaving = misses.misses_per_execution
+    is_read = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
+    is_write = misses.kinds == memory.STORE
+    missing = np.where(is_read, 1.0 - misses.levels[:, 0], 0.0) * (misses.executed > 0)
+
+    def per_interval(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.concatenate(([0.0], np.cumsum(values[warp.instructions])))
+        return sums[end] - sums[starts]
+
+    reads = per_interval(leaving * is_read)
+    writes = per_interval(leaving * is_write + misses.writebacks_per_execution)
+    beyond = per_interval(misses.dram_requests_per_execution)
+    ratio = np.divide(beyond, reads + writes, out=np.zeros(count), where=reads + writes > 0)
+    matrix = np.stack([end - starts, stall, per_interval(missing), reads, writes, np.clip(ratio, 0.0, 1.0)], axis=1)
+    matrix = np.where(np.abs(matrix) < 1e-12, 0.0, matrix)  # cancellation in the running sums
+    causes = np.tile(default_causes(0.0, 0.0), (count, 1))
+    by_memory = (cause >= 0) & is_read[cause]
+    causes[by_memory] = 0.0
+    causes[by_memory, 1:] = misses.levels[cause[by_memory]]
+    return IntervalProfile(matrix, causes, dram_instruction_fraction=_dram_share(misses, is_read))
+
+
+def _intervals_alone(
+    warp: Representative, static: StaticTable, latency: NDArray[np.float64], issue_rate: float, min_gap: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """(end, stall cycles, cause) of each interval of the warp alone; gaps of at least `min_gap` close one."""
     from . import _kernels
 
     n = len(warp.instructions)
@@ -253,57 +283,18 @@ def profile_of_warp(
         stall,
         cause,
     )
-    starts = np.concatenate(([0], end[: count - 1]))
-    leaving = misses.misses_per_execution
-    is_read = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
-    is_write = misses.kinds == memory.STORE
-    missing = np.where(is_read, 1.0 - misses.levels[:, 0], 0.0) * (misses.executed > 0)
-
-    def per_interval(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = np.concatenate(([0.0], np.cumsum(values[warp.instructions])))
-        return sums[end[:count]] - sums[starts]
-
-    reads = per_interval(leaving * is_read)
-    writes = per_interval(leaving * is_write + misses.writebacks_per_execution)
-    beyond = per_interval(misses.dram_requests_per_execution)
-    ratio = np.divide(beyond, reads + writes, out=np.zeros(count), where=reads + writes > 0)
-    matrix = np.stack(
-        [end[:count] - starts, stall[:count], per_interval(missing), reads, writes, np.clip(ratio, 0.0, 1.0)], axis=1
-    )
-    matrix = np.where(np.abs(matrix) < 1e-12, 0.0, matrix)  # cancellation in the running sums
-    causes = np.tile(default_causes(0.0, 0.0), (count, 1))
-    by_memory = (cause[:count] >= 0) & is_read[cause[:count]]
-    causes[by_memory] = 0.0
-    causes[by_memory, 1:] = misses.levels[cause[:count][by_memory]]
-    return IntervalProfile(matrix, causes, dram_instruction_fraction=_dram_share(misses, is_read))
+    return end[:count], stall[:count], cause[:count]
 
 
 def instruction_stalls(
     warp: Representative, static: StaticTable, latency: NDArray[np.float64], issue_rate: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(cycles that the warp waits before, cycles that it waits for) each static instruction when it runs alone."""
-    from . import _kernels
-
-    n = len(warp.instructions)
-    end, cause = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
-    stall = np.empty(n + 1)
-    count = _kernels.warp_intervals(
-        warp.instructions,
-        latency,
-        static.destinations,
-        static.destination_offsets,
-        static.sources,
-        static.source_offsets,
-        max(1.0, 1.0 / issue_rate),
-        0.0,  # every stall closes an interval: it has one cause, and one instruction that waits
-        end,
-        stall,
-        cause,
-    )
-    closed = slice(0, count - 1)
+    # Every stall closes an interval: it has one cause, and one instruction that waits.
+    end, stall, cause = _intervals_alone(warp, static, latency, issue_rate, 0.0)
     waits, waited_for = np.zeros(len(static)), np.zeros(len(static))
-    np.add.at(waits, warp.instructions[end[closed]], stall[closed])
-    np.add.at(waited_for, cause[closed], stall[closed])
+    np.add.at(waits, warp.instructions[end[:-1]], stall[:-1])
+    np.add.at(waited_for, cause[:-1], stall[:-1])
     return waits, waited_for
 
 

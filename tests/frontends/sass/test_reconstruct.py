@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from warplens.errors import TraceError
 from warplens.frontends.sass import reconstruct
+from warplens.frontends.sass.caveats import warnings_of
 from warplens.frontends.sass.counts import Counts, read_counts
 from warplens.frontends.sass.disassembly import parse_kernel
 from warplens.frontends.sass.raw import read_launch
 from warplens.frontends.sass.reconstruct import LOCAL_BASE, Reconstruction
-from warplens.frontends.sass.trace import warnings_of
 from warplens.trace import IRREGULAR, LaunchHeader
 from warplens.trace.checks import problem_of
 
@@ -241,12 +241,14 @@ def test_what_a_kernel_calls_or_launches_is_told(tmp_path):
     made = Made()
     for name in ("_Z6gatherPKfii", "__cudaCDP2GetParameterBufferV2", "__cudaCDP2LaunchDeviceV2", "vprintf"):
         made.add("CALL.ABS.NOINC", operands=(f"`({name})",))
+    made.add("CALL.ABS.NOINC", operands=("R2",))
     end = made.add("EXIT")
     kernel = made.kernel()
-    calls = b"".join(record(9, place, 0xFFFFFFFF, 0, 0, []) for place in range(4))
+    calls = b"".join(record(9, place, 0xFFFFFFFF, 0, 0, []) for place in range(5))
     launch = write_raw(tmp_path, kernel, calls + record(EXIT, end, 0xFFFFFFFF, 0, 0))
     work = Reconstruction(launch, kernel)
     list(work.groups())
     told = warnings_of(launch, work)
-    assert any("made: the kernels that it launches are not in the trace" in text for text in told)
+    assert "made: the kernels that it launches are not in the trace" in told
     assert any(text.endswith("are not in the trace: _Z6gatherPKfii, vprintf") for text in told)
+    assert any("what is called through pointers" in text for text in told)

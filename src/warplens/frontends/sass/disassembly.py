@@ -43,8 +43,8 @@ class SassInstruction:
 
     @property
     def outside(self) -> str:
-        """The function outside the kernel that it calls, or nothing."""
-        named = _REFERENCE.search(" ".join(self.operands)) if self.mnemonic == "CALL" and not self.targets else None
+        """The function outside the kernel that a call names, or nothing."""
+        named = _REFERENCE.search(" ".join(self.operands))
         return named[1] if named else ""
 
 

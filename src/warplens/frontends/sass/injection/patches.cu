@@ -86,8 +86,8 @@ PATCH(enter) {
     if (is_shared(tracker)) {
         begin_block(tracker);
     } else if (!(blockIdx.x || blockIdx.y || blockIdx.z)) {
-        atomicAdd(&tracker->executions, 1ull);
-        note_shared_memory(tracker);
+        if (atomicAdd(&tracker->executions, 1ull) == 0) note_shared_memory(tracker);
+        if (has(tracker, pc)) atomicAdd(&tracker->entered, 1ull);
     }
     return SANITIZER_PATCH_SUCCESS;
 }

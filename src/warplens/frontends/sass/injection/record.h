@@ -7,7 +7,8 @@ struct Tracker {
     unsigned long long* head;       // 16-byte units reserved so far, including those that found no room
     unsigned long long dropped;     // records that found no room
     unsigned long long foreign;     // records of code outside the kernel's own function
-    unsigned long long executions;  // how often the kernel ran
+    unsigned long long executions;  // how often the kernel ran, and kernels that it launched
+    unsigned long long entered;     // how often its own code did so, outside graphs
     unsigned long long capacity;    // units of `records`
     unsigned long long code_base;
     unsigned long long code_bytes;

@@ -323,7 +323,9 @@ void launch_end(CUcontext context, Sanitizer_StreamHandle stream) {
     const auto bytes = write_records(start, stream, limited);
     for (size_t i = 0; i < bytes.size(); ++i) {
         const Pending& each = state->pending[i];
-        if (each.turns == nullptr || ran_in_turn(each.kernel, *each.turns))
+        if (each.tracker.entered > 1)
+            note("left_out", "%s, which launched itself: records of both cannot be told apart", each.kernel.c_str());
+        else if (each.turns == nullptr || ran_in_turn(each.kernel, *each.turns))
             write_launch(each, start.head, bytes[i], limited);
     }
     state->pending.clear();
