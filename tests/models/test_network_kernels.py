@@ -70,6 +70,7 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine[k.M_INJECTION] = generator.integers(1, 64)
     machine[k.M_DRAM_QUEUE] = generator.uniform(0, 500)
     machine[k.M_ARRIVALS] = generator.choice([0.3, 1.0])
+    machine[k.M_IN_ORDER] = generator.integers(0, 2)
     machine[k.M_BARRIER] = generator.integers(0, 20)
     machine[k.M_BLOCKS_PER_SM] = generator.integers(1, 5)
     machine[k.M_WARPS_PER_BLOCK] = warps

@@ -47,23 +47,26 @@ class Event:
 
 
 class Ring:
-    """Places for so many, each taken until an earlier one is back."""
+    """Places for so many, by the times until which they are taken."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, in_order: bool) -> None:
         self.until = [0.0] * max(size, 1)
-        self.sent = 0
+        self.in_order = in_order
 
-    def enter(self, count: int, first: float, last: float) -> tuple[float, float]:
-        size = len(self.until)
-        first = max(first, self.until[self.sent % size])
-        return first, max(last, self.until[(self.sent + min(count, size) - 1) % size], first)
+    def enter(self, count: int, first: float, last: float, hold: float) -> tuple[float, float, int]:
+        """(First, last) item of `count`, and how many places they take; fewer where it pays to wait for one's own."""
+        first = max(first, self.until[0])
+        taken = min(count, len(self.until))
+        if not self.in_order:
+            while taken > 1 and self.until[taken - 1] > first + (count - 1) // (taken - 1) * hold:
+                taken -= 1
+        return first, max(last, self.until[taken - 1], first + (count - 1) // taken * hold), taken
 
     def take(self, count: int, first: float, last: float) -> None:
-        count = min(count, len(self.until))
         slope = (last - first) / max(count - 1, 1)
-        for k in range(count):
-            self.until[(self.sent + k) % len(self.until)] = first + k * slope
-        self.sent += count
+        self.until = self.until[count:] + [first + k * slope for k in range(count)]
+        if not self.in_order:
+            self.until.sort()
 
 
 class Warp:
@@ -103,7 +106,10 @@ class Network:
         self.waits = dict.fromkeys(CAUSES, 0.0)
         self.busy = dict.fromkeys(SERVERS, 0.0)
         self.free = dict.fromkeys(SERVERS, 0.0)
-        self.loads, self.stores = Ring(int(machine["OUTSTANDING"])), Ring(int(machine["STORES"]))
+        self.in_order = machine["IN_ORDER"] == 1.0
+        self.loads, self.stores = (
+            Ring(int(machine[name]), in_order=self.in_order) for name in ("OUTSTANDING", "STORES")
+        )
         self.sets: dict[int, Ring] = {}
         self.recent = {"all": machine["LLC_LATENCY"], "llc": machine["LLC_LATENCY"]}
         self.recent["dram"] = machine["LLC_LATENCY"] + machine["DRAM_LATENCY"]
@@ -125,6 +131,17 @@ class Network:
         self.busy[server] += total
         return begin, end
 
+    def hold(self, begin: float, event: Event) -> float:
+        """Cycles for which a miss would hold its place, in the mean."""
+        m = self.m
+        sent = max(begin, *(self.free[name] for name in ("out", "bank in", "bank out", "in")))
+        latency = event.left if event.level == "given" else m["LLC_LATENCY"]
+        hold = sent - begin + latency * event.weight - m["L1_LATENCY"] * event.weight
+        if event.kind != "store":
+            from_dram = min(event.dram_reads / (event.misses * event.weight), 1.0)
+            hold += from_dram * (max(self.free["dram"] - sent, 0.0) + m["DRAM_LATENCY"] * event.weight)
+        return max(hold, 0.0)
+
     def access(self, now: float, event: Event, share: float) -> tuple[float, float, list[float]]:
         m, weight = self.m, event.weight
         pipe = m["L1_LATENCY"] * weight
@@ -145,16 +162,13 @@ class Network:
         ring = self.loads if event.kind == "load" else self.stores
         count = max(int(event.misses + 0.5), 1)
         arrives = last_in
-        first_in, last_in = ring.enter(count, begin, last_in)
-        if count > len(ring.until):
-            last_in += (count - 1) // len(ring.until) * self.recent["all"] * weight
+        hold = self.hold(begin, event)
+        first_in, last_in, taken = ring.enter(count, begin, last_in, hold)
         ways = None
         if event.kind == "load" and m["SETS"] > 0.0:
-            ways = self.sets.setdefault(event.set, Ring(int(m["WAYS"])))
+            ways = self.sets.setdefault(event.set, Ring(int(m["WAYS"]), in_order=self.in_order))
             lines = max(int(event.set_lines + 0.5), 1)
-            first_in, last_in = ways.enter(lines, first_in, last_in)
-            if lines > len(ways.until):
-                last_in += (lines - 1) // len(ways.until) * self.recent["all"] * weight
+            first_in, last_in, lines = ways.enter(lines, first_in, last_in, hold)
         self.free["port"] = max(self.free["port"], last_in)
         part[3] = last_in - arrives
         of = {"load": "", "store": "STORE_", "atomic": "ATOMIC_"}[event.kind]
@@ -193,7 +207,7 @@ class Network:
         part[4] += last - before
         first += latency
         last += latency
-        ring.take(count, first - pipe, last - pipe)
+        ring.take(taken, first - pipe, last - pipe)
         if ways is not None:
             ways.take(lines, last - pipe, last - pipe)
         if event.kind == "load":

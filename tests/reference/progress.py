@@ -29,6 +29,7 @@ class Timing:
     queue: int
     greedy: bool
     hashed: bool
+    streaming: bool
 
     @classmethod
     def of(cls, gpu: Gpu) -> Timing:
@@ -49,6 +50,7 @@ class Timing:
             queue=gpu.l1.queue_entries or 8,
             greedy=gpu.scheduler in ("gto", "oldest"),
             hashed=bool(gpu.llc.hashed),
+            streaming=bool(gpu.l1.streaming),
         )
 
 
@@ -226,6 +228,7 @@ class Progress:
         there, start, left = now, now, {"L1": 0.0, "LLC": 0.0}
         all_moved = []
         for number in event.lines:
+            start += self._wait_for_room(sm, start + self.timing.l1_latency, event.kind, number)
             moved = self.memory.access(sm.number, event, number)
             all_moved.append(moved)
             if moved.written_back:  # before its own; nobody waits for them
@@ -258,6 +261,27 @@ class Progress:
                 found[worst] += 1
                 found[f"{worst} left"] += left[worst]
         return there, max(start, now + len(event.lines))
+
+    def _wait_for_room(self, sm: _Sm, now: float, kind: str, number: int) -> float:
+        """Cycles until a line can enter the L1; of a full set the one that is to leave comes first.
+
+        Unless the L1 streams, only lines whose data are there can leave; if there are none, the first that comes.
+        """
+        geometry = self.memory.geometry
+        enters = kind == "load" or (kind == "store" and geometry.l1_allocate)
+        if self.timing.streaming or not geometry.l1_sets or not enters:
+            return 0.0
+        lines = self.memory.l1[sm.number].sets.get((0, number % geometry.l1_sets), {})
+        if number in lines or len(lines) < geometry.l1_ways:
+            return 0.0
+
+        def there(line: int) -> float:
+            known, time, _ = sm.coming.get(line % (1 << 10), (-1, 0.0, 1.0))
+            return max(time, now) if known == line else now
+
+        leaves = min(lines, key=there)  # of equal ones, the least recently used
+        lines.move_to_end(leaves, last=False)
+        return there(leaves) - now
 
     def _requests(
         self, sm: _Sm, now: float, start: float, number: int, count: int, reads: int, stored: int, *, waits: bool

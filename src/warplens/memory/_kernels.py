@@ -68,8 +68,9 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
     P_QUEUE,
     P_HASHED,
     P_FETCH,
-) = range(17)
-PARAMETERS = 17
+    P_KEEPS,  # lines on their way have places in an L1
+) = range(18)
+PARAMETERS = 18
 
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
 # found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.

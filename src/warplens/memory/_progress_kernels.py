@@ -22,6 +22,10 @@ from ._kernels import (
     P_BLOCKS_PER_SM,
     P_GREEDY,
     P_HASHED,
+    P_KEEPS,
+    P_L1_ALLOCATE,
+    P_L1_SETS,
+    P_L1_WAYS,
     P_LLC_BANKS,
     P_QUEUE,
     P_SMS,
@@ -37,6 +41,7 @@ from ._kernels import (
     bank_of,
     count_instruction,
     inner,
+    present,
 )
 
 # Lines on their way that are remembered, of an SM and of the LLC (powers of two).
@@ -192,12 +197,49 @@ def send(sm, now, start, waits, going, reads, stored, bank, banks, timing, fligh
 
 
 @inner
+def when_there(line, coming):
+    """When a line of an L1 is there; some time ago, if that is not remembered."""
+    mine = coming[line & (L1_PLACES - 1)]
+    return mine.there if mine.line == line else 0.0
+
+
+@inner
+def make_room(line, row, ways, now, tags, states, coming):
+    """Cycles until a line can enter a set; the one that leaves is brought to its end, from where it is evicted.
+
+    It is the least recently used of those that are there. Lines on their way keep
+    their places: where all are, the first of them to come is waited for.
+    """
+    end = row + ways - 1
+    when = when_there(tags[end], coming)
+    if when <= now or present(tags, row, ways, line) >= 0:
+        return 0.0
+    leaves = end
+    for slot in range(end - 1, row - 1, -1):
+        there = when_there(tags[slot], coming)
+        if there < when:
+            leaves = slot
+            when = there
+            if there <= now:
+                break
+    tag = tags[leaves]
+    state = states[leaves]
+    for slot in range(leaves, end):
+        tags[slot] = tags[slot + 1]
+        states[slot] = states[slot + 1]
+    tags[end] = tag
+    states[end] = state
+    return max(when - now, 0.0)
+
+
+@inner
 def serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals):
     """(time all data of an instruction are there, time the L1 accepts the next one).
 
     A load may find lines on their way. `coming` has those that were sent for, of
     an SM and of the LLC, when they are there and how long that takes; a line may
-    push another out of its place.
+    push another out of its place. What enters the L1 finds the tags at the end of
+    its pipeline.
     """
     sm = state.sms[number]
     coming = state.coming[number]
@@ -205,6 +247,10 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     parameters = caches.parameters
     banks = parameters[P_LLC_BANKS]
     hashed = parameters[P_HASHED] == 1
+    sets = parameters[P_L1_SETS]
+    ways = parameters[P_L1_WAYS]
+    enters = what == LOAD or (what == STORE and parameters[P_L1_ALLOCATE] == 1)
+    keeps = enters and parameters[P_KEEPS] == 1
     own = caches.counters[s]
     missed_before = own[C_LLC_MISSES]
     in_l1 = 0.0
@@ -215,6 +261,10 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     start = now
     for j in range(first, end):
         line = lines.number[j]
+        if keeps:
+            row = (number * sets + (lines.place[j] >> 32)) * ways
+            at_tags = start + timing[Q_L1_LATENCY]
+            start += make_room(line, row, ways, at_tags, caches.l1_tags, caches.l1_states, coming)
         going, reads, stored, leaves, written_back, stored_back = access_line(number, j, s, what, lines, caches)
         mine = coming[line & (L1_PLACES - 1)]
         if written_back:  # nobody waits for them, but what follows waits for the network

@@ -230,6 +230,7 @@ def cache_parameters(gpu: Gpu, blocks_per_sm: int, window: int, needed_by: str) 
     found[_kernels.P_QUEUE] = gpu.l1.queue_entries or DEFAULT_QUEUE
     found[_kernels.P_HASHED] = bool(gpu.llc.hashed)
     found[_kernels.P_FETCH] = min(max(int(gpu.llc.fetch_bytes or 0) // int(gpu.transfer_bytes), 1), sectors)
+    found[_kernels.P_KEEPS] = not gpu.l1.streaming and found[_kernels.P_L1_SETS] > 0
     found[_kernels.P_GREEDY] = gpu.scheduler in ("gto", "oldest")
     return found
 

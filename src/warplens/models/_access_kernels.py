@@ -74,8 +74,9 @@ EVENT_COLUMNS = 14
     M_BLOCK_LAUNCH,
     M_BLOCK_START,
     M_ARRIVALS,
-) = range(33)
-MACHINE_COLUMNS = 33
+    M_IN_ORDER,
+) = range(34)
+MACHINE_COLUMNS = 34
 #: From a column of the network for loads to the same for stores, and from that to the same for atomics.
 NETWORK_COLUMNS = M_STORE_REQUEST - M_REQUEST
 
@@ -153,24 +154,54 @@ def serve(server, first, last, count, total, free, busy):
 
 
 @inlined
-def places(rings, r, size, place, count, first, last):
-    """(First, last) item of `count` as limited population lets them in: each takes the place of an earlier one."""
+def places(rings, r, size, place, count, first, last, hold, in_order):
+    """(First, last) item of `count` as a limited population lets them in, and the places that they take.
+
+    Each takes the place that is left first, for `hold` cycles; one of these own
+    places, if that is left sooner. Or `in_order` the one that was taken first.
+    """
     first = max(first, rings[r, place])
-    place += min(count, size) - 1
-    return first, max(last, rings[r, place if place < size else place - size], first)
+    taken = min(count, size)
+    while True:
+        last_place = place + taken - 1
+        left = rings[r, last_place if last_place < size else last_place - size]
+        if in_order or taken == 1 or left <= first + (count - 1) // (taken - 1) * hold:
+            break
+        taken -= 1
+    return first, max(last, left, first + (count - 1) // taken * hold), taken
 
 
 @inlined
-def fill(rings, r, size, place, count, first, last):
-    """Items that are back from `first` to `last` hold their places until then; returns the next one's place."""
-    count = min(count, size)
+def fill(rings, r, size, place, count, first, last, in_order):
+    """Items that are back from `first` to `last` hold their places until then; returns the place that is left first.
+
+    From there on, round the ring, places are in the order in which they are left.
+    """
     slope = (last - first) / max(count - 1, 1)
+    start = place + count if place + count < size else place + count - size
     for k in range(count):
-        rings[r, place] = first + k * slope
-        place += 1
-        if place == size:
-            place = 0
-    return place
+        until = first + k * slope
+        here = place + k if place + k < size else place + k - size
+        while here != start and not in_order:
+            before = here - 1 if here > 0 else size - 1
+            if rings[r, before] <= until:
+                break
+            rings[r, here] = rings[r, before]
+            here = before
+        rings[r, here] = until
+    return start
+
+
+@inlined
+def hold_cycles(begin, event, level, what, weight, pipe, machine, free):
+    """Cycles for which a miss that is sent now would hold its place, in the mean of those of an event."""
+    sent = max(begin, free[R_SM_OUT], free[R_NET_IN], free[R_NET_OUT], free[R_SM_IN])
+    latency = event[E_LEFT] if level == GIVEN else machine[M_LLC_LATENCY]
+    hold = sent - begin + latency * weight - pipe
+    if what != STORE:
+        from_dram = min(event[E_DRAM_READS] / (event[E_MISSES] * weight), 1.0)
+        hold += from_dram * (max(free[R_DRAM] - sent, 0.0) + machine[M_DRAM_LATENCY] * weight)
+    return max(hold, 0.0)
 
 
 @inlined
@@ -207,16 +238,18 @@ def access(now, e, shared, stream, machine, memory, busy, part):
     size = max(int(machine[M_OUTSTANDING] if is_load else machine[M_STORES]), 1)
     count = max(int(misses + 0.5), 1)
     arrives = last_in
-    first_in, last_in = places(memory.rings, ring, size, memory.next[ring], count, begin, last_in)
-    if count > size:  # more than all of them: the rest goes when these are back
-        last_in += (count - 1) // size * memory.recent[ALL] * weight
+    in_order = machine[M_IN_ORDER] == 1.0
+    hold = hold_cycles(begin, event, level, what, weight, pipe, machine, free)
+    first_in, last_in, taken = places(
+        memory.rings, ring, size, memory.next[ring], count, begin, last_in, hold, in_order
+    )
     lines = 0
     ways = max(int(machine[M_WAYS]), 1)
     if is_load and machine[M_SETS] > 0.0:
         lines = max(int(event[E_SET_LINES] + 0.5), 1)
-        first_in, last_in = places(memory.sets, set_, ways, memory.next[2 + set_], lines, first_in, last_in)
-        if lines > ways:
-            last_in += (lines - 1) // ways * memory.recent[ALL] * weight
+        first_in, last_in, lines = places(
+            memory.sets, set_, ways, memory.next[2 + set_], lines, first_in, last_in, hold, in_order
+        )
     free[R_PORT] = max(free[R_PORT], last_in)
     part[3] = last_in - arrives
     # Out of the SM, whose queue holds back the L1 when it is full, and into the banks.
@@ -260,10 +293,10 @@ def access(now, e, shared, stream, machine, memory, busy, part):
     first += latency
     last += latency
     # An MSHR is taken when the tags are read, at the end of the L1's pipeline.
-    memory.next[ring] = fill(memory.rings, ring, size, memory.next[ring], count, first - pipe, last - pipe)
+    memory.next[ring] = fill(memory.rings, ring, size, memory.next[ring], taken, first - pipe, last - pipe, in_order)
     if lines > 0:
         held = last - pipe
-        memory.next[2 + set_] = fill(memory.sets, set_, ways, memory.next[2 + set_], lines, held, held)
+        memory.next[2 + set_] = fill(memory.sets, set_, ways, memory.next[2 + set_], lines, held, held, in_order)
     if is_load:
         took = (last - first_in) / weight
         memory.recent[ALL] += SMOOTHING * (took - memory.recent[ALL])

@@ -40,7 +40,7 @@ _IN_WORDS = {
 ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.30
 #: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
 WITHOUT = (
-    *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "scheduler"),
+    *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
     *("stores", "write-backs", "imbalance"),
 )
 #: Longer than estimated by this, and the network is solved again.
@@ -90,8 +90,8 @@ class Warplens(Model):
                 for whole, again in zip(part, _solve(demand, machines[slower]), strict=True):
                     whole[slower] = again
             cycles[rows], waits[rows], busy[rows] = part
-            if self.without == "network":
-                cycles[rows] = np.maximum(busy[rows].max(axis=1), 1.0)
+            least = np.maximum(busy[rows].max(axis=1), 1.0)
+            cycles[rows] = least if self.without == "network" else np.maximum(cycles[rows], least)
             instructions = demand.instructions_per_warp
         return self._outcome(case, instructions, cycles, waits, busy)
 
@@ -208,6 +208,7 @@ class Warplens(Model):
             put(k.M_BLOCK_START, gpu.block_start_cycles)
             put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
         unlimited = {"sets": k.M_SETS, "scheduler": k.M_GREEDY}
+        put(k.M_IN_ORDER, float(self.without == "places"))
         if self.without in unlimited:
             put(unlimited[self.without], 0.0)
         elif self.without in ("queue", "mshrs"):

@@ -67,6 +67,7 @@ MECHANISMS = {
     "conflicts": "words of one bank of the L1 that wait for each other",
     "queue": "the memory queue and who enters it",
     "mshrs": "MSHRs",
+    "places": "MSHRs and ways that are taken in any order",
     "scheduler": "greedy schedulers: all take turns",
     "stores": "limits that stores and atomics have of their own",
     "write-backs": "dirty lines that go to DRAM",
