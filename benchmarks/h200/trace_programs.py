@@ -39,6 +39,15 @@ PROGRAMS = {
     "torch-product": ("torch_product.py", (), ("--kernel", "gemm|nvjet")),
     "triton": ("triton_operations.py", (), ()),
     "cupy": ("cupy_operations.py", (), ()),
+    "memories": ("memories.cu", (), ()),
+    "failing": ("failing.cu", (), ()),
+    "nested": ("nested.cu", (), ()),
+    "separate": ("separate.cu", (), ()),
+    "reset": ("lifecycle.cu", ("reset",), ()),
+    "leave": ("lifecycle.cu", ("exit",), ()),
+    "child": ("lifecycle.cu", ("child",), ()),
+    "threads": ("lifecycle.cu", ("threads",), ()),
+    "usage!": ("lifecycle.cu", ("nonsense",), ()),
     "children": ("misbehaving.cu", ("children",), ()),
     "fork": ("misbehaving.cu", ("fork",), ()),
     "crash!": ("misbehaving.cu", ("crash",), ()),
@@ -47,6 +56,12 @@ PROGRAMS = {
     "nothing!": ("misbehaving.cu", ("nothing",), ()),
     "endless-records!": ("misbehaving.cu", ("endless-records",), ()),
     "endless-records-some": ("misbehaving.cu", ("endless-records",), ("--max-blocks", "64")),
+}
+
+#: What the compiler needs besides.
+FLAGS = {
+    "nested.cu": ("-rdc=true", "-lcudadevrt"),
+    "separate.cu": ("-rdc=true", str(HOME / "separate_other.cu")),
 }
 
 
@@ -58,7 +73,8 @@ def _command(source: str, folder: Path) -> list[str]:
     if not target.exists():
         flags = ["-gencode=arch=compute_90a,code=sm_90a", "-std=c++17", "-lineinfo", "-O3"]
         plain = {key: value for key, value in os.environ.items() if not key.startswith("NVCC_")}
-        subprocess.run(["nvcc", *flags, str(path), "-o", str(target)], check=True, env=plain)
+        command = ["nvcc", *flags, str(path), *FLAGS.get(source, ()), "-o", str(target)]
+        subprocess.run(command, check=True, env=plain)
     return [str(target)]
 
 

@@ -1,19 +1,10 @@
 // Language features that a tracer may stumble over: streams, cooperative launches, recursion, indirect calls, clusters,
 // textures, graphs, printf, managed memory, several contexts of templates.
+#include "checked.h"
 #include <cooperative_groups.h>
 #include <cstdio>
-#include <cuda_runtime.h>
 
 namespace cg = cooperative_groups;
-
-#define CHECK(call)                                                                      \
-    do {                                                                                 \
-        cudaError_t error = (call);                                                      \
-        if (error != cudaSuccess) {                                                      \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error)); \
-            return 1;                                                                    \
-        }                                                                                \
-    } while (0)
 
 template <typename T>
 __global__ void scale(T* values, T factor, int n) {

@@ -1,20 +1,11 @@
 // The same kernels launched one by one and in CUDA graphs: captured from two streams, launched three times, and as the
 // child of a graph made of nodes; and a graph with the same kernels several times, one after the other and side by side.
 // `graphs conditional` has a kernel in the body of a loop node, which runs three times, between others.
+#include "checked.h"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <cuda_runtime.h>
 #include <vector>
-
-#define CHECK(call)                                                                      \
-    do {                                                                                 \
-        cudaError_t error = (call);                                                      \
-        if (error != cudaSuccess) {                                                      \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error)); \
-            exit(1);                                                                     \
-        }                                                                                \
-    } while (0)
 
 constexpr int kBlocks = 64, kThreads = 256, kValues = kBlocks * kThreads;
 
