@@ -14,6 +14,8 @@ from warplens.trace import StaticInstruction
 
 from .strategies import ROWS, latency, small_gpu
 
+#: What is noted of arrivals, in the order of the columns.
+NOTED = ("L1", "L1 left", "LLC", "LLC left", "bank", "channel")
 COUNTERS = [name.removeprefix("C_") for name in vars(kernels) if name.startswith("C_")]
 
 
@@ -65,7 +67,7 @@ def assert_same(found: MissProfile, expected: cache.Memory) -> None:
     if found.order == "progress":
         for row in range(len(found.counters)):
             noted = expected.arrivals.get(row, {})
-            assert found.arrivals[row].tolist() == [noted.get(n, 0) for n in ("L1", "L1 left", "LLC", "LLC left")]
+            assert found.arrivals[row].tolist() == [noted.get(n, 0) for n in NOTED]
     totals = {name: sum(counts[name] for counts in expected.counts.values()) for name in COUNTERS}
     assert (found.l1_dirty_left, found.dirty_left) == (expected.l1_dirty_left, expected.dirty_left)
     written_back = totals["WRITEBACK_HITS"] + totals["WRITEBACK_MISSES"]

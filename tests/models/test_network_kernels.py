@@ -41,6 +41,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table[:, k.E_WEIGHT] = generator.choice([1.0, 1.0, 3.5], total)
     table[:, k.E_LEFT] = generator.choice([0.0, 0.4], total)
     table[:, k.E_SET_LINES] = generator.uniform(0, 9, total)
+    table[:, [k.E_BANK, k.E_CHANNEL]] = generator.uniform(0, 5, (total, 2)) * generator.integers(0, 2, (total, 2))
     return Stream(
         np.arange(blocks + 1) * warps,
         start,
@@ -71,6 +72,7 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine[k.M_DRAM_QUEUE] = generator.uniform(0, 500)
     machine[k.M_ARRIVALS] = generator.choice([0.3, 1.0])
     machine[k.M_IN_ORDER] = generator.integers(0, 2)
+    machine[[k.M_BANK, k.M_CHANNEL]] = generator.uniform(0, 9, 2)
     machine[k.M_BARRIER] = generator.integers(0, 20)
     machine[k.M_BLOCKS_PER_SM] = generator.integers(1, 5)
     machine[k.M_WARPS_PER_BLOCK] = warps

@@ -39,6 +39,8 @@ class Event:
     weight: float
     left: float
     set_lines: float
+    bank: float
+    channel: float
     units: list[float] = field(default_factory=list)
 
     @property
@@ -189,6 +191,8 @@ class Network:
         if event.dram_reads > 0.0 and event.kind != "store":
             reads = max(event.dram_reads / weight, 1.0)
             first, last = self.serve("dram", first, last, reads, event.dram_reads * service)
+            crowd = event.channel * m["CHANNEL"] * weight
+            first, last = first + crowd, last + crowd
             if event.level == "dram":
                 latency += m["DRAM_LATENCY"] * weight
         if event.level == "llc" and event.left > 0.0:
@@ -204,6 +208,9 @@ class Network:
         before = last
         first, last = self.serve("bank out", first, last, event.misses, event.flits_in * m["NET_FLIT"] * share)
         first, last = self.serve("in", first, last, event.misses, event.flits_in * m["SM_FLIT"])
+        if event.kind == "load":
+            crowd = event.bank * m["BANK"] * weight
+            first, last = first + crowd, last + crowd
         part[4] += last - before
         first += latency
         last += latency

@@ -128,6 +128,7 @@ class Progress:
         """Returns the estimated cycles."""
         self.sms = [_Sm(number, self.timing.outstanding) for number in range(self.memory.geometry.sms)]
         self.banks = [_Bank() for _ in range(self.memory.geometry.banks)]
+        self.even = _Bank()  # has its share of what all do
         self.coming: dict[int, tuple[int, float, float]] = {}
         #: (cycle, rank, what): warps by number, and after them SMs from another one in every cycle.
         self.agenda: list[tuple[int, int, _Warp | _Sm]] = []
@@ -232,11 +233,21 @@ class Progress:
             moved = self.memory.access(sm.number, event, number)
             all_moved.append(moved)
             if moved.written_back:  # before its own; nobody waits for them
-                self._requests(sm, now, start, moved.leaver, moved.written_back, 0, moved.stored_back, waits=False)
+                self._requests(
+                    sm, now, start, moved.leaver, moved.written_back, 0, moved.stored_back, waits=False, row=event.row
+                )
             back = now
             if moved.left:
                 back, start = self._requests(
-                    sm, now, start, number, moved.left, moved.read, moved.stored, waits=event.kind != "store"
+                    sm,
+                    now,
+                    start,
+                    number,
+                    moved.left,
+                    moved.read,
+                    moved.stored,
+                    waits=event.kind != "store",
+                    row=event.row,
                 )
             if event.kind == "load":
                 level = "DRAM" if moved.read else "LLC" if moved.left else "L1"
@@ -283,13 +294,28 @@ class Progress:
         lines.move_to_end(leaves, last=False)
         return there(leaves) - now
 
+    def _ahead(self, row: int, name: str, free: float, even_free: float, now: float, service: float) -> None:
+        """Count services for which a server is busy, and the even one is not."""
+        if service and not self.timing.streaming:
+            self.arrivals.setdefault(row, Counter())[name] += (max(free, now) - max(even_free, now)) / service
+
     def _requests(
-        self, sm: _Sm, now: float, start: float, number: int, count: int, reads: int, stored: int, *, waits: bool
+        self,
+        sm: _Sm,
+        now: float,
+        start: float,
+        number: int,
+        count: int,
+        reads: int,
+        stored: int,
+        *,
+        waits: bool,
+        row: int,
     ) -> tuple[float, float]:
         """(when the last of a line's requests is back, when the L1 goes on); the first of them wait for DRAM."""
         timing, banks = self.timing, len(self.banks)
         hashed = ((number * 0x1E3779B97F4A7C15) % (1 << 63)) >> 31
-        bank = self.banks[(hashed if timing.hashed else number) % banks]
+        bank, even = self.banks[(hashed if timing.hashed else number) % banks], self.even
         back = start
         for request in range(count):
             if waits:
@@ -298,10 +324,16 @@ class Progress:
                 sent = max(start, sm.in_free)
                 sm.in_free = sent + timing.sm_service
                 arrival = max(sent, bank.out_free) + timing.llc_latency
+                self._ahead(row, "bank", bank.out_free, even.out_free, now, timing.noc_service * banks)
                 bank.out_free = max(now, bank.out_free) + timing.noc_service * banks
+                even.out_free = max(now, even.out_free) + timing.noc_service
                 if request < reads:
                     arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
+                    self._ahead(
+                        row, "channel", bank.channel_free, even.channel_free, now, timing.dram_service * banks
+                    )
                     bank.channel_free = max(now, bank.channel_free) + timing.dram_service * banks
+                    even.channel_free = max(now, even.channel_free) + timing.dram_service
                 sm.in_flight[slot] = arrival
                 sm.flown += 1
             else:
@@ -312,6 +344,7 @@ class Progress:
             back = max(back, arrival)
         if stored:
             bank.channel_free = max(now, bank.channel_free) + stored * (timing.dram_service * banks)
+            even.channel_free = max(now, even.channel_free) + stored * timing.dram_service
         return back, start
 
 

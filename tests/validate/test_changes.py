@@ -63,5 +63,5 @@ def test_experiments_are_recorded_and_nothing_else():
 
 def test_a_change_without_a_sign_is_not_right():
     assert changes.Change("mshr32", "copy", 0.04, 0.05).right
-    assert not changes.Change("mshr32", "copy", 0.04, 0.0).right
+    assert not changes.Change("mshr32", "copy", 0.04, 0.0005).right
     assert not changes.Change("mshr32", "copy", 0.04, 0.15).right

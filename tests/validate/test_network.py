@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from warplens.api import place
+from warplens.models import get_model
 from warplens.models.warplens_model import WITHOUT
 from warplens.suite.catalog import SUITE
 from warplens.validate import accelsim, network
 from warplens.validate.changes import NEAR
+from warplens.validate.harness import traced
 from warplens.validate.metrics import ipc_error
+from warplens.workload.traced import workload_of_trace
 
 
 def test_every_kernel_is_recorded_on_every_machine_that_it_fits_on():
@@ -61,3 +65,12 @@ def test_without_kernels_of_the_third_party_simulator_tables_are_empty():
     assert [table.rows for table in network.sections(found)["changes"]()] == [()]
     (table,) = network.sections(found)["exchanges"]()
     assert {row[-1].text for row in table.rows} == {"0 of 0"}
+
+
+def test_banks_that_all_sms_ask_at_the_same_time_are_waited_for():
+    """The tiles of matmul are read by all SMs; with 56 of them the ports of a few banks are what they wait for."""
+    placed, gpu = place(workload_of_trace(traced("matmul")), accelsim.GPU, accelsim.CONFIGURATIONS["sm56"])
+    with_crowds, without = (
+        float(get_model("warplens", {"without": name}).predict(placed, gpu).cycles) for name in ("none", "crowds")
+    )
+    assert with_crowds > 1.1 * without

@@ -73,9 +73,10 @@ W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
 PARAMETERS = 18
 
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
-# found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each.
-A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT = range(4)
-ARRIVALS = 4
+# found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each. And how
+# many requests a miss found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one: sums.
+A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT, A_BANK, A_CHANNEL = range(6)
+ARRIVALS = 6
 
 
 class Lines(NamedTuple):

@@ -12,6 +12,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ._kernels import (
+    A_BANK,
+    A_CHANNEL,
     A_L1,
     A_L1_LEFT,
     A_LLC,
@@ -89,7 +91,7 @@ class Progress(NamedTuple):
     coming: NDArray[Any]
     llc_coming: NDArray[Any]
     done: NDArray[np.float64]
-    servers: NDArray[Any]  # ports and DRAM channel of each LLC bank
+    servers: NDArray[Any]  # ports and DRAM channel of each LLC bank; at the end those of a bank that has its share
 
 
 class Steps(NamedTuple):
@@ -162,12 +164,19 @@ def pick(queue, count, last, greedy):
 
 
 @inner
-def send(sm, now, start, waits, going, reads, stored, bank, banks, timing, flight):
+def ahead(free, even_free, now, service):
+    """Services for which one server is busy and the even one is not; less than none where it is the other way."""
+    return (max(free, now) - max(even_free, now)) / service if service > 0.0 else 0.0
+
+
+@inner
+def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds):
     """(time the last datum is back, time the L1 goes on) of the requests for one line, all to the same bank.
 
     As many of them wait for DRAM as it gives sectors. Ports and DRAM channels fill
     from the time of the event, which never runs backwards; a miss that waits for
-    an MSHR starts later than that.
+    an MSHR starts later than that. `crowds` counts what is ahead of misses at their
+    bank and not at the `even` one, which has its share of all.
     """
     back = start
     service = timing[Q_NOC_SERVICE] * banks
@@ -179,10 +188,14 @@ def send(sm, now, start, waits, going, reads, stored, bank, banks, timing, fligh
             sent = max(start, sm.in_free)
             sm.in_free = sent + timing[Q_SM_SERVICE]
             arrival = max(sent, bank.out_free) + timing[Q_LLC_LATENCY]
+            crowds[A_BANK] += ahead(bank.out_free, even.out_free, now, service)
             bank.out_free = max(now, bank.out_free) + service
+            even.out_free = max(now, even.out_free) + timing[Q_NOC_SERVICE]
             if request < reads:
                 arrival = max(arrival, bank.channel_free + timing[Q_LLC_LATENCY]) + timing[Q_DRAM_LATENCY]
+                crowds[A_CHANNEL] += ahead(bank.channel_free, even.channel_free, now, channel_service)
                 bank.channel_free = max(now, bank.channel_free) + channel_service
+                even.channel_free = max(now, even.channel_free) + timing[Q_DRAM_SERVICE]
             flight[place] = arrival
             sm.flown += 1
         else:
@@ -193,6 +206,7 @@ def send(sm, now, start, waits, going, reads, stored, bank, banks, timing, fligh
         back = max(back, arrival)
     if stored > 0:
         bank.channel_free = max(now, bank.channel_free) + stored * channel_service
+        even.channel_free = max(now, even.channel_free) + stored * timing[Q_DRAM_SERVICE]
     return back, start
 
 
@@ -247,6 +261,8 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     parameters = caches.parameters
     banks = parameters[P_LLC_BANKS]
     hashed = parameters[P_HASHED] == 1
+    even = state.servers[banks]
+    crowds = arrivals[s]
     sets = parameters[P_L1_SETS]
     ways = parameters[P_L1_WAYS]
     enters = what == LOAD or (what == STORE and parameters[P_L1_ALLOCATE] == 1)
@@ -269,7 +285,8 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         mine = coming[line & (L1_PLACES - 1)]
         if written_back:  # nobody waits for them, but what follows waits for the network
             bank = state.servers[bank_of(leaves, banks, hashed)]
-            send(sm, now, start, np.bool_(False), written_back, np.int64(0), stored_back, bank, banks, timing, flight)
+            no, none = np.bool_(False), np.int64(0)
+            send(sm, now, start, no, written_back, none, stored_back, bank, even, banks, timing, flight, crowds)
         if going == 0:
             if what == LOAD and mine.line == line and mine.there > now:
                 in_l1 = max(in_l1, (mine.there - now) / mine.span)
@@ -278,7 +295,8 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         leaving += going
         fetched += reads
         bank = state.servers[bank_of(line, banks, hashed)]
-        back, start = send(sm, now, start, what != STORE, going, reads, stored, bank, banks, timing, flight)
+        waits = what != STORE
+        back, start = send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds)
         if what == LOAD:
             common = state.llc_coming[line & (LLC_PLACES - 1)]
             if reads > 0:

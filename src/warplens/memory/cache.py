@@ -46,7 +46,8 @@ class MissProfile:
     #: Requests, and DRAM transfers, of the busiest LLC bank over the mean of all.
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
-    #: Loads of data that are on their way, per static instruction (columns `A_…`); none where no times are estimated.
+    #: Loads of data that are on their way, and crowded banks, per static instruction (columns `A_…`); none where no
+    #: times are estimated.
     arrivals: NDArray[np.float64] | None = None
 
     def _column(self, name: str) -> NDArray[np.int64]:
@@ -175,6 +176,8 @@ def simulate_caches(
             )
         else:
             cycles += run_in_progress(chunk, kinds, lines, caches, timing, arrivals)
+    if gpu.l1.streaming:  # profiles of such machines were made without, and cannot be made again everywhere
+        arrivals[:, _kernels.A_BANK :] = 0.0
     sectors = int(parameters[_kernels.P_SECTORS])
     l1_dirty = written_sectors(caches.l1_states, sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
     dirty = written_sectors(caches.llc_states, sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0

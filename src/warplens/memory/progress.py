@@ -81,7 +81,7 @@ def _at_start(chunk: Events, parameters: NDArray[np.int64], outstanding: int) ->
         coming=np.zeros((sms, L1_PLACES), dtype=COMING),
         llc_coming=np.zeros(LLC_PLACES, dtype=COMING),
         done=np.zeros(len(chunk.event_static)),
-        servers=np.zeros(int(parameters[_kernels.P_LLC_BANKS]), dtype=BANK),
+        servers=np.zeros(int(parameters[_kernels.P_LLC_BANKS]) + 1, dtype=BANK),
     )
     state.warps["block"] = np.repeat(np.arange(blocks), sizes)
     state.warps["event"], state.warps["end"] = chunk.event_start[:-1], chunk.event_start[1:]

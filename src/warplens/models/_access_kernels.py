@@ -20,7 +20,8 @@ LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
 L1, LLC, DRAM, COMING, GIVEN = range(5)
 
 # Columns of an event: what one warp asks for, in cycles, flits or transfers, all its weight together; but for
-# MISSES, which fill MSHRs, SET_LINES, which fill a set, and LEFT, a part of a miss.
+# MISSES, which fill MSHRs, SET_LINES, which fill a set, LEFT, a part of a miss, and requests that a miss finds ahead
+# of it at its BANK and its DRAM CHANNEL, more than at the mean one.
 (
     E_ISSUE,
     E_GAP,
@@ -36,8 +37,10 @@ L1, LLC, DRAM, COMING, GIVEN = range(5)
     E_WEIGHT,
     E_LEFT,
     E_SET_LINES,
-) = range(14)
-EVENT_COLUMNS = 14
+    E_BANK,
+    E_CHANNEL,
+) = range(16)
+EVENT_COLUMNS = 16
 
 # Columns of a machine. Times of what SMs share are multiplied by their number.
 (
@@ -75,8 +78,10 @@ EVENT_COLUMNS = 14
     M_BLOCK_START,
     M_ARRIVALS,
     M_IN_ORDER,
-) = range(34)
-MACHINE_COLUMNS = 34
+    M_BANK,
+    M_CHANNEL,
+) = range(36)
+MACHINE_COLUMNS = 36
 #: From a column of the network for loads to the same for stores, and from that to the same for atomics.
 NETWORK_COLUMNS = M_STORE_REQUEST - M_REQUEST
 
@@ -273,6 +278,9 @@ def access(now, e, shared, stream, machine, memory, busy, part):
     if event[E_DRAM_READS] > 0.0 and what != STORE:
         reads = max(event[E_DRAM_READS] / weight, 1.0)
         first, last = serve(R_DRAM, first, last, reads, event[E_DRAM_READS] * service, free, busy)
+        crowd = event[E_CHANNEL] * machine[M_CHANNEL] * weight
+        first += crowd
+        last += crowd
         if level == DRAM:
             latency += machine[M_DRAM_LATENCY] * weight
     if level == LLC and event[E_LEFT] > 0.0:  # the LLC has sent for it already
@@ -289,6 +297,10 @@ def access(now, e, shared, stream, machine, memory, busy, part):
     before = last
     first, last = serve(R_NET_OUT, first, last, misses, event[E_FLITS_IN] * machine[M_NET_FLIT] * shared, free, busy)
     first, last = serve(R_SM_IN, first, last, misses, event[E_FLITS_IN] * machine[M_SM_FLIT], free, busy)
+    if is_load:
+        crowd = event[E_BANK] * machine[M_BANK] * weight
+        first += crowd
+        last += crowd
     part[4] += last - before
     first += latency
     last += latency

@@ -125,6 +125,8 @@ def demand_of_sample(
     events[:, k.E_WEIGHT] = weight
     events[:, k.E_LEFT] = left
     events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
+    if without != "crowds":
+        events[:, k.E_BANK], events[:, k.E_CHANNEL] = crowds_of(misses)[:, static]
     sets = np.zeros(len(static), dtype=np.int64)
     count = l1_sets(gpu)
     if count:
@@ -146,6 +148,17 @@ def demand_of_sample(
         count > 0,
         misses.estimated_cycles,
     )
+
+
+def crowds_of(misses: MissProfile) -> Any:
+    """Requests that a miss of each instruction finds ahead at its bank, and at its channel, more than at others."""
+    from ..memory import _kernels as memory
+
+    if misses.arrivals is None or misses.arrivals.shape[1] <= memory.A_CHANNEL:
+        return np.zeros((2, len(misses.kinds)))
+    sent = misses.misses_per_execution * misses.executed, misses.per_execution("DRAM_READS") * misses.executed
+    ahead = misses.arrivals[:, memory.A_BANK], misses.arrivals[:, memory.A_CHANNEL]
+    return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
 
 
 def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:

@@ -41,7 +41,7 @@ ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.30
 #: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
-    *("stores", "write-backs", "imbalance"),
+    *("crowds", "stores", "write-backs", "imbalance"),
 )
 #: Longer than estimated by this, and the network is solved again.
 SLOWER = 1.1
@@ -183,12 +183,15 @@ class Warplens(Model):
                 put(k.M_SM_FLIT + place, flit / share)
             put(k.M_REQUEST + place, sm_request)
             put(k.M_NET_REQUEST + place, np.multiply(_or(request, 0.0), sms) * demand.busiest_bank)
+        if gpu.noc.bandwidth_bytes_per_s is not None and gpu.l1.line_bytes is not None:
+            put(k.M_BANK, np.multiply(gpu.service_cycles_now("noc", case.model_name), banks))
         if gpu.dram.bandwidth_bytes_per_s is not None and gpu.l1.line_bytes is not None:
             service = gpu.service_cycles_now("dram", case.model_name)
             put(k.M_DRAM_SERVICE, service * sms * demand.busiest_channel)
             channels = banks if gpu.dram.channels is None else gpu.dram.channels
             entries = _DEFAULT_DRAM_QUEUE if gpu.dram.queue_entries is None else gpu.dram.queue_entries
             put(k.M_DRAM_QUEUE, np.multiply(entries, channels) * service)
+            put(k.M_CHANNEL, np.multiply(service, channels))
         streams = gpu.l1.streaming
         limit = np.where(streams, _or(gpu.noc.queue_entries, _UNLIMITED), _or(gpu.l1.mshrs, _UNLIMITED))
         put(k.M_OUTSTANDING, limit)

@@ -28,7 +28,7 @@ class Bounds:
     of the busiest one over their mean; `in_step` is no bound, but what the bank
     ports would need if all warps made their n-th load at the same time.
     `estimate` is when the last access ends in the estimate behind the default
-    order, which has latencies, barriers, MSHRs and bandwidths, but no banks.
+    order, which has latencies, barriers, MSHRs, ways of sets, and ports of banks.
     """
 
     kernel: str

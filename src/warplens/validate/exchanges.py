@@ -96,13 +96,19 @@ def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
     return dataclasses.replace(misses, counters=counters)
 
 
+def _crowded(misses: MissProfile, own: MissProfile) -> MissProfile:
+    """With what our own simulation says about crowded banks: the detailed simulator does not count that."""
+    assert misses.arrivals is not None and own.arrivals is not None
+    return dataclasses.replace(misses, arrivals=np.hstack([misses.arrivals, own.arrivals[:, len(_ARRIVALS) :]]))
+
+
 def exchanged(kernel: str, workload: TracedWorkload, configuration: str) -> dict[str, float]:
     """Cycles of a run by what is exchanged."""
     placed, gpu = place(workload, accelsim.GPU, accelsim.CONFIGURATIONS[configuration])
     assert isinstance(placed, TracedWorkload)
     given = {
         "own": placed,
-        "simulated": with_caches(placed, simulated_caches(kernel, configuration)),
+        "simulated": with_caches(placed, _crowded(simulated_caches(kernel, configuration), placed.misses(gpu))),
         # Without the machine as named, times are those of the machine itself.
         "order": with_caches(placed, placed.misses(dataclasses.replace(gpu, original=None))),
         "counted": with_caches(

@@ -69,6 +69,7 @@ MECHANISMS = {
     "mshrs": "MSHRs",
     "places": "MSHRs and ways that are taken in any order",
     "scheduler": "greedy schedulers: all take turns",
+    "crowds": "banks and channels that are crowded for a moment",
     "stores": "limits that stores and atomics have of their own",
     "write-backs": "dirty lines that go to DRAM",
     "imbalance": "blocks that take longer than others",

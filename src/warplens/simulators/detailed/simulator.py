@@ -294,6 +294,8 @@ def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
 
 
 def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
+    from ...memory import _kernels as memory
+
     assert workload.trace is not None
     sectors = int(gpu.l1.line_bytes) // int(gpu.transfer_bytes)
     dirty = [
@@ -310,7 +312,7 @@ def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
         dirty[1],
         unevenness(state.banks["requests"]),
         unevenness(state.banks["transfers"]),
-        state.arrivals,
+        state.arrivals[:, : memory.A_BANK],  # crowds are not counted
     )
 
 
