@@ -16,6 +16,8 @@ from warplens.trace import StaticInstruction
 
 from .detailed_parts import (
     GRANULES,
+    NEARNESS,
+    UNKNOWN,
     Access,
     Bank,
     BlockOnSm,
@@ -28,17 +30,9 @@ from .detailed_parts import (
     Sm,
     Warp,
     instruction,
+    used,
 )
 from .traces import Block
-
-UNKNOWN = float("inf")
-#: Causes by how near a warp is to issuing: an empty slot goes to the nearest.
-NEARNESS = {"IDLE": 0, "SYNC": 1, "DEP": 2, "MEMORY": 3, "UNIT": 4, "L1": 5, "MSHR": 5, "NOC": 5}
-
-
-def used(lines: dict, number: int) -> None:
-    """Now the most recently used of its set."""
-    lines[number] = lines.pop(number)
 
 
 class Simulation:

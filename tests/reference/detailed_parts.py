@@ -12,6 +12,14 @@ from .coalescer import kind_of, lines_touched
 from .traces import Step
 
 GRANULES = 32
+UNKNOWN = float("inf")
+#: Causes by how near a warp is to issuing: an empty slot goes to the nearest.
+NEARNESS = {"IDLE": 0, "SYNC": 1, "DEP": 2, "MEMORY": 3, "UNIT": 4, "L1": 5, "MSHR": 5, "NOC": 5}
+
+
+def used(lines: dict, number: int) -> None:
+    """Now the most recently used of its set."""
+    lines[number] = lines.pop(number)
 
 
 @dataclass(frozen=True)
