@@ -132,8 +132,16 @@ def test_pictures_are_drawn(raw, tmp_path):
     from warplens.characterize.plots import draw_all
 
     paths = draw_all(raw, tmp_path)
-    assert len(paths) == 6
+    assert len(paths) == 7
     assert all(path.stat().st_size > 10_000 for path in paths)
+
+
+def test_a_gpu_without_products_of_warpgroups_has_neither_their_times_nor_their_picture(raw, tmp_path):
+    from warplens.characterize.plots import draw_all
+
+    older = {**raw, "chains": [row for row in raw["chains"] if not row["operation"].startswith("matrix_m64")]}
+    assert not any("tensor_n" in path for path in measured_values(older))
+    assert len(draw_all(older, tmp_path)) == 6
 
 
 def test_numbers_are_kept_short():

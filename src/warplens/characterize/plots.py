@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..machine.classes import PRODUCT_COLUMNS
 from ..report.style import LINE_COLOURS, PLAIN_COLOUR, pyplot, save
-from . import analysis
+from . import analysis, products
 from .analysis import Raw
 
 _KIB = 1 << 10
@@ -30,6 +31,7 @@ def draw_all(raw: Raw, folder: Path) -> list[Path]:
         "bandwidth": _bandwidth,
         "in-flight": _in_flight,
         "patterns": _patterns,
+        **({"products": _products} if products.operation(PRODUCT_COLUMNS[0]) in analysis.operations(raw) else {}),
     }
     paths = []
     for name, draw in pictures.items():
@@ -82,6 +84,20 @@ def _occupancy(raw: Raw) -> Any:
         axes.set(title=title, xlabel="warps of an SM", ylim=(0, None))
         axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncol=2)
     panels[0].set_ylabel("warp instructions per cycle of an SM")
+    return figure
+
+
+def _products(raw: Raw) -> Any:
+    figure, axes = pyplot().subplots(figsize=(6.4, 3.4))
+    found = [analysis.sweep(raw, products.operation(columns), 1) for columns in PRODUCT_COLUMNS]
+    for place, warps in enumerate(found[0].warps):
+        cycles = [each.cycles[place].value for each in found]
+        label = f"{warps // 4} warpgroup{'s' if warps > 4 else ''}"
+        axes.plot(PRODUCT_COLUMNS, cycles, "o-", markersize=3, color=LINE_COLOURS[place], label=label)
+    axes.plot(PRODUCT_COLUMNS, np.divide(PRODUCT_COLUMNS, 8), ":", color=PLAIN_COLOUR, label="columns / 8")
+    axes.set_xticks(PRODUCT_COLUMNS)
+    axes.set(xlabel="columns of the product", ylabel="cycles of an SM for a warp's part", ylim=(0, None))
+    axes.legend()
     return figure
 
 
