@@ -19,7 +19,9 @@ from warplens.sweep import read_sweep, run_sweep
 
 from .making import GPU, rows, trace
 
-COMMAND = [sys.executable, "-c", "from warplens.cli import main; main()"]
+#: Interrupts reach it also where they do not reach the tests, as in the background of a shell.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+COMMAND = [sys.executable, "-c", f"{INTERRUPTIBLE}; from warplens.cli import main; main()"]
 #: Each configuration needs a cache simulation of its own, so that there is something to interrupt.
 SPACE = ["--vary", "sms=1:40:1", "--vary", "l1.size=12KiB,24KiB", "--model", "mdm", "--model", "gpumech"]
 ROWS = 40 * 2 * 2
