@@ -22,6 +22,8 @@ METRICS = {
     "requests": "lts__t_requests_srcunit_tex.sum",
     "tag_lookups": "lts__t_tag_requests.sum",
     "tag_percent": "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
+    "port_percent": "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "l1_percent": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
     "shared_memory_bytes": "launch__shared_mem_config_size",
 }
 

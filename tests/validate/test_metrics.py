@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from warplens.validate import cycle_error, ipc_error, log_error, mape, mape_shape, rank_correlation
+from warplens.validate.metrics import to_be_ranked
 
 cycles = st.floats(1, 1e9)
 numbers = st.floats(0.1, 1e4)
@@ -107,3 +108,10 @@ def test_rank_correlation_with_ties_is_symmetric_and_bounded(one, other):
 
 def test_rank_correlation_without_any_order_is_0():
     assert rank_correlation([5, 5, 5], [1, 2, 3]) == 0.0
+
+
+def test_values_that_differ_by_rounding_have_no_order():
+    limit = 528.0
+    noisy = [limit, limit * (1 + 1e-12), limit * (1 - 1e-12)]
+    assert rank_correlation(to_be_ranked(noisy), [1, 2, 3]) == 0.0
+    assert to_be_ranked([1.0, 1.00001]) == [1.0, 1.00001]

@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import FileError
 from ..machine import Gpu, load_gpu
 from ..models import GENERAL_MODELS as MODELS
-from .metrics import cycle_error, mape, mape_shape, rank_correlation
+from .metrics import cycle_error, mape, mape_shape, rank_correlation, to_be_ranked
 
 FOLDER = Path(__file__).parent / "data" / "h200"
 MACHINE = "h200"
@@ -271,7 +271,7 @@ class H200Validation:
             (_within(own, 0.1), _within(own, 0.2), _within(own, 0.3)),
             _mean(errors(self.long_kernels, active=True)),
             _mean(errors(self.kernels)),
-            rank_correlation(*zip(*ipc, strict=True)) if ipc else math.nan,
+            rank_correlation(*map(to_be_ranked, zip(*ipc, strict=True))) if ipc else math.nan,
         )
 
     def levels(self, kernel: str) -> list[int]:
@@ -290,14 +290,15 @@ class H200Validation:
         real = [1.0 / row.elapsed_cycles for row in rows]
         warps = [self.predicted[kernel, blocks].warps_per_sm for blocks in levels]
         pairs = [(i, j) for i in range(len(rows)) for j in range(i) if rows[i].differs(rows[j])]
-        agree = [np.sign(predicted[i] - predicted[j]) * np.sign(real[i] - real[j]) for i, j in pairs]
+        ranked = to_be_ranked(predicted)
+        agree = [np.sign(ranked[i] - ranked[j]) * np.sign(real[i] - real[j]) for i, j in pairs]
         return Sweep(
             model,
             kernel,
             len(levels),
             mape(predicted, real),
             mape_shape(warps, predicted, real),
-            rank_correlation(predicted, real),
+            rank_correlation(ranked, real),
             _mean(agree),
             max(real) / min(real) - 1.0,
             max(row.spread for row in rows),

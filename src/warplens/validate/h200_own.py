@@ -76,7 +76,7 @@ def range_table(comparisons: Sequence[H200Validation]) -> Table:
 
 
 def request_table(found: H200Validation) -> Table:
-    """What kernels ask of L2 beside the cache simulation, how busy its tags are, and what shared memory leaves."""
+    """What kernels ask of L2 beside the cache simulation, what is busy, and what shared memory leaves."""
     workloads, _ = shipped_profiles(found.source, found.size)
     rows = []
     for row in lines(FOLDER / "requests.csv")[1]:
@@ -94,12 +94,13 @@ def request_table(found: H200Validation) -> Table:
                 Cell(f"{requests / 1e3:.0f}"),
                 Cell(f"{ours / 1e3:.0f}", (off > 0.15) + (off > 0.5)),
                 Cell(f"{lookups / requests:.2f}"),
-                Cell(f"{float(row['tag_percent']):.0f}"),
+                *(Cell(f"{float(row[name]):.0f}") for name in ("tag_percent", "port_percent", "l1_percent")),
                 Cell(f"{float(row['shared_memory_bytes']) / 1024:.0f}"),
             )
         )
     columns = (
-        *("kernel", "thousand requests, H200", "ours", "lookups for each", "tags busy, %"),
+        *("kernel", "thousand requests, H200", "ours", "lookups for each"),
+        *("tags busy, %", "ports into it, %", "the L1's data, %"),
         "KiB of the L1 that are shared memory",
     )
     return Table("requests of SMs to L2", columns, tuple(rows))

@@ -43,6 +43,11 @@ def mape_shape(occupancy: Sequence[float], predicted: Sequence[float], real: Seq
     return float(np.mean(np.abs(difference - fit) / r))
 
 
+def to_be_ranked(values: Sequence[float]) -> list[float]:
+    """Values to six digits: what differs by less is alike, not in an order that rounding gives it."""
+    return [float(f"{value:.6g}") for value in values]
+
+
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     """Spearman's ρ; ties share their mean rank."""
     a, b = _ranks(one), _ranks(other)
