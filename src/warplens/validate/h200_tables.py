@@ -368,21 +368,35 @@ def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
                 markeredgecolor=colour,
                 markerfacecolor=colour if kernel in long else "none",
             )
-            if kernel in worst:
-                side = "right" if measured > 3 * min(real) else "left"
-                axis.annotate(
-                    kernel,
-                    (measured, cycles),
-                    fontsize=6,
-                    xytext=(-4 if side == "right" else 4, -2),
-                    textcoords="offset points",
-                    ha=side,
-                )
+        _label(
+            axis,
+            {kernel: (found.measured[kernel, 0].elapsed_cycles, found.cycles(model, kernel)) for kernel in worst},
+        )
         mean = found.summary(model).mape
         axis.set_title(f"{'bound from counters' if model == BOUND else model}: MAPE {100 * mean:.0f} %", fontsize=9)
     figure.supxlabel("measured elapsed cycles; grey: within 30 %; hollow: 20 µs or less", fontsize=8)
     figure.supylabel("predicted cycles", fontsize=8)
     return figure
+
+
+def _label(axis: Any, points: Mapping[str, tuple[float, Any]]) -> None:
+    """Names beside points, from the lowest up; one that would stand on another is raised."""
+    low, high = map(math.log10, axis.get_ylim())
+    per_point = (high - low) / 150  # decades; a panel is about so many points high
+    free = low
+    for kernel, (x, y) in sorted(points.items(), key=lambda item: item[1][1]):
+        height = math.log10(y) - 2 * per_point
+        raised = max(free - height, 0.0) / per_point
+        right = x * x > math.prod(axis.get_xlim())
+        axis.annotate(
+            kernel,
+            (x, y),
+            fontsize=6,
+            xytext=(-4 if right else 4, raised - 2),
+            textcoords="offset points",
+            ha="right" if right else "left",
+        )
+        free = max(height, free) + 7 * per_point
 
 
 def _sweeps(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
