@@ -22,7 +22,7 @@ from warplens.machine import find_parameter, with_overrides
 from warplens.models import MODELS, PAPERS, Aspect, Prediction, get_model, model_names, options_of
 from warplens.workload import VIEWS, Launch, MeasuredRun, Workload
 
-#: Documented categories of CPI stacks (MODELS §4).
+#: Documented categories of CPI stacks (docs/conventions.md §4).
 CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 GRAPH = (

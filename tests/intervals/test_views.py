@@ -46,7 +46,7 @@ def miss_profile(**counts: dict[int, int]) -> MissProfile:
 
 
 def test_amat_of_the_paper():
-    """90 % hit L2 at 120 cycles, 10 % miss it at 420: 150 cycles (MODELS §4)."""
+    """90 % hit L2 at 120 cycles, 10 % miss it at 420: 150 cycles (docs/conventions.md §4)."""
     gpu = load_gpu("accelsim-mdm", {"llc.latency": 120, "dram.latency": 300})
     assert level_latencies(gpu, "the test").tolist() == [24.0, 120.0, 420.0]
     found = latencies(

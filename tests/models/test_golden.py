@@ -1,4 +1,4 @@
-"""Every golden number of MODELS.md §1–§5, one test each, from the bundled workloads where they have one."""
+"""Every golden number of docs/conventions.md §1 to §5, one test each, from bundled workloads where there are any."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_table_3_machine_with_all_reads_missing_the_llc(term):
 
 
 def test_pure_compute_under_gto_exceeds_the_issue_rate_as_printed_and_is_clamped():
-    """MODELS §0: the raw value is a term and a warning, `clamp=false` shows the print."""
+    """docs/conventions.md §0: the raw value is a term and a warning, `clamp=false` shows the print."""
     pure = with_profile(Interval(100, 0), warps_per_sm=64)
     clamped = run("gpumech-mt", pure, "mdm2020")
     printed = run("gpumech-mt", pure, "mdm2020", clamp=False)

@@ -235,7 +235,7 @@ def test_streaming_is_the_oracle_with_the_queue_for_the_mshrs(reads, writes, war
 
 
 def test_at_another_clock_bandwidth_and_dram_keep_their_seconds_and_the_llc_its_cycles():
-    """MODELS §0: twice the clock, twice the cycles of service and of the DRAM part; 100 cycles of LLC stay."""
+    """docs/conventions.md §0: twice the clock, service and DRAM take twice the cycles, the LLC its 100."""
     slow, fast = (run("mdm", one(reads=5), plain(clock=clock, sms=40)).terms for clock in (1e9, 2e9))
     assert fast["L_NoC"] == 2 * slow["L_NoC"]
     assert fast["L_DRAM"] == 2 * slow["L_DRAM"]

@@ -86,7 +86,7 @@ def test_what_is_not_finite_becomes_null():
 
 
 def test_cpi_counts_idle_sms_and_so_does_the_stack():
-    """MODELS §0: cpi = all SMs of the GPU / ipc."""
+    """docs/conventions.md §0: cpi = all SMs of the GPU / ipc."""
     few = with_profile(Interval(5, 100, 1, 8, 2, 0.5), blocks=7, threads_per_block=64)
     prediction = run("mdm", few, gpu())
     alone = run("mdm", few, gpu(sms=7))
@@ -122,7 +122,7 @@ def test_stacks_add_up_to_the_last_digit(intervals, warps, model):
 
 
 def test_launches_together_are_the_sum_of_instructions_over_the_sum_of_cycles():
-    """MODELS §5, multi-kernel applications."""
+    """docs/conventions.md §5, multi-kernel applications."""
     one = run("mdm", WORKLOAD, gpu())
     other = run("mdm", with_profile(Interval(50, 10), warps_per_sm=8), gpu())
     both = combine([one, other])

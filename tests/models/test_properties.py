@@ -146,7 +146,7 @@ def test_the_first_mdm_is_never_faster_than_the_second(profile, launch, machine)
 @pytest.mark.parametrize("model", MODELS)
 @given(graph=graphs(), warps=st.integers(1, 64), repeat=st.integers(2, 5))
 def test_twice_the_blocks_take_twice_the_time(model, graph, warps, repeat):
-    """MODELS §0: paper models predict a steady state, without waves and tails."""
+    """docs/conventions.md §0: paper models predict a steady state, without waves and tails."""
     once, several = (
         run(
             model,

@@ -1,4 +1,4 @@
-"""Metrics of validation, against their definitions (MODELS §0, Lemeire §6.3)."""
+"""Metrics of validation, against their definitions (docs/conventions.md §0, Lemeire §6.3)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_large_launch_runs_several_times():
 
 
 def test_a_partial_warp_is_a_warp():
-    """MODELS §0: warp instructions, not thread instructions over 32."""
+    """docs/conventions.md §0: warp instructions, not thread instructions over 32."""
     found = resident(Launch(blocks=10, threads_per_block=33, blocks_per_sm=1), MACHINE)
     assert (found.warps_per_block, found.total_warps) == (2, 20)
 

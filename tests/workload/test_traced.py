@@ -427,7 +427,7 @@ def test_selection_and_order_have_representatives_of_their_own():
 
 
 def test_launches_of_an_application_add_up():
-    """IPC of the whole is the sum of instructions over the sum of cycles (MODELS §5)."""
+    """IPC of the whole is the sum of instructions over the sum of cycles (docs/conventions.md §5)."""
     launches = [workload_of_trace(made_trace()), workload_of_trace(made_trace(30, longer=9))]
     parts = [compare(launch, [machine()], ["mdm", "roofline"]) for launch in launches]
     whole = join(parts)

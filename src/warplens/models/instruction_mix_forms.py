@@ -2,7 +2,7 @@
 
 They give the throughput of the type 1 instructions at full occupancy. L-44 and
 L-45 print 1/λ2 as the bound of the second subsystem; as β instructions of type
-1 run for each of type 2, β/λ2 is meant (MODELS §6). `printed=True` gives the
+1 run for each of type 2, β/λ2 is meant (docs/conventions.md §6). `printed=True` gives the
 print. The intended forms are what the Pipeline model must simulate.
 """
 

@@ -198,7 +198,7 @@ class IntervalModel(Model):
         )
 
     def contention_share(self, W: Array) -> Array:
-        """Contention delays are cycles of the core, which its W warps share (MODELS §4)."""
+        """Contention delays are cycles of the core, which its W warps share (docs/conventions.md §4)."""
         return np.ones_like(W)
 
     def _stack(

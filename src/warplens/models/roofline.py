@@ -1,6 +1,6 @@
 """Roofline (Williams et al. 2009), restated per warp by Lemeire et al., Eq. (L-1).
 
-Extended as MODELS §1 asks: any number of subsystems, and the issue limit as one
+Extended as docs/conventions.md §1 asks: any number of subsystems, and the issue limit as one
 more roof. All latencies are taken to be hidden, so the occupancy does not matter.
 """
 

@@ -1,4 +1,4 @@
-"""How far a prediction is from a reference: the papers' metrics (MODELS §0, Lemeire §6.3)."""
+"""How far a prediction is from a reference: the papers' metrics (docs/conventions.md §0, Lemeire §6.3)."""
 
 from __future__ import annotations
 
