@@ -13,7 +13,7 @@ from pathlib import Path
 from run import Row
 
 from warplens.frontends.accelsim import KernelReader, export_accelsim, import_accelsim, load_accelsim
-from warplens.trace import read_trace
+from warplens.traces import read_trace
 
 FOLDER = Path(__file__).resolve().parents[1]
 DATA = FOLDER / "tests" / "frontends" / "accelsim" / "data"

@@ -16,8 +16,8 @@ from typing import Any
 from run import Row
 
 from warplens.api import load_workloads
-from warplens.sweep import run_sweep
-from warplens.validate import accelsim
+from warplens.sweeps import run_sweep
+from warplens_studies.validate import accelsim
 
 VARY: dict[str, Any] = {"sms": "2:60:1", "l1.size": "12KiB:96KiB:12KiB"}
 

@@ -9,7 +9,7 @@ from run import Row
 from warplens.api import load_workload
 from warplens.machine import load_gpu
 from warplens.simulators.detailed import simulate_detailed
-from warplens.validate import accelsim
+from warplens_studies.validate import accelsim
 
 
 def measure() -> list[Row]:

@@ -10,11 +10,11 @@ import time
 import numpy as np
 from run import Row
 
+from warplens.analysis import collect_events, instruction_kinds, simulate_caches, simulate_family
 from warplens.api import load_workloads
 from warplens.machine import load_gpu
-from warplens.memory import collect_events, instruction_kinds, simulate_caches, simulate_family
-from warplens.validate import accelsim
 from warplens.workload import resident
+from warplens_studies.validate import accelsim
 
 #: Bytes of one way of the machine's LLC: the sets stay the same.
 WAY_BYTES = 3 * 2**20 // 8

@@ -8,7 +8,7 @@ import numpy as np
 from run import Row
 
 import warplens
-from warplens.intervals import IntervalProfile
+from warplens.analysis import IntervalProfile
 from warplens.machine import Gpu, load_gpu
 from warplens.workload import Launch, Workload
 

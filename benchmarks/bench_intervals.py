@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from run import Row
 
-from warplens.intervals import _kernels as kernels
-from warplens.trace import StaticInstruction, static_table
+from warplens.analysis import _profile_kernels as kernels
+from warplens.traces import StaticInstruction, static_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from reference import warps as oracle

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from run import Row
 
+from warplens.analysis import Events, collect_events, instruction_kinds, order_window, simulate_caches
 from warplens.machine import load_gpu
-from warplens.memory import Events, collect_events, instruction_kinds, order_window, simulate_caches
-from warplens.trace import IRREGULAR, LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
+from warplens.traces import IRREGULAR, LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from reference import cache as oracle

@@ -14,8 +14,8 @@ from run import Row
 from warplens.api import load_workloads
 from warplens.machine import Gpu, load_gpu
 from warplens.models import get_model
-from warplens.validate import accelsim
 from warplens.workload import Workload
+from warplens_studies.validate import accelsim
 
 CONFIGURATIONS = 64
 REPEATS = 5

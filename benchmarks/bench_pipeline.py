@@ -16,7 +16,7 @@ import numpy as np
 from run import Row
 
 import warplens
-from warplens.intervals import DependenceGraph, Instruction
+from warplens.analysis import DependenceGraph, Instruction
 from warplens.machine import load_gpu
 from warplens.models import get_model
 from warplens.workload import Launch, Workload

@@ -19,8 +19,8 @@ from run import Row
 
 from warplens.api import load_workloads
 from warplens.models import MODELS
-from warplens.sweep import run_sweep
-from warplens.validate import accelsim
+from warplens.sweeps import run_sweep
+from warplens_studies.validate import accelsim
 
 #: Recurrent cost of MDM for 1000 configurations (mdm-micro2020, Table II), per benchmark of its 17.
 PAPER_SECONDS = 1.4 * 86400 / 17

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import warplens
-from warplens.report.style import LINE_COLOURS, pyplot, save
-from warplens.sweep import limits, pareto_front, parse_cost, ranking_agreement
+from warplens.reports.style import LINE_COLOURS, pyplot, save
+from warplens.sweeps import limits, pareto_front, parse_cost, ranking_agreement
 from warplens.workload.traced import workload_of_trace
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 
 from warplens import load_workload, simulate
-from warplens.sweep import dvfs
-from warplens.validate import accelsim
+from warplens.sweeps import dvfs
+from warplens_studies.validate import accelsim
 
 CLOCKS = "0.7GHz,1GHz,1.4GHz,1.7GHz,2GHz"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import warplens
-from warplens.report.style import CATEGORY_COLOURS, pyplot, save
+from warplens.reports.style import CATEGORY_COLOURS, pyplot, save
 
 HERE = Path(__file__).parent
 GPUS = ("mdm2020", "h200")
@@ -44,7 +44,7 @@ def main() -> None:
     draw(busy, made.predictions, folder / "python-kernel.png")
 
 
-def busy_lanes(trace: warplens.trace.LaunchTrace) -> np.ndarray:
+def busy_lanes(trace: warplens.traces.LaunchTrace) -> np.ndarray:
     """The part of its 32 lanes that each warp keeps at work, averaged over its instructions."""
     parts: dict[tuple[int, int], float] = {}
     for group in trace.groups():

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import warplens
-from warplens.report.style import CATEGORY_COLOURS, LINE_COLOURS, pyplot, save
-from warplens.sweep import sensitivity
+from warplens.reports.style import CATEGORY_COLOURS, LINE_COLOURS, pyplot, save
+from warplens.sweeps import sensitivity
 from warplens.workload.traced import workload_of_trace
 
 HERE = Path(__file__).parent

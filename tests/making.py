@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reference import interval_models
-from warplens.intervals import (
+from warplens.analysis import (
     DependenceGraph,
     FlowNode,
     Instruction,

@@ -1,4 +1,4 @@
-"""The suite's results and counts on an H200, for `src/warplens/validate/data/h200`.
+"""The suite's results and counts on an H200, for `studies/src/warplens_studies/validate/data/h200`.
 
 Here, the PTX that the CPU executes:
 
@@ -37,9 +37,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "studies/src"))
 from warplens.suite.catalog import SUITE
 
 ROOT = Path(__file__).parents[2]
+TARGET = ROOT / "studies/src/warplens_studies/validate/data/h200"
 
 #: Counters of Nsight Compute, and the columns that they become.
 COUNTERS = {
@@ -163,7 +165,7 @@ def gpu(folder: Path, out: Path, sizes, count: bool) -> None:
 def collect(out: Path, uncontracted: Path, size: str, target: Path) -> None:
     """suite_SIZE.csv, and at the small size suite_small.npz with the H200's arrays that differ from ours."""
     from warplens.suite.execution import run_on_cpu
-    from warplens.validate.suite import fingerprint
+    from warplens_studies.validate.suite import fingerprint
 
     document = json.loads((out / "results.json").read_text())
     runs = {run["kernel"]: run for run in document["runs"] if run["size"] == size}
@@ -215,7 +217,7 @@ def collect(out: Path, uncontracted: Path, size: str, target: Path) -> None:
 
 
 def of_digests(digests) -> str:
-    """As `warplens.validate.suite.fingerprint`, from the digests of the arrays."""
+    """As `warplens_studies.validate.suite.fingerprint`, from the digests of the arrays."""
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
@@ -244,7 +246,7 @@ def main() -> None:
     collecting.add_argument("out", type=Path)
     collecting.add_argument("uncontracted", type=Path, help="results of the PTX made with -fmad=false")
     collecting.add_argument("--size", default="small")
-    collecting.add_argument("--target", type=Path, default=ROOT / "src" / "warplens" / "validate" / "data" / "h200")
+    collecting.add_argument("--target", type=Path, default=TARGET)
     options = parser.parse_args()
     if options.command == "export":
         export(options.folder, options.option)

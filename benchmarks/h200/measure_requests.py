@@ -8,7 +8,7 @@ On the machine with the GPU, in this folder:
 
 and here, to make the committed table of it:
 
-    python benchmarks/h200/measure_requests.py plan.json ncu.csv src/warplens/validate/data/h200/requests.csv
+    python benchmarks/h200/measure_requests.py plan.json ncu.csv requests.csv  # for validate/data/h200
 """
 
 from __future__ import annotations

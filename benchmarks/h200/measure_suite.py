@@ -9,7 +9,7 @@ On the machine with the GPU (CuPy and ncu; clocks are left as they are, caches a
 
 for each of the parts medium, sweeps and large, and here, to make the committed tables of it:
 
-    python benchmarks/h200/measure_suite.py collect out/plan.json out/ncu.csv src/warplens/validate/data/h200
+    python benchmarks/h200/measure_suite.py collect out/plan.json out/ncu.csv FOLDER
 """  # noqa: E501
 
 from __future__ import annotations

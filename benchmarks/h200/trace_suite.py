@@ -8,7 +8,7 @@ and anywhere:
 
     python benchmarks/h200/trace_suite.py FOLDER --source ptx --sizes medium,large
 
-FOLDER/SOURCE_SIZE.xz goes to src/warplens/validate/data/h200/profiles, FOLDER/traced_suite.csv, which says how exact
+FOLDER/SOURCE_SIZE.xz goes to validate/data/h200/profiles in studies, FOLDER/traced_suite.csv, which says how exact
 traces are and what they cost, beside this file. Traces are made one by one, turned into profiles and removed; kernels
 whose trace would not fit record the first waves of thread blocks only.
 """
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "studies/src"))
 from warplens.suite.catalog import SUITE
 
 #: GPU memory for the records of a launch, more for some kernels, and what is recorded where it is too little.
@@ -57,7 +58,7 @@ LONGEST = ("matmul_naive", "convolution_resnet", "convolution_alexnet", "matmul_
 def _sass(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     from warplens.errors import TraceError
     from warplens.frontends.sass import trace_program
-    from warplens.trace import read_trace
+    from warplens.traces import read_trace
 
     program = [sys.executable, str(Path(__file__).with_name("launching.py")), kernel, size]
     path = folder / f"{kernel}-{size}.wlt"
@@ -88,8 +89,8 @@ def _ptx(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 def _job(source: str, kernel: str, size: str, folder: Path, swept: bool) -> dict[str, Any]:
     """Make the profile of one launch, alone in its file."""
-    from warplens.validate.h200_profiles import profile_launch
     from warplens.workload.profiled import write_profiles
+    from warplens_studies.validate.h200_profiles import profile_launch
 
     began = time.monotonic()
     trace, summary = {"sass": _sass, "ptx": _ptx}[source](kernel, size, folder)
@@ -114,7 +115,7 @@ def _tried(job: tuple[str, str, str, Path, bool]) -> dict[str, Any]:
 
 def _about(source: str, size: str) -> dict[str, str]:
     from warplens._version import __version__
-    from warplens.validate.h200_profiles import fingerprint
+    from warplens_studies.validate.h200_profiles import fingerprint
 
     about = {"source": source, "size": size, "warplens": __version__, "machine": fingerprint()}
     about["command"] = f"benchmarks/h200/trace_suite.py FOLDER --source {source} --sizes {size}"

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import report, sweep, trace
-    from .api import Comparison, compare, load_workload, load_workloads, predict, simulate
+    from .api import Comparison, compare, load_workload, load_workloads, predict, simulate, trace
     from .errors import InputError, WarplensError
     from .frontends.cuda.module import cuda
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
+    from .reports.build import make_report as report
+    from .sweeps import run_sweep as sweep
     from .workload import Launch, Workload, example_names
 
-# Imported on first use, so that `import warplens` and the command line start at once.
+# Imported on first use, so that `import warplens` and the command line start at once. `module:name` where the name
+# differs.
 _HOMES = {
     "Comparison": "api",
     "Gpu": "machine",
@@ -42,7 +44,10 @@ _HOMES = {
     "model_names": "models",
     "occupancy": "machine",
     "predict": "api",
+    "report": "reports.build:make_report",
     "simulate": "api",
+    "sweep": "sweeps:run_sweep",
+    "trace": "api",
 }
 
 __all__ = [
@@ -74,11 +79,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("report", "sweep", "trace"):  # packages that can be called
-        return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'warplens' has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    home, _, renamed = _HOMES[name].partition(":")
+    value = getattr(import_module(f".{home}", __name__), renamed or name)
     globals()[name] = value
     return value
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ._version import __version__
-from .display import Displayed
 from .errors import InputError, MachineError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Prediction, get_model
 from .models.prediction import combine
-from .trace import LaunchTrace
+from .notebook import Displayed
+from .traces import LaunchTrace
 from .workload import Workload
 
 #: Version of the JSON documents that commands print.
@@ -80,7 +80,7 @@ def load_workloads(
     if static and name.endswith((".wlt", ".g", ".traceg", ".traceg.xz", ".traceg.gz")):
         raise InputError(f"{path}: is a trace; counting without running needs a workload file with a [cuda] table")
     if name.endswith(".wlt"):
-        from .trace import read_trace
+        from .traces import read_trace
 
         traces: Sequence[Any] = read_trace(path)
     elif name.endswith((".g", ".traceg", ".traceg.xz", ".traceg.gz")):
@@ -137,17 +137,14 @@ def _machine_of_launch(launch: Any, gpu: Gpu | str | Path | None) -> Gpu | None:
     return None if launch.machine is None else load_gpu(launch.machine, launch.machine_overrides)
 
 
-def record(
+def trace(
     workload: str | Path,
     output: str | Path | None = None,
     *,
     gpu: Gpu | str | Path | None = None,
     progress: Progress | None = None,
 ) -> LaunchTrace:
-    """Run the kernel of a workload file on the CPU and record it: a trace in memory, or in the `.wlt` file `output`.
-
-    Also callable as `warplens.trace(…)`.
-    """
+    """Run the kernel of a workload file on the CPU; keep the trace in memory, or in the `.wlt` file `output`."""
     from .tomlfile import read_toml
     from .workload.load import find_workload
     from .workload.source import cuda_launch_of, record_launch
@@ -156,7 +153,7 @@ def record(
     machine = _machine_of_launch(launch, gpu)
     if output is None:
         return record_launch(launch, machine, progress=progress).trace
-    from .trace import TraceWriter, read_trace
+    from .traces import TraceWriter, read_trace
 
     with TraceWriter(output) as writer:
         execution = record_launch(launch, machine, consume=writer.write, progress=progress)

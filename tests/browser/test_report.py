@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warplens.api import load_workloads
-from warplens.report.build import make_report
+from warplens.reports.build import make_report
 
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>"
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from warplens.cli.first_run import compile_models_aside
-from warplens.validate import accelsim
+from warplens_studies.validate import accelsim
 
 #: Types for which each kernel of the models is compiled, after the examples and after a trace.
 TYPES = """

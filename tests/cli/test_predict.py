@@ -10,7 +10,7 @@ import pytest
 import warplens
 from reference.traces import Step, memory_trace
 from warplens.models import MODELS
-from warplens.trace import StaticInstruction, TraceWriter
+from warplens.traces import StaticInstruction, TraceWriter
 
 from .printed import WORKLOAD, document, rows
 

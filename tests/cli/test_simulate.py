@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from warplens.api import default_simulator, load_workload
 from warplens.cli.simulate import SIMULATORS, simulate
 from warplens.errors import InputError, MissingInputError, OptionError, UnknownNameError
-from warplens.validate.accelsim import trace_path
+from warplens_studies.validate.accelsim import trace_path
 
 
 def run(*arguments):

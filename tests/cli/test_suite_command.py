@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from warplens.suite.catalog import SIZES, SUITE
-from warplens.trace import read_trace
+from warplens.traces import read_trace
 
 FEW = ("vector_add", "stencil_3d", "matmul_tensor")
 

@@ -15,9 +15,9 @@ import pytest
 
 from making import Interval, complete_gpu, gpu, run, with_flow, with_graph, with_mix, with_profile
 from warplens import example_names, load_gpu, load_workload
+from warplens.analysis import FlowNode
 from warplens.api import place
 from warplens.errors import InputError, MissingInputError, OptionError, UnknownNameError
-from warplens.intervals import FlowNode
 from warplens.machine import find_parameter, with_overrides
 from warplens.models import MODELS, PAPERS, Aspect, Prediction, get_model, model_names, options_of
 from warplens.workload import VIEWS, Launch, MeasuredRun, Workload

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 if TYPE_CHECKING:
-    from warplens.reproduce import Reproduction
+    from warplens_studies.reproduce import Reproduction
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -275,7 +275,7 @@ def papers() -> str:
 
 def reproductions() -> str:
     """Every figure and table: what is compared, with which data, how many statements of the text hold, or why not."""
-    from warplens.reproduce import listing
+    from warplens_studies.reproduce import listing
 
     rows = []
     for row in listing():
@@ -289,7 +289,7 @@ def reproductions() -> str:
 
 def reproduced(paper: str) -> str:
     """One section per figure or table of a paper that does not measure time."""
-    from warplens.reproduce import find_recipes
+    from warplens_studies.reproduce import find_recipes
 
     chosen = [recipe for recipe in find_recipes(()) if recipe.paper.key == paper and not recipe.timed]
     return "\n".join(_section(_reproduction(recipe.name)) for recipe in chosen)
@@ -297,7 +297,7 @@ def reproduced(paper: str) -> str:
 
 def measured(name: str) -> str:
     """The section of an item that measures time, with its picture drawn from the same run; or a benchmark's table."""
-    from warplens.reproduce import draw
+    from warplens_studies.reproduce import draw
 
     if name.startswith("bench_"):
         return _benchmark(name)
@@ -327,7 +327,7 @@ def _benchmark(name: str) -> str:
 def _section(made: Reproduction) -> str:
     """Picture, numbers, statements, assumptions."""
     from warplens.cli.common import show_number
-    from warplens.reproduce import RECIPES
+    from warplens_studies.reproduce import RECIPES
 
     def cell(value: object) -> str:
         if value is None:
@@ -352,7 +352,7 @@ def _section(made: Reproduction) -> str:
 
 @cache
 def _reproduction(name: str) -> Reproduction:
-    from warplens.reproduce import RECIPES
+    from warplens_studies.reproduce import RECIPES
 
     return RECIPES[name]()
 
@@ -440,8 +440,8 @@ def refreshed(text: str, *, commands: bool = True, measure: bool = False) -> str
 
 def keep_outcomes() -> None:
     """What `warplens reproduce --list` says of results, and the pictures of all that measure no time."""
-    from warplens.reproduce import RECIPES, draw
-    from warplens.reproduce.inventory import outcomes, statements, write_outcomes
+    from warplens_studies.reproduce import RECIPES, draw
+    from warplens_studies.reproduce.inventory import outcomes, statements, write_outcomes
 
     made = {name: _reproduction(name) for name, recipe in RECIPES.items() if not recipe.timed}
     for each in made.values():

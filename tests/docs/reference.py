@@ -15,19 +15,14 @@ from typing import Any
 import click
 
 import warplens
-import warplens.sweep
-from warplens.api import record
+import warplens.sweeps
 from warplens.errors import InputError
 from warplens.models import MODELS
-from warplens.report.build import make_report
-from warplens.reproduce import kernels
-from warplens.sweep.run import run_sweep
-from warplens.validate import accelsim
-from warplens.validate.h200_profiles import kept_comparison
+from warplens_studies.reproduce import kernels
+from warplens_studies.validate import accelsim
+from warplens_studies.validate.h200_profiles import kept_comparison
 
 Rows = list[tuple[str, ...]]
-#: What packages that can be called call.
-CALLED = {"warplens.report": make_report, "warplens.sweep": run_sweep, "warplens.trace": record}
 
 
 def table(header: tuple[str, ...], rows: Rows) -> str:
@@ -90,18 +85,16 @@ def _help(text: str) -> str:
 
 
 def api() -> str:
-    """Everything that `import warplens` offers, then `warplens.sweep`."""
+    """Everything that `import warplens` offers, then `warplens.sweeps`."""
     names = [name for name in warplens.__all__ if not name.startswith("__")]
     parts = [_member(f"warplens.{name}", getattr(warplens, name)) for name in names]
-    inside = [name for name in warplens.sweep.__all__ if not name.startswith("__")]
-    parts += [_member(f"warplens.sweep.{name}", getattr(warplens.sweep, name)) for name in inside]
+    inside = [name for name in warplens.sweeps.__all__ if not name.startswith("__")]
+    parts += [_member(f"warplens.sweeps.{name}", getattr(warplens.sweeps, name)) for name in inside]
     return "\n".join(parts)
 
 
 def _member(path: str, item: Any) -> str:
     head = f"### {path} {{#{path}}}\n"
-    if inspect.ismodule(item):  # a package that can be called
-        item = CALLED[item.__name__]
     if dataclasses.is_dataclass(item):
         fields = [(f"`{each.name}`", f"`{each.type}`") for each in dataclasses.fields(item)]
         return "\n".join([head, _doc(item), table(("field", "type"), fields), *_members(item)])

@@ -12,7 +12,7 @@ import pytest
 import warplens
 from warplens.machine import gpu_names, parameters
 from warplens.models import GENERAL_MODELS, MODELS, options_of
-from warplens.reproduce import RECIPES
+from warplens_studies.reproduce import RECIPES
 
 from . import pages, reference
 from .pages import DOCS, ROOT, blocks, page_folder, refreshed, run

@@ -6,7 +6,7 @@ import pytest
 
 from warplens.frontends.sass_opcodes import _REPRESENTATIVES, _TABLE, coverage, decode_opcode, representative
 from warplens.machine import INSTRUCTION_CLASSES
-from warplens.trace import CLASS_NAMES, SPACES
+from warplens.traces import CLASS_NAMES, SPACES
 
 
 def test_the_table_is_sound() -> None:

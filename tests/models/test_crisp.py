@@ -14,8 +14,8 @@ from warplens.api import compare, load_workload, predict, simulate
 from warplens.errors import MissingInputError, WorkloadError
 from warplens.models import get_model
 from warplens.models.crisp import measured_run, time_at
-from warplens.validate import accelsim
 from warplens.workload import Launch, MeasuredRun, Workload
+from warplens_studies.validate import accelsim
 
 KERNEL = "compute_ilp4_lowocc"
 

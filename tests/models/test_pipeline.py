@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import warplens
 from making import complete_gpu, run, with_flow, with_graph, with_mix
+from warplens.analysis import FlowNode
 from warplens.errors import MissingInputError, OptionError
-from warplens.intervals import FlowNode
 from warplens.models import MODELS, Aspect, get_model
 from warplens.simulators.pipeline import simulate_pipeline
 from warplens.simulators.pipeline.execution import PARTIAL_GROUP, SOME_WAVES

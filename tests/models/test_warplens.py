@@ -13,8 +13,8 @@ from warplens.models._access_kernels import E_DRAM_READS, E_REQUESTS
 from warplens.models.network import demand_of_sample
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
-from warplens.validate.h200_profiles import placed_launch, shipped_profiles
 from warplens.workload.traced import workload_of_trace
+from warplens_studies.validate.h200_profiles import placed_launch, shipped_profiles
 
 #: A machine whose memory system never makes anybody wait.
 FREE = {"noc.bandwidth": "1e9GB/s", "dram.bandwidth": "1e9GB/s", "l1.mshrs": 4096}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from making import gpu, run, with_flow, with_graph
 from reference import work_flow as oracle
+from warplens.analysis import FlowNode
 from warplens.errors import InputError
-from warplens.intervals import FlowNode
 
 
 def compute(count=1.0, ilp=1.0, name="comp"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from warplens.trace import StaticInstruction
+from warplens.traces import StaticInstruction
 
 from .traces import Step
 

@@ -12,7 +12,7 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from warplens.trace import StaticInstruction
+from warplens.traces import StaticInstruction
 
 from .detailed_parts import (
     GRANULES,

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from warplens.trace import StaticInstruction
+from warplens.traces import StaticInstruction
 
 from .coalescer import kind_of, lines_touched
 from .traces import Step

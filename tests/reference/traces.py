@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warplens.trace import LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
-from warplens.trace.schema import IRREGULAR
+from warplens.traces import LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
+from warplens.traces.schema import IRREGULAR
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warplens.trace import StaticInstruction
+from warplens.traces import StaticInstruction
 
 Point = tuple[float, ...]
 

@@ -11,7 +11,7 @@ import pytest
 from warplens.errors import KernelFault, UnknownNameError
 from warplens.suite.catalog import SIZES, SUITE, get_kernel
 from warplens.suite.execution import run_on_cpu, size_parameters, write_trace
-from warplens.trace import TraceWriter, read_trace
+from warplens.traces import TraceWriter, read_trace
 
 
 @pytest.mark.parametrize("name", SUITE)

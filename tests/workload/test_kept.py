@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from reference.traces import Step, evenly, memory_trace
+from warplens.analysis import caches as caches
 from warplens.api import load_workloads, place
-from warplens.memory import cache as caches
-from warplens.trace import StaticInstruction
-from warplens.validate import accelsim
+from warplens.traces import StaticInstruction
 from warplens.workload import traced
 from warplens.workload.kept import Kept, entry_key, trace_digest
+from warplens_studies.validate import accelsim
 
 
 @pytest.fixture

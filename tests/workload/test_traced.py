@@ -16,11 +16,11 @@ from warplens.models import GENERAL_MODELS as MODELS
 from warplens.models import get_model
 from warplens.models.base import Aspect
 from warplens.models.prediction import Prediction
-from warplens.trace import MemoryTrace, StaticInstruction
-from warplens.validate import accelsim
-from warplens.validate.harness import DIVERGENT_DPKI
+from warplens.traces import MemoryTrace, StaticInstruction
 from warplens.workload import traced
 from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens_studies.validate import accelsim
+from warplens_studies.validate.harness import DIVERGENT_DPKI
 
 ROWS = (
     StaticInstruction(0x00, "S2R", "move", "none", 0, (0,), ()),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..machine.classes import PRODUCT_COLUMNS
-from ..report.style import LINE_COLOURS, PLAIN_COLOUR, pyplot, save
+from ..reports.style import LINE_COLOURS, PLAIN_COLOUR, pyplot, save
 from . import analysis, products
 from .analysis import Raw
 

@@ -25,8 +25,8 @@ class Answers:
 
     def check(self) -> None:
         """Refuse what cannot be answered before any work is done."""
-        from ..sweep.questions import parse_cost
-        from ..sweep.space import canonical_key
+        from ..sweeps.questions import parse_cost
+        from ..sweeps.space import canonical_key
 
         for cost in self.costs:
             parse_cost(cost)
@@ -36,13 +36,13 @@ class Answers:
             for key in self.heat:
                 canonical_key(key.strip())
         if self.plots is not None:
-            from ..report.style import pyplot
+            from ..reports.style import pyplot
 
             pyplot()
 
     def find(self, result: Any, workloads: Sequence[Any], gpu: Any, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """The answers as plain data; pictures are drawn on the way."""
-        from ..sweep import questions
+        from ..sweeps import questions
 
         found: dict[str, Any] = {}
         models = list(dict.fromkeys(line["model"] for line in questions.fastest(result.table)))
@@ -65,17 +65,17 @@ class Answers:
         return found
 
     def _front(self, rows: Any, model: str) -> list[dict[str, Any]]:
-        from ..sweep.questions import pareto_front
+        from ..sweeps.questions import pareto_front
 
         if self.plots is not None:
-            from ..report.sweep import front
+            from ..reports.sweep import front
 
             front(rows, self.costs, model).save(self.plots / f"pareto-{model}.png")
         found = pareto_front(rows, self.costs, model)
         return [{key: value for key, value in row.items() if value is not None} for row in found.to_pylist()]
 
     def _sensitivity(self, workload: Any, gpu: Any, overrides: Mapping[str, Any], model: str) -> dict[str, Any]:
-        from ..sweep.local import limits, saturation_point, sensitivity
+        from ..sweeps.local import limits, saturation_point, sensitivity
 
         try:
             found = sensitivity(workload, gpu, model, overrides=overrides)
@@ -84,7 +84,7 @@ class Answers:
         except InputError as error:  # a model that cannot run on one kernel still answers for the others
             return {"kernel": workload.name, "model": model, "error": str(error)}
         if self.plots is not None:
-            from ..report.sweep import Tornado
+            from ..reports.sweep import Tornado
 
             view = Tornado(f"{workload.name}: {model}", tuple(found))
             view.save(self.plots / f"tornado-{workload.name}-{model}.png")
@@ -97,7 +97,7 @@ class Answers:
         }
 
     def _heat_maps(self, rows: Any, models: Sequence[str]) -> None:
-        from ..report.sweep import heat_maps
+        from ..reports.sweep import heat_maps
 
         assert self.heat is not None and self.plots is not None
         x, y = (key.strip() for key in self.heat)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shown import show_name as show_name
-from ..shown import show_number as show_number
-from ..shown import show_seconds as show_seconds
+from ..formatting import show_name as show_name
+from ..formatting import show_number as show_number
+from ..formatting import show_seconds as show_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console

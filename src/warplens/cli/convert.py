@@ -14,7 +14,7 @@ from .progress import waiting
 
 if TYPE_CHECKING:
     from ..frontends.accelsim import ImportedLaunch
-    from ..trace import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
+    from ..traces import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
 
 
 @click.command()
@@ -83,7 +83,7 @@ def _export(
     source: Path, target: Path, version: int, compression: str | None
 ) -> tuple[list[ImportedLaunch], list[Path]]:
     from ..frontends.accelsim import ImportedLaunch, export_accelsim, load_accelsim
-    from ..trace import read_trace
+    from ..traces import read_trace
 
     launches: list[Any] = list(read_trace(source) if source.suffix == ".wlt" else load_accelsim(source))
     with waiting(f"writing {target}") as progress:

@@ -15,13 +15,12 @@ from .gpus import gpus
 from .models import models
 from .predict import predict
 from .report import report
-from .reproduce import reproduce
 from .serve import serve
 from .simulate import simulate
+from .studies import reproduce, validate
 from .suite import suite
 from .sweep import sweep
 from .trace import trace
-from .validate import validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

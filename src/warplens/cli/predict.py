@@ -70,7 +70,7 @@ def predict(
     )
     measured = {} if profiles is None else _matched(result, profiles)
     if plot is not None:
-        from ..report.stacks import draw_comparison
+        from ..reports.stacks import draw_comparison
 
         draw_comparison(result.predictions, plot)
     if as_json:

@@ -56,8 +56,8 @@ def report(
 
     if models is None:
         compile_models_aside()
-    from ..report.build import make_report
-    from ..report.style import check_format
+    from ..reports.build import make_report
+    from ..reports.style import check_format
 
     picture = output.suffix not in _PAGES
     if picture:
@@ -114,7 +114,7 @@ def _text(path: Path) -> str:
 
 def _one_view(made: Any, name: str, output: Path) -> Any:
     """The view that a picture shows; stacks of several kernels and machines are one."""
-    from ..report.figures import CpiStacks
+    from ..reports.figures import CpiStacks
 
     found = made.views(name)
     if not found:
@@ -134,7 +134,7 @@ def _one_view(made: Any, name: str, output: Path) -> Any:
 
 def _write_perfetto(made: Any, path: Path) -> None:
     """The timelines of one kernel on one machine: those of both simulators stand below each other."""
-    from ..report.perfetto import write_perfetto
+    from ..reports.perfetto import write_perfetto
 
     if len(made.sections) != 1 or not made.views("timeline"):
         raise click.UsageError(

@@ -40,13 +40,13 @@ def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: b
 
 
 def _draw_pipeline(result: Any, path: Path) -> None:
-    from ..report.timeline import draw_simulation
+    from ..reports.timeline import draw_simulation
 
     draw_simulation(result, path)
 
 
 def _perfetto(result: Any, gpu: Any, path: Path) -> None:
-    from ..report.perfetto import write_perfetto
+    from ..reports.perfetto import write_perfetto
 
     write_perfetto(result.profile, path, float(gpu.clock_hz))
 
@@ -95,7 +95,7 @@ def _run_detailed(workload: Any, gpu: Any, options: Mapping[str, str], record: b
 
 
 def _draw_detailed(result: Any, path: Path) -> None:
-    from ..report.simulation import draw_simulation
+    from ..reports.simulation import draw_simulation
 
     draw_simulation(result, path)
 

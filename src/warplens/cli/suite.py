@@ -106,7 +106,7 @@ def trace(names: tuple[str, ...], size: str, output: Path, force: bool, as_json:
     of `warplens predict` and `warplens simulate`.
     """
     from ..suite.execution import write_trace
-    from ..trace import TraceWriter
+    from ..traces import TraceWriter
 
     kernels = _chosen(() if names == ("all",) else names)
     together = output.suffix == ".wlt"

@@ -87,7 +87,7 @@ def sweep(
     same command is given again; another one into the same file is refused. A
     configuration that makes no sense has its error in its rows.
     """
-    from ..sweep import parse_axis, run_sweep
+    from ..sweeps import parse_axis, run_sweep
 
     if zipped and sample is not None:
         raise click.UsageError("--zip and --sample exclude each other")
@@ -151,7 +151,7 @@ def _document(result: Any) -> dict[str, Any]:
 
 
 def _show(result: Any, keys: list[str]) -> None:
-    from ..sweep.questions import fastest
+    from ..sweeps.questions import fastest
 
     out = console()
     best = fastest(result.table)

@@ -77,7 +77,7 @@ def trace(
 def _trace_workload(workload: str, output: Path, gpu: str | None, as_json: bool) -> None:
     import time
 
-    from ..api import record
+    from ..api import trace as record
 
     started = time.perf_counter()
     with waiting(f"running {workload}") as progress:

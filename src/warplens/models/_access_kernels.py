@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiled import inlined
+from ..jit import inlined
 
 # What an event is (as in the cache simulation, and the end of a warp).
 LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5

@@ -1,7 +1,7 @@
 """Compiled evaluation of the interval models: one pass over the intervals per machine.
 
 Letters as in the papers: W resident warps, M concurrent misses, S stall cycles,
-ρ utilisation. `intervals` has the columns of `warplens.intervals.COLUMNS`.
+ρ utilisation. `intervals` has the columns of `warplens.analysis.COLUMNS`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..jit import inlined, kernel
 from ._access_kernels import (
     ATOMIC,
     C_BASE,

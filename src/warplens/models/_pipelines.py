@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..intervals import InstructionMix
+from ..analysis import InstructionMix
 from ..machine import INSTRUCTION_CLASSES
 from .base import Array, Case
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiled import inlined
+from ..jit import inlined
 from ._access_kernels import (
     ATOMIC,
     BARRIER,

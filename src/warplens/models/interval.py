@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..intervals import STALL_CAUSES, ProfileBatch
+from ..analysis import STALL_CAUSES, ProfileBatch
 from ..machine import Gpu
 from ..workload import Workload
 from .base import Array, Aspect, Case, Model, Outcome, option

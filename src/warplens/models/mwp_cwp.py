@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..intervals import InstructionMix
+from ..analysis import InstructionMix
 from ._pipelines import Demand, demand
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import HONG_KIM, LEMEIRE

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals.blocks import BlockSample
+from ..analysis import MissProfile
+from ..analysis.block_samples import BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu
-from ..memory import MissProfile
 
 FLIT_BYTES = 32
 #: Over the median of blocks, what the longest takes where they differ.
@@ -152,7 +152,7 @@ def demand_of_sample(
 
 def crowds_of(misses: MissProfile) -> Any:
     """Requests that a miss of each instruction finds ahead at its bank, and at its channel, more than at others."""
-    from ..memory import _kernels as memory
+    from ..analysis import _cache_kernels as memory
 
     if misses.arrivals is None or misses.arrivals.shape[1] <= memory.A_CHANNEL:
         return np.zeros((2, len(misses.kinds)))
@@ -239,7 +239,7 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
 
     Executions of an instruction are spread over levels as the caches found.
     """
-    from ..memory import _kernels as memory
+    from ..analysis import _cache_kernels as memory
     from . import _access_kernels as k
 
     static = sample.static

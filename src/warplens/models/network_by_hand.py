@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..intervals import DependenceGraph, IntervalProfile
+from ..analysis import DependenceGraph, IntervalProfile
 from ..machine import INSTRUCTION_CLASSES
 from . import _access_kernels as k
 from .base import Case

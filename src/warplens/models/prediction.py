@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..display import Displayed
 from ..machine import Quantity
+from ..notebook import Displayed
 
 
 class Stack(Displayed, dict[str, Quantity]):

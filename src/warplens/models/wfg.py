@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..intervals import FlowNode
+from ..analysis import FlowNode
 from .base import Array, Aspect, Case, Model, Outcome
 from .papers import LEMEIRE
 from .prediction import Condition

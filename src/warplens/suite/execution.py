@@ -14,7 +14,7 @@ from warplens.suite.kernel import Sized
 
 if TYPE_CHECKING:
     from warplens.frontends.ptx import Execution
-    from warplens.trace import MemoryTrace, TraceWriter, WarpGroup
+    from warplens.traces import MemoryTrace, TraceWriter, WarpGroup
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from ..api import JSON_SCHEMA, place
 from ..errors import InputError, WarplensError
 from ..machine import Gpu
 from ..models import MODELS, Prediction, get_model
-from ..report.figures import cpi_stacks, occupancy, roofline
-from ..report.headline import headline
-from ..report.view import View, plain
+from ..reports.figures import cpi_stacks, occupancy, roofline
+from ..reports.headline import headline
+from ..reports.view import View, plain
 from ..workload import Workload, resident
 from ..workload.traced import TracedWorkload
 from .controls import blamed, check_machine, checked_changes, described

@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
 
 def _run(request: Any, folder: Path) -> dict[str, Any]:
     from ..errors import WarplensError
-    from ..trace import TraceWriter
+    from ..traces import TraceWriter
     from ..workload.source import RecordLimit, record_launch
     from .errors import FieldError
     from .kernels import MOST_BLOCKS

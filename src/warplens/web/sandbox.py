@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WarplensError
-from ..trace import LaunchTrace, read_trace
+from ..traces import LaunchTrace, read_trace
 from .confined import CPU_SECONDS
 from .errors import Busy, FieldError
 

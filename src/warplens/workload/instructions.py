@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..analysis.representative import instruction_stalls, latencies
 from ..errors import InputError
-from ..intervals.warps import instruction_stalls, latencies
 from ..machine import Gpu
-from ..trace import SPACES, LaunchTrace, StaticTable
+from ..traces import SPACES, LaunchTrace, StaticTable
 from .workload import Workload
 
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)

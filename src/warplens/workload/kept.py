@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..frontends.cuda.cache import cache_folder, content_hash, evict
-from ..trace import LaunchTrace, WarpGroup
+from ..traces import LaunchTrace, WarpGroup
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ MOST_BYTES = 2**30
 _LOOK_EVERY = 256
 _SUFFIX = ".arrays"
 #: Packages whose code decides what is kept.
-_CODE = ("machine", "trace", "memory", "intervals", "workload")
+_CODE = ("machine", "traces", "analysis", "workload")
 
 
 @dataclass

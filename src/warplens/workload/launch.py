@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import OverrideError, WorkloadError, nearest
 from ..machine import Gpu, Quantity, occupancy, warps_of_block
-from ..trace import LaunchTrace
+from ..traces import LaunchTrace
 from ..units import LARGEST, parse_number
 
 #: Launch parameters that `--set` and `--vary` can change.

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FileError, WorkloadError, nearest
-from ..intervals import (
+from ..analysis import (
     NODE_KINDS,
     STALL_CAUSES,
     DependenceGraph,
@@ -21,6 +20,7 @@ from ..intervals import (
     WorkFlowGraph,
     default_causes,
 )
+from ..errors import FileError, WorkloadError, nearest
 from ..machine import INSTRUCTION_CLASSES
 from ..tomlfile import TomlFile, exists, read_toml
 from ..units import LARGEST

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import FileError, MissingInputError
 from ..machine.schema import parameters
-from ..trace import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
+from ..traces import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
 from .launch import launch_of
 from .traced import TracedWorkload
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals.blocks import BlockSample, shortened
+from ..analysis import MissProfile
+from ..analysis.block_samples import BlockSample, shortened
 from ..machine import Gpu
-from ..memory import MissProfile
 from .batches import distinct
 from .traced import TracedWorkload
 

@@ -25,7 +25,7 @@ from ..frontends.cuda.compile import ARCHITECTURE, DEFAULT_ARCHITECTURE, compile
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
-from ..trace import WarpGroup
+from ..traces import WarpGroup
 from .load import _Reader
 from .source_arguments import read_argument, whole
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis import DependenceGraph, Instruction, InstructionMix, MixEntry
 from ..frontends.cuda.arguments import ScalarArgument
 from ..frontends.ptx import parse_ptx
 from ..frontends.ptx.static_mix import Buffer, StaticMix, static_mix
-from ..intervals import DependenceGraph, Instruction, InstructionMix, MixEntry
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming
 from .launch import Launch
 from .source import CudaLaunch, compile_launch, launch_parameters

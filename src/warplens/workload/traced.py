@@ -10,9 +10,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..intervals import DependenceGraph, InstructionMix, IntervalProfile, MixEntry, ProfileBatch, WorkFlowGraph
-from ..intervals.blocks import BlockSample, chosen_blocks, sample_of_blocks
-from ..intervals.warps import (
+from ..analysis import (
+    DEFAULT_ORDER,
+    DependenceGraph,
+    Events,
+    InstructionMix,
+    IntervalProfile,
+    MissProfile,
+    MixEntry,
+    ProfileBatch,
+    WorkFlowGraph,
+    collect_events,
+    instruction_kinds,
+    simulate_caches,
+    simulate_families,
+)
+from ..analysis.block_samples import BlockSample, chosen_blocks, sample_of_blocks
+from ..analysis.representative import (
     Representative,
     average_latency,
     graph_of_warp,
@@ -24,16 +38,7 @@ from ..intervals.warps import (
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
 from ..machine.schema import parameters
-from ..memory import (
-    DEFAULT_ORDER,
-    Events,
-    MissProfile,
-    collect_events,
-    instruction_kinds,
-    simulate_caches,
-    simulate_families,
-)
-from ..trace import CLASS_NAMES, LaunchTrace, WarpGroup
+from ..traces import CLASS_NAMES, LaunchTrace, WarpGroup
 from .batches import cache_keys, distinct, is_batch, with_values
 from .kept import Kept, Remembering
 from .launch import launch_of, resident
@@ -328,7 +333,7 @@ class TracedWorkload(Remembering, Workload):
         self, gpu: Gpu, rows: Any, misses: MissProfile, needed_by: str, min_gap: float
     ) -> Iterator[tuple[Any, ProfileBatch]]:
         """Profiles of machines that share a cache simulation, in parts that fit in memory."""
-        from ..memory import _kernels as memory
+        from ..analysis import _cache_kernels as memory
 
         static = self._trace.static
         warp = self.representative(gpu, needed_by)

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingInputError
-from ..intervals import (
+from ..analysis import (
     DependenceGraph,
     InstructionMix,
     IntervalProfile,
@@ -20,6 +19,7 @@ from ..intervals import (
     batch_of_profiles,
     intervals_of_graph,
 )
+from ..errors import MissingInputError
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity
 from .launch import Launch, launch_with_overrides
 from .measured import MeasuredRun

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reference import accelsim_text
 from warplens.frontends.accelsim import load_accelsim
-from warplens.trace import IRREGULAR, LaunchTrace
+from warplens.traces import IRREGULAR, LaunchTrace
 
 DATA = Path(__file__).parent / "data"
 

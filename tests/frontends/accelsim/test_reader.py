@@ -18,8 +18,8 @@ from making import PEAK_MEBIBYTES
 from reference import accelsim_text
 from warplens.errors import TraceError
 from warplens.frontends.accelsim import KernelReader, coverage_warning, load_accelsim
-from warplens.trace import IRREGULAR, SPACES, LaunchTrace
-from warplens.validate.accelsim import trace_path
+from warplens.traces import IRREGULAR, SPACES, LaunchTrace
+from warplens_studies.validate.accelsim import trace_path
 
 from .making import DATA, SIMPLE, block_text, header_text, load_text, one_warp, random_text, take_apart, texts
 

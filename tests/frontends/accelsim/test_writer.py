@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reference import accelsim_text
 from warplens.errors import TraceError
 from warplens.frontends.accelsim import export_accelsim, import_accelsim, load_accelsim
-from warplens.trace import (
+from warplens.traces import (
     IRREGULAR,
     LaunchHeader,
     LaunchTrace,

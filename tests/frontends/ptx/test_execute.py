@@ -7,7 +7,7 @@ import pytest
 
 import warplens
 from warplens.errors import KernelFault, PtxError
-from warplens.trace.checks import problem_of
+from warplens.traces.checks import problem_of
 
 TWICE = 'extern "C" __global__ void k(float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= 2; }'
 
@@ -28,7 +28,7 @@ def test_arrays_are_changed_and_the_trace_is_sound():
     assert sum(group.instructions for group in trace.groups()) == run.instructions
     # The last block has 40 threads in range: one full warp, and 8 lanes of the second.
     last = list(trace.groups())[-1]
-    loads = np.flatnonzero(trace.static.class_id[last.static] == warplens.trace.CLASS_IDS["load_global"])
+    loads = np.flatnonzero(trace.static.class_id[last.static] == warplens.traces.CLASS_IDS["load_global"])
     assert last.mask[loads[-1]] == 0xFF
 
 
@@ -199,7 +199,7 @@ def test_local_memory_is_interleaved_in_the_trace():
     group = next(iter(trace.groups()))
     accesses = trace.static.access_bytes[group.static] > 0
     spaces = trace.static.space[group.static][accesses]
-    local = spaces == warplens.trace.SPACES.index("local")
+    local = spaces == warplens.traces.SPACES.index("local")
     assert local.any() and set(group.stride[local & (group.stride > 0)].tolist()) == {4}
     assert np.array_equal(x, np.full(32, 3))
 
@@ -211,7 +211,7 @@ def test_generic_accesses_get_the_space_they_met():
     x = np.zeros(32, dtype=np.int32)
     trace = kernel(source).launch(1, 32, x).trace()
     stores = [
-        (name, warplens.trace.SPACES[space])
+        (name, warplens.traces.SPACES[space])
         for name, space in zip(trace.static.opcode, trace.static.space, strict=True)
         if name.startswith("st.") and "param" not in name
     ]

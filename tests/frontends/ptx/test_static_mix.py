@@ -12,7 +12,7 @@ from warplens.frontends.cuda.compile import compile_cuda
 from warplens.frontends.ptx import execute, parse_ptx
 from warplens.frontends.ptx.static_counts import first_iteration
 from warplens.frontends.ptx.static_mix import Buffer, StaticMix, static_mix
-from warplens.validate.static_counts import counted_of_mix, counted_of_trace
+from warplens_studies.validate.static_counts import counted_of_mix, counted_of_trace
 
 
 def _module(code: str):

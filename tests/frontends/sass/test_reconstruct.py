@@ -17,8 +17,8 @@ from warplens.frontends.sass.counts import Counts, read_counts
 from warplens.frontends.sass.disassembly import parse_kernel
 from warplens.frontends.sass.raw import read_launch
 from warplens.frontends.sass.reconstruct import LOCAL_BASE, Reconstruction
-from warplens.trace import IRREGULAR, LaunchHeader
-from warplens.trace.checks import problem_of
+from warplens.traces import IRREGULAR, LaunchHeader
+from warplens.traces.checks import problem_of
 
 from .making import DATA, EXIT, Made, Warp, count, record, run_warps, sample_pages, sample_sass, structured, write_raw
 

@@ -7,7 +7,7 @@ import pytest
 
 from warplens.frontends.sass.disassembly import SassInstruction, SassKernel, parse_kernel
 from warplens.frontends.sass.statics import build_statics, registers_of
-from warplens.trace import CLASS_NAMES, SPACES
+from warplens.traces import CLASS_NAMES, SPACES
 
 from .making import sample_sass
 

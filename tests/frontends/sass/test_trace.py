@@ -15,7 +15,7 @@ from warplens.frontends.accelsim import export_launches, import_accelsim
 from warplens.frontends.sass import build, profile, running, trace, trace_program
 from warplens.frontends.sass.counts import read_counts
 from warplens.frontends.sass.trace import launch_ranges
-from warplens.trace import read_trace
+from warplens.traces import read_trace
 
 from .making import DATA, sample_pages, sample_sass
 

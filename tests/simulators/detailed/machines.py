@@ -7,8 +7,8 @@ from unittest import mock
 
 from reference.detailed import Machine
 from reference.traces import memory_trace
+from warplens.analysis import _cache_kernels as memory
 from warplens.machine import Gpu, load_gpu, with_overrides
-from warplens.memory import _kernels as memory
 from warplens.simulators.detailed import layout, simulator
 from warplens.workload.traced import workload_of_trace
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warplens.validate.report import markdown
-from warplens.validate.simulated import simulator_errors, simulator_table
+from warplens_studies.validate.report import markdown
+from warplens_studies.validate.simulated import simulator_errors, simulator_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "simulators" / "detailed.md"
 

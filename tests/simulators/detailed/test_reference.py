@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reference import detailed as reference
 from reference.detailed import Machine
 from reference.traces import Step, evenly
-from warplens.trace import StaticInstruction
+from warplens.traces import StaticInstruction
 
 from .machines import TOTALS, counters, final_state, totals
 

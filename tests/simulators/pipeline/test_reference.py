@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import pipeline as reference
-from warplens.intervals import DependenceGraph, Instruction
+from warplens.analysis import DependenceGraph, Instruction
 from warplens.simulators.pipeline import IDLE_CAUSES, POLICIES, Execution, Times, program_of_graphs, run_core
 from warplens.simulators.pipeline.ticks import choose_ticks
 

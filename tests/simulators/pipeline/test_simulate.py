@@ -14,8 +14,8 @@ from warplens.models import get_model
 from warplens.simulators.pipeline import IDLE_CAUSES, simulate_pipeline
 from warplens.simulators.pipeline.execution import FIRST_INSTRUCTIONS, SOME_WAVES
 from warplens.simulators.pipeline.simulate import TWO_LEVEL
-from warplens.trace import LaunchHeader, MemoryTrace, WarpGroup
-from warplens.trace.schema import StaticInstruction, static_table
+from warplens.traces import LaunchHeader, MemoryTrace, WarpGroup
+from warplens.traces.schema import StaticInstruction, static_table
 from warplens.workload.traced import workload_of_trace
 
 CHAIN = (("comp", ()), ("comp", (0,)), ("mem", (1,)), ("comp", (2,)))

@@ -10,8 +10,8 @@ import pytest
 
 from making import gpu, with_graph
 from warplens.errors import InputError
-from warplens.report.perfetto import perfetto_events, write_perfetto
-from warplens.report.timeline import draw_simulation, first_rows, timeline_height
+from warplens.reports.perfetto import perfetto_events, write_perfetto
+from warplens.reports.timeline import draw_simulation, first_rows, timeline_height
 from warplens.simulators.pipeline import simulate_pipeline
 
 
@@ -52,7 +52,7 @@ def test_file(tmp_path):
 
 
 def test_instructions_in_flight_lie_side_by_side():
-    from warplens.report.timeline import _lanes
+    from warplens.reports.timeline import _lanes
 
     profile = recorded(8).profile
     lane, counts = _lanes(profile)

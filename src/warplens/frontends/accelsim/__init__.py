@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import TraceError
-from ...trace import LaunchHeader, LaunchTrace, MemoryTrace, TraceWriter, WarpGroup, read_trace
+from ...traces import LaunchHeader, LaunchTrace, MemoryTrace, TraceWriter, WarpGroup, read_trace
 from .lists import is_kernel_trace, read_list
 from .reader import KernelReader, Progress
 from .writer import LIST_NAME, export_launches

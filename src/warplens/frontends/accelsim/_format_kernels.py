@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...trace._bit_kernels import bit_count
-from ...trace.schema import IRREGULAR
+from ...traces._bit_kernels import bit_count
+from ...traces.schema import IRREGULAR
 
 #: Bytes that one line needs besides its static part: mask, mode, and 32 addresses or deltas with their blanks.
 LINE_ROOM = 32 * 22 + 64

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...compiled import inlined
-from ...trace._bit_kernels import bit_count
-from ...trace.schema import IRREGULAR
+from ...jit import inlined
+from ...traces._bit_kernels import bit_count
+from ...traces.schema import IRREGULAR
 from ._tokens import (
     below,
     coordinates,

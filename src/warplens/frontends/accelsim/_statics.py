@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import TraceError
-from ...trace import StaticInstruction, StaticTable, static_table
+from ...traces import StaticInstruction, StaticTable, static_table
 from ..sass_opcodes import access_width, decode_opcode
 from . import _kernels as k
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...compiled import inlined
+from ...jit import inlined
 
 # Value of each byte as a hexadecimal digit; 16 where it is none.
 _DIGITS = np.full(256, 16, dtype=np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import TraceError
-from ...trace import LaunchHeader
+from ...traces import LaunchHeader
 
 VERSIONS = (2, 3, 4, 5)
 ORIGIN = "accelsim"

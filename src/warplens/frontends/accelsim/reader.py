@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...trace import LaunchHeader, StaticTable, WarpGroup
+from ...traces import LaunchHeader, StaticTable, WarpGroup
 from ..sass_opcodes import decode_opcode
 from . import _kernels as k
 from ._blocks import BlockSet

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from ...errors import TraceError
-from ...trace import CLASS_NAMES, SPACES, LaunchTrace, StaticTable, WarpGroup
+from ...traces import CLASS_NAMES, SPACES, LaunchTrace, StaticTable, WarpGroup
 from ..sass_opcodes import access_width, decode_opcode, representative
 from . import _format_kernels as k
 from ._blocks import BlockSet

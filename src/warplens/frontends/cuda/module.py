@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileError
-from ...trace import MemoryTrace
+from ...traces import MemoryTrace
 from .compile import DEFAULT_ARCHITECTURE, CompiledSource, compile_cuda
 
 if TYPE_CHECKING:

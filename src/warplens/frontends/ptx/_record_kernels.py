@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numba import njit
 
-from ...trace._bit_kernels import bit_count
-from ...trace.schema import IRREGULAR
+from ...traces._bit_kernels import bit_count
+from ...traces.schema import IRREGULAR
 
 
 @njit(cache=True, nogil=True)

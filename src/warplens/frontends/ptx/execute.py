@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import KernelFault
-from ...trace import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
+from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from .codegen.kernel import KernelCode, build_module
 from .codegen.layout import Context, Frame, Status
 from .engine import NativeCode, compile_ir

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...trace import StaticInstruction, StaticTable, WarpGroup, static_table
+from ...traces import StaticInstruction, StaticTable, WarpGroup, static_table
 from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
 from .flat import FlatInstruction, FlatKernel

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...trace._bit_kernels import bit_count
+from ...traces._bit_kernels import bit_count
 
 RUNNING, AT_REGION_END, AT_RECORD = 0, 1, 2
 #: The next record of a lane that has none.

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...trace._bit_kernels import bit_count
-from ...trace.schema import IRREGULAR
+from ...traces._bit_kernels import bit_count
+from ...traces.schema import IRREGULAR
 
 #: As in injection/record.h.
 PAYLOAD_NONE, PAYLOAD_EVEN, PAYLOAD_LISTED = range(3)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ...trace._bit_kernels import bit_count
+from ...traces._bit_kernels import bit_count
 from ._group_kernels import (
     AT_RECORD,
     AT_REGION_END,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...trace import CLASS_NAMES
+from ...traces import CLASS_NAMES
 from ..sass_opcodes import WARPGROUP_PRODUCTS, coverage
 from .counts import Counts
 from .raw import RawLaunch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...trace import SPACES, StaticTable, WarpGroup
+from ...traces import SPACES, StaticTable, WarpGroup
 from .counts import Counts, Shares, branch_shares, unknown_shares
 from .disassembly import SassKernel
 from .flow import Program, build_program, recordings, silent_mnemonics

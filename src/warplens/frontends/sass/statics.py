@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...trace import StaticInstruction, StaticTable, static_table
+from ...traces import StaticInstruction, StaticTable, static_table
 from ..sass_opcodes import WARPGROUP_PRODUCTS, access_width, decode_opcode, product_columns
 from .disassembly import SassInstruction, SassKernel
 from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED, SURE

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, TraceError
-from ...trace import LaunchHeader, TraceWriter
+from ...traces import LaunchHeader, TraceWriter
 from ..cuda.cubin import KernelResources, read_cubin
 from .build import Tools, build_injection, find_tools
 from .caveats import not_counted, warnings_of

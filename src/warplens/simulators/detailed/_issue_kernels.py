@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled import inlined
-from ...memory._kernels import C_DIVERGENT, C_EXECUTED, C_LINES
+from ...analysis._cache_kernels import C_DIVERGENT, C_EXECUTED, C_LINES
+from ...jit import inlined
 from .layout import (
     ATOMIC,
     BARRIER,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...jit import inlined, kernel
 from ._issue_kernels import barriers_and_exits, dispatch, schedule
 from ._l1_kernels import filled, l1_stage, lsu_stage
 from ._memory_kernels import at_bank, at_reply, at_sm, pop

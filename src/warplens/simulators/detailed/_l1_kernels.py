@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled import inlined
-from ...memory._kernels import (
+from ...analysis._cache_kernels import (
     A_L1,
     A_L1_LEFT,
     A_LLC,
@@ -18,7 +17,8 @@ from ...memory._kernels import (
     granules_of,
     sectors_of,
 )
-from ...trace._bit_kernels import bit_count
+from ...jit import inlined
+from ...traces._bit_kernels import bit_count
 from ._memory_kernels import inject, not_held, write_flits
 from .layout import (
     ATOMIC,

@@ -8,8 +8,7 @@ again; finite queues are rings of the times at which their last entries left.
 
 from __future__ import annotations
 
-from ...compiled import inlined
-from ...memory._kernels import (
+from ...analysis._cache_kernels import (
     C_DRAM_READS,
     C_DRAM_WRITES,
     C_LLC_HITS,
@@ -19,7 +18,8 @@ from ...memory._kernels import (
     granules_of,
     sectors_of,
 )
-from ...trace._bit_kernels import bit_count
+from ...jit import inlined
+from ...traces._bit_kernels import bit_count
 from .layout import (
     AT_BANK,
     AT_REPLY,

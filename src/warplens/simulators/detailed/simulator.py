@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...analysis import MissProfile, instruction_kinds
+from ...analysis.caches import unevenness, written_sectors
 from ...errors import InputError, MachineError, SimulationError
 from ...machine import Gpu
-from ...memory import MissProfile, instruction_kinds
-from ...memory.cache import unevenness, written_sectors
-from ...trace import StaticTable
+from ...traces import StaticTable
 from ...workload import resident
 from ...workload.traced import TracedWorkload
 from ..pipeline.result import Profile
@@ -294,7 +294,7 @@ def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
 
 
 def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
-    from ...memory import _kernels as memory
+    from ...analysis import _cache_kernels as memory
 
     assert workload.trace is not None
     sectors = int(gpu.l1.line_bytes) // int(gpu.transfer_bytes)

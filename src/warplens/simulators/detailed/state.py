@@ -139,7 +139,7 @@ class State(NamedTuple):
 
 def new_state(integers: Any, floats: Any, units: int, instructions: int, most_rows: int = 0) -> State:
     """An empty machine for a program of some static instructions; the first issues of SM 0 are recorded."""
-    from ...memory import _kernels as memory
+    from ...analysis import _cache_kernels as memory
 
     sms, blocks = int(integers[k.I_SMS]), int(integers[k.I_BLOCKS_PER_SM])
     slots = blocks * int(integers[k.I_WARPS_PER_BLOCK])

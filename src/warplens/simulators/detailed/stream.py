@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...analysis import collect_events, instruction_kinds
+from ...analysis.banks import conflict_degrees, shared_accesses
+from ...analysis.events import Events
 from ...machine import INSTRUCTION_CLASSES, Gpu
-from ...memory import collect_events, instruction_kinds
-from ...memory.banks import conflict_degrees, shared_accesses
-from ...memory.events import Events
-from ...trace import CLASS_NAMES, LaunchTrace, MemoryTrace, StaticTable, WarpGroup
+from ...traces import CLASS_NAMES, LaunchTrace, MemoryTrace, StaticTable, WarpGroup
 from .layout import BARRIER, SHARED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import inlined
+from ...jit import inlined
 
 
 @inlined

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...jit import inlined, kernel
 from ._heap_kernels import by_position, by_time, pop, push
 
 #: Columns of `instructions`.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...analysis import DependenceGraph
 from ...errors import WorkloadError
-from ...intervals import DependenceGraph
 from ...machine import INSTRUCTION_CLASSES
 
 if TYPE_CHECKING:
-    from ...trace import LaunchTrace
+    from ...traces import LaunchTrace
 
 Integers = NDArray[np.int64]
 #: Classes by number, as traces store them.

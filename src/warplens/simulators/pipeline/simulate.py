@@ -20,7 +20,7 @@ from .program import CLASS_NAMES, Program, program_of_graphs, program_of_trace
 from .result import PipelineResult
 
 if TYPE_CHECKING:
-    from ...trace import LaunchTrace
+    from ...traces import LaunchTrace
 
 #: Issues of one SM beyond which only a part of a launch is simulated.
 MOST_ISSUES = 2e7

@@ -1,0 +1,46 @@
+"""What models see of a launch: coalesced accesses, cache misses, and a warp's mix, dependences and intervals."""
+
+from .cache_families import family_of, simulate_families, simulate_family
+from .caches import DEFAULT_ORDER, MissProfile, order_window, simulate_caches
+from .dependence import DependenceGraph, Instruction
+from .events import Events, collect_events, collect_events_of, compute_latencies, instruction_kinds
+from .instruction_mix import InstructionMix, MixEntry
+from .intervals import (
+    COLUMNS,
+    STALL_CAUSES,
+    IntervalProfile,
+    ProfileBatch,
+    batch_of_profiles,
+    default_causes,
+    intervals_of_graph,
+)
+from .work_flow import NODE_KINDS, FlowNode, WorkFlowGraph
+
+__all__ = [
+    "COLUMNS",
+    "DEFAULT_ORDER",
+    "NODE_KINDS",
+    "STALL_CAUSES",
+    "DependenceGraph",
+    "Events",
+    "FlowNode",
+    "Instruction",
+    "InstructionMix",
+    "IntervalProfile",
+    "MissProfile",
+    "MixEntry",
+    "ProfileBatch",
+    "WorkFlowGraph",
+    "batch_of_profiles",
+    "collect_events",
+    "collect_events_of",
+    "compute_latencies",
+    "default_causes",
+    "family_of",
+    "instruction_kinds",
+    "intervals_of_graph",
+    "order_window",
+    "simulate_caches",
+    "simulate_families",
+    "simulate_family",
+]

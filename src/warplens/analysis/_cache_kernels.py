@@ -1,0 +1,459 @@
+"""Per-SM L1 caches and a shared LLC: the lines of memory instructions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..traces._bit_kernels import bit_count
+
+# What only other kernels call: wrappers for Python and counted references would cost a third of the time to compile.
+inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+# What an instruction does to memory (global and local space), or that it is a barrier.
+NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
+
+
+# Columns of the per-instruction counters.
+(
+    C_EXECUTED,
+    C_REQUESTS,
+    C_LINES,
+    C_DIVERGENT,
+    C_L1_HITS,
+    C_LLC_HITS,
+    C_LLC_MISSES,
+    C_WORST_L1,
+    C_WORST_LLC,
+    C_WORST_DRAM,
+    C_DRAM_READS,
+    C_DRAM_WRITES,
+    C_WRITEBACK_HITS,
+    C_WRITEBACK_MISSES,
+) = range(14)
+COUNTERS = 14
+
+# A line is written in 32 granules. State of a cached line: granules written in the upper half, sectors fetched
+# in the lower.
+GRANULES = 32
+ALL_GRANULES = 0xFFFFFFFF
+# Tag of a slot that holds no line: no address has it.
+EMPTY = np.iinfo(np.int64).min
+
+# An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
+HASH = 0x1E3779B97F4A7C15
+
+# Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
+W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
+
+# Parameters of a cache hierarchy (int64).
+(
+    P_SMS,
+    P_BLOCKS_PER_SM,
+    P_L1_SETS,
+    P_L1_WAYS,
+    P_LLC_BANKS,
+    P_LLC_SETS,
+    P_LLC_WAYS,
+    P_SECTORS,
+    P_L1_WRITE_BACK,
+    P_L1_ALLOCATE,
+    P_LLC_WRITE_BACK,
+    P_LLC_ALLOCATE,
+    P_WINDOW,
+    P_GREEDY,
+    P_QUEUE,
+    P_HASHED,
+    P_FETCH,
+    P_KEEPS,  # lines on their way have places in an L1
+) = range(18)
+PARAMETERS = 18
+
+# Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
+# found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each. And how
+# many requests a miss found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one: sums.
+A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT, A_BANK, A_CHANNEL = range(6)
+ARRIVALS = 6
+
+
+class Lines(NamedTuple):
+    """Lines that instructions touch: their numbers, granules, and places.
+
+    A place is the L1 set of a line (upper half) and the first slot of its LLC set (lower half).
+    """
+
+    number: NDArray[np.int64]
+    words: NDArray[np.uint32]
+    place: NDArray[np.int64]
+
+
+class Caches(NamedTuple):
+    """Tags and states of the slots of all L1 caches and of the LLC, and what is counted.
+
+    `bank_load` has the requests and the DRAM transfers of each LLC bank.
+    """
+
+    l1_tags: NDArray[np.int64]
+    l1_states: NDArray[np.int64]
+    llc_tags: NDArray[np.int64]
+    llc_states: NDArray[np.int64]
+    parameters: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    bank_load: NDArray[np.int64]
+
+
+# Parameters of the progress estimate (float64).
+(
+    Q_ISSUE_INTERVAL,
+    Q_L1_LATENCY,
+    Q_LLC_LATENCY,
+    Q_DRAM_LATENCY,
+    Q_NOC_SERVICE,
+    Q_SM_SERVICE,
+    Q_DRAM_SERVICE,
+    Q_OUTSTANDING,
+) = range(8)
+TIMINGS = 8
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def divide(number, divisor, inverse):
+    """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
+    if number < 0 or number >= 1 << 52:
+        return number // divisor, number % divisor
+    quotient = np.int64(number * inverse)
+    remainder = number - quotient * divisor
+    if remainder < 0:
+        return quotient - 1, remainder + divisor
+    if remainder >= divisor:
+        return quotient + 1, remainder - divisor
+    return quotient, remainder
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def find_places(line_id, parameters, place):
+    """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
+
+    Line i lies in bank i mod banks.
+    """
+    l1_sets = max(parameters[P_L1_SETS], 1)
+    banks = parameters[P_LLC_BANKS]
+    sets = max(parameters[P_LLC_SETS], 1)
+    ways = parameters[P_LLC_WAYS]
+    by_l1_sets, by_banks, by_sets = 1.0 / l1_sets, 1.0 / banks, 1.0 / sets
+    for j in range(len(line_id)):
+        _, l1_set = divide(line_id[j], l1_sets, by_l1_sets)
+        within, bank = divide(line_id[j], banks, by_banks)
+        _, llc_set = divide(within, sets, by_sets)
+        place[j] = (l1_set << 32) | ((bank * sets + llc_set) * ways)
+
+
+@inner
+def sectors_of(words, sectors):
+    """Which of a line's sectors some granules lie in, as bits."""
+    if sectors == 1:
+        return 1 if words else 0
+    per = GRANULES // sectors
+    group = (1 << per) - 1
+    touched = 0
+    sector = 1
+    while words:  # not a loop over sectors: copies of that, unrolled, take a second to compile
+        if words & group:
+            touched |= sector
+        words >>= per
+        sector <<= 1
+    return touched
+
+
+@inner
+def granules_of(touched, sectors):
+    """The granules of some sectors, both as bits."""
+    if sectors == 1:
+        return ALL_GRANULES if touched else 0
+    per = GRANULES // sectors
+    group = (1 << per) - 1
+    words = 0
+    while touched:
+        if touched & 1:
+            words |= group
+        touched >>= 1
+        group <<= per
+    return words
+
+
+@inner
+def fetched_with(lacking, together, sectors):
+    """Sectors that come with those that are fetched: the LLC asks DRAM for `together` neighbours at once."""
+    if together == 1:
+        return lacking
+    group = (1 << together) - 1
+    found = 0
+    for first in range(0, sectors, together):
+        if lacking & (group << first):
+            found |= group << first
+    return found
+
+
+@inner
+def touch(tags, states, row, ways, tag):
+    """Bring a line to the front of its set, which is kept most recent first; the state that was evicted, or 0.
+
+    A line that was not there has state 0.
+    """
+    row = np.uint64(row)  # indices that may be negative cost a quarter of the speed
+    tag_before = tags[row]
+    if tag_before == tag:
+        return 0
+    state_before = states[row]
+    for slot in range(row + np.uint64(1), row + np.uint64(ways)):
+        tag_here = tags[slot]
+        state_here = states[slot]
+        tags[slot] = tag_before
+        states[slot] = state_before
+        if tag_here == tag:
+            tags[row] = tag
+            states[row] = state_here
+            return 0
+        tag_before = tag_here
+        state_before = state_here
+    tags[row] = tag
+    states[row] = 0
+    return state_before
+
+
+@inner
+def touch_whole(tags, row, ways, tag):
+    """The same where a line that is there is there as a whole: no states; whether it was there."""
+    row = np.uint64(row)
+    tag_before = tags[row]
+    if tag_before == tag:
+        return 1
+    for slot in range(row + np.uint64(1), row + np.uint64(ways)):
+        tag_here = tags[slot]
+        tags[slot] = tag_before
+        if tag_here == tag:
+            tags[row] = tag
+            return 1
+        tag_before = tag_here
+    tags[row] = tag
+    return 0
+
+
+@inner
+def present(tags, row, ways, tag):
+    """Slot of a line in its set, or -1."""
+    for slot in range(row, row + ways):
+        if tags[slot] == tag:
+            return slot
+    return -1
+
+
+@inner
+def remove(tags, states, slot, end):
+    """Empty a slot. Those behind it close up, as the next line to enter must not evict one of them."""
+    for k in range(slot, end - 1):
+        tags[k] = tags[k + 1]
+        states[k] = states[k + 1]
+    tags[end - 1] = EMPTY
+    states[end - 1] = 0
+
+
+@inner
+def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
+    """A line's access where the L1 is written through and stores take no room: (missing, asked), both as sectors.
+
+    `asked` are the sectors that go on to the LLC. A store hits where its sector
+    is there, and goes on; an atomic leaves no copy.
+    """
+    if what == LOAD:
+        if sectors == 1:
+            missing = 1 - touch_whole(tags, row, ways, line)
+        else:
+            touch(tags, states, row, ways, line)
+            missing = touched & ~states[row]
+            states[row] |= touched
+        return missing, missing
+    slot = present(tags, row, ways, line)
+    if slot >= 0 and what == STORE:
+        touch(tags, states, row, ways, line)
+        return 0 if sectors == 1 else touched & ~states[row], touched
+    if slot >= 0:
+        remove(tags, states, slot, row + ways)
+    return touched, touched
+
+
+@inner
+def access_written_l1(what, line, words, touched, row, tags, states, parameters):
+    """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
+
+    `asked` are the sectors that go on to the LLC. As in the LLC nothing is
+    fetched for a store: it hits a sector that was fetched or written in part, a
+    load one that was fetched or written as a whole.
+    """
+    ways = parameters[P_L1_WAYS]
+    sectors = parameters[P_SECTORS]
+    write_back = parameters[P_L1_WRITE_BACK] == 1
+    allocate = parameters[P_L1_ALLOCATE] == 1
+    slot = present(tags, row, ways, line)
+    leaves = line
+    left = 0
+    if what == ATOMIC:
+        if slot >= 0:
+            left = states[slot]
+            remove(tags, states, slot, row + ways)
+    elif slot < 0 and (what == LOAD or allocate):
+        leaves = tags[row + ways - 1]
+        left = states[row + ways - 1]
+    dirty = (left >> 32) & ALL_GRANULES if write_back else 0
+    if what == ATOMIC or (what == STORE and slot < 0 and not allocate):
+        return touched, touched, leaves, dirty
+    touch(tags, states, row, ways, line)
+    state = states[row]
+    written = (state >> 32) & ALL_GRANULES
+    if what == LOAD:
+        missing = touched & ~state & sectors_of(ALL_GRANULES & ~written, sectors)
+        states[row] = state | missing
+        return missing, missing, leaves, dirty
+    missing = touched & ~(state | sectors_of(written, sectors))
+    kept = touched if allocate else touched & ~missing
+    states[row] = state | ((words & granules_of(kept, sectors)) << 32)
+    return missing, touched & ~kept if write_back else touched, leaves, dirty
+
+
+@inner
+def access_llc(what, line, words, asked, row, tags, states, parameters):
+    """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, that DRAM gives and gets).
+
+    Nothing is fetched for a store. Without allocation, sectors that are not held
+    go on to DRAM. Atomics fetch and write, unless all they touch was written.
+    """
+    sectors = parameters[P_SECTORS]
+    ways = parameters[P_LLC_WAYS]
+    write_back = parameters[P_LLC_WRITE_BACK] == 1
+    stays_out = what == STORE and parameters[P_LLC_ALLOCATE] == 0
+    going = bit_count(asked)
+    if parameters[P_LLC_SETS] == 0 or (stays_out and present(tags, row, ways, line) < 0):
+        return going, going if what != STORE else 0, going if what != LOAD else 0
+    evicted = touch(tags, states, row, ways, line)
+    stored = 0
+    if write_back and evicted >> 32:
+        stored = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
+    state = states[row]
+    lacking = asked & ~state
+    if lacking:
+        written = (state >> 32) & ALL_GRANULES
+        if what == STORE:
+            lacking &= ~sectors_of(written, sectors)
+        else:
+            needed = words if what == ATOMIC else ALL_GRANULES
+            lacking &= sectors_of(needed & ~written, sectors)
+    missed = bit_count(lacking)
+    read = 0
+    if missed and what != STORE:
+        coming = fetched_with(lacking, parameters[P_FETCH], sectors) & ~state
+        coming &= sectors_of(ALL_GRANULES & ~((state >> 32) & ALL_GRANULES), sectors)
+        read = bit_count(coming)
+        state |= coming
+    if what != LOAD:
+        kept = words
+        if stays_out:
+            kept &= ~granules_of(lacking, sectors)
+        stored += going if not write_back else missed if stays_out else 0
+        state |= kept << 32
+    states[row] = state
+    return missed, read, stored
+
+
+@inner
+def llc_row(line, parameters):
+    """First slot of a line's LLC set."""
+    banks = parameters[P_LLC_BANKS]
+    sets = max(parameters[P_LLC_SETS], 1)
+    return (line % banks * sets + line // banks % sets) * parameters[P_LLC_WAYS]
+
+
+@inner
+def bank_of(line, banks, hashed):
+    """The LLC bank that counts for a line."""
+    if hashed:
+        return (((line * HASH) & 0x7FFFFFFFFFFFFFFF) >> 31) % banks
+    return line % banks
+
+
+@njit(cache=True, nogil=True, _nrt=False, inline="always")
+def access_line(sm, j, s, what, lines, caches):
+    """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
+
+    (requests that leave the SM, those that DRAM answers, sectors that this writes
+    to DRAM; the line that leaves the L1 for it, its sectors that are written back,
+    those that this writes to DRAM). A request is a sector of a line (the line,
+    where there are none). An L1 that is written through and allocates on loads
+    alone needs no written granules: a store hits where its sector is there, and
+    goes on. A dirty line leaves the L1 before what takes its place, or the atomic
+    that drops it, goes to the LLC, and counts for that instruction.
+    """
+    what = np.int64(what)  # one type for all calls: each would be compiled apart
+    parameters = caches.parameters
+    ways = parameters[P_L1_WAYS]
+    sets = parameters[P_L1_SETS]
+    sectors = parameters[P_SECTORS]
+    llc_tags = caches.llc_tags
+    llc_states = caches.llc_states
+    store = np.int64(STORE)
+    own = caches.counters[s]
+    line = lines.number[j]
+    words = np.int64(lines.words[j])
+    touched = 1 if sectors == 1 else sectors_of(words, sectors)
+    missing = touched
+    asked = touched
+    leaves = line
+    written_back = 0
+    stored_back = 0
+    if sets > 0:
+        row = (sm * sets + (lines.place[j] >> 32)) * ways
+        if parameters[P_L1_WRITE_BACK] == 0 and parameters[P_L1_ALLOCATE] == 0:
+            missing, asked = access_read_l1(what, line, touched, row, ways, sectors, caches.l1_tags, caches.l1_states)
+        else:
+            missing, asked, leaves, dirty = access_written_l1(
+                what, line, words, touched, row, caches.l1_tags, caches.l1_states, parameters
+            )
+            if dirty:
+                sent = sectors_of(dirty, sectors)
+                missed, _, stored_back = access_llc(
+                    store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+                )
+                written_back = bit_count(sent)
+                own[C_WRITEBACK_HITS] += written_back - missed
+                own[C_WRITEBACK_MISSES] += missed
+                own[C_DRAM_WRITES] += stored_back
+            if asked != touched:
+                words &= granules_of(asked, sectors)
+    requests = bit_count(touched)
+    own[C_REQUESTS] += requests
+    own[C_L1_HITS] += requests - bit_count(missing)
+    going = bit_count(asked)
+    reads = 0
+    stored = 0
+    if going:
+        bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
+        row = lines.place[j] & 0xFFFFFFFF
+        missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, parameters)
+        own[C_LLC_HITS] += going - missed
+        own[C_LLC_MISSES] += missed
+        own[C_DRAM_READS] += reads
+        own[C_DRAM_WRITES] += stored
+        caches.bank_load[0, bank] += going
+        caches.bank_load[1, bank] += reads + stored
+    return going, reads, stored, leaves, written_back, stored_back
+
+
+@inner
+def count_instruction(own, lines, leaving, missed):
+    """An execution of an instruction, by the worst of its requests: did any leave the SM, did any miss the LLC."""
+    own[C_EXECUTED] += 1
+    own[C_LINES] += lines
+    own[C_DIVERGENT] += lines > 1
+    own[C_WORST_DRAM if missed > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1

@@ -1,0 +1,282 @@
+"""Last-level caches that differ in their ways alone, all in one pass: LRU stacks (Mattson et al. 1970).
+
+Numba's cache looks at this file alone: touch it after editing the kernels that it calls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..traces._bit_kernels import bit_count
+from ._cache_kernels import (
+    ALL_GRANULES,
+    ATOMIC,
+    C_DIVERGENT,
+    C_DRAM_READS,
+    C_DRAM_WRITES,
+    C_EXECUTED,
+    C_L1_HITS,
+    C_LINES,
+    C_LLC_HITS,
+    C_LLC_MISSES,
+    C_REQUESTS,
+    C_WORST_DRAM,
+    C_WORST_L1,
+    C_WORST_LLC,
+    C_WRITEBACK_HITS,
+    C_WRITEBACK_MISSES,
+    LOAD,
+    P_HASHED,
+    P_L1_ALLOCATE,
+    P_L1_SETS,
+    P_L1_WAYS,
+    P_L1_WRITE_BACK,
+    P_LLC_BANKS,
+    P_LLC_WAYS,
+    P_LLC_WRITE_BACK,
+    P_SECTORS,
+    P_SMS,
+    STORE,
+    W_FIRST,
+    W_KIND,
+    W_LAST,
+    W_SM,
+    W_STATIC,
+    access_read_l1,
+    access_written_l1,
+    bank_of,
+    granules_of,
+    inner,
+    llc_row,
+    sectors_of,
+)
+from ._round_kernels import TURNS, fill_turns, start_rounds
+
+# What one instruction does in each cache: sectors that miss, those written to DRAM, those written back that miss.
+MISSED, WRITTEN, WRITEBACK_MISSED = range(3)
+
+
+class Family(NamedTuple):
+    """L1 caches, and last-level caches of several `ways`, smallest first.
+
+    A slot of the largest cache has a record, with a state in each cache; `dirty`
+    says of a record whether it was written to in any. `bank_load` has the requests
+    of each LLC bank, `channels` its DRAM transfers in each cache.
+    """
+
+    l1_tags: NDArray[np.int64]
+    l1_states: NDArray[np.int64]
+    ways: NDArray[np.int64]
+    tags: NDArray[np.int64]
+    records: NDArray[np.int64]
+    states: NDArray[np.int64]
+    dirty: NDArray[np.bool_]
+    parameters: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    bank_load: NDArray[np.int64]
+    channels: NDArray[np.int64]
+
+
+@inner
+def to_front(line, row, family, totals, channel):
+    """Bring a line to the front of its stack, which is as deep as the largest cache.
+
+    (its record, number of caches that did not hold it, the smallest ones). A
+    cache of w ways holds the first w lines of the stack: one that did not hold
+    the line loses its last, and writes back what was written to that there.
+    `channel` counts what goes to the DRAM channel of the line's bank.
+    """
+    ways = family.ways
+    tags = family.tags
+    records = family.records
+    states = family.states
+    dirty = family.dirty
+    parameters = family.parameters
+    depth = parameters[P_LLC_WAYS]
+    write_back = parameters[P_LLC_WRITE_BACK] == 1
+    position = 0
+    while position < depth and tags[row + position] != line:
+        position += 1
+    without = 0
+    while without < len(ways) and ways[without] <= position:
+        last = records[row + ways[without] - 1]
+        if write_back and dirty[last]:
+            written = (states[last, without] >> 32) & ALL_GRANULES
+            if written:
+                stored = bit_count(sectors_of(written, parameters[P_SECTORS]))
+                totals[WRITTEN, without] += stored
+                channel[without] += stored
+                states[last, without] = 0
+        without += 1
+    position = min(position, depth - 1)
+    record = records[row + position]
+    for k in range(row + position, row, -1):
+        tags[k] = tags[k - 1]
+        records[k] = records[k - 1]
+    tags[row] = line
+    records[row] = record
+    if without == len(ways):
+        dirty[record] = False
+    return record, without
+
+
+@inner
+def request(what, line, words, asked, row, family, totals, entered, missed, channel):
+    """A line's access in all caches of the family.
+
+    Sectors that miss are counted in row `missed` of `totals`, of caches that held
+    the line, and of `entered`, by the number of caches that did not. What a
+    smaller cache can answer, a larger one can, as the line came there no later;
+    but an atomic fetches a line that a larger cache, which still holds what was
+    written to it, has only in part.
+    """
+    ways = family.ways
+    states = family.states
+    dirty = family.dirty
+    sectors = family.parameters[P_SECTORS]
+    record, without = to_front(line, row, family, totals, channel)
+    fresh = 0 if what == STORE else asked
+    if what != LOAD:
+        fresh |= words << 32
+        dirty[record] = True
+    for cache in range(without):
+        states[record, cache] = fresh
+    entered[missed, without] += bit_count(asked)
+    if what != STORE:
+        for cache in range(without):
+            channel[cache] += bit_count(asked)
+    for cache in range(without, len(ways)):
+        state = states[record, cache]
+        written = (state >> 32) & ALL_GRANULES
+        lacking = asked & ~state
+        if what == STORE:
+            lacking &= ~sectors_of(written, sectors)
+        elif lacking:
+            needed = words if what == ATOMIC else ALL_GRANULES
+            lacking &= sectors_of(needed & ~written, sectors)
+        if what == LOAD and lacking == 0 and not dirty[record]:
+            return  # nor does a larger cache miss anything
+        totals[missed, cache] += bit_count(lacking)
+        if what != STORE:
+            channel[cache] += bit_count(lacking)
+        states[record, cache] = state | fresh if what == STORE else state | lacking | (fresh >> 32 << 32)
+
+
+@njit(cache=True, nogil=True)
+def access_family(turns, count, lines, family):
+    """Memory instructions, in order, through L1 and all last-level caches: `access_lines` for a family."""
+    ways = family.ways
+    parameters = family.parameters
+    bank_load = family.bank_load
+    channels = family.channels
+    l1_tags = family.l1_tags
+    l1_states = family.l1_states
+    l1_ways = parameters[P_L1_WAYS]
+    sets = parameters[P_L1_SETS]
+    sectors = parameters[P_SECTORS]
+    holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
+    write_through = parameters[P_LLC_WRITE_BACK] == 0
+    totals = np.zeros((3, len(ways)), dtype=np.int64)
+    entered = np.zeros((3, len(ways) + 1), dtype=np.int64)
+    not_counted = np.zeros(len(ways), dtype=np.int64)  # as for a single cache, of what an L1 writes back
+    banks = parameters[P_LLC_BANKS]
+    hashed = parameters[P_HASHED] == 1
+    for turn in range(count):
+        sm = turns[turn, W_SM]
+        first = turns[turn, W_FIRST]
+        last = turns[turn, W_LAST]
+        what = turns[turn, W_KIND]
+        requests = 0
+        l1_misses = 0
+        leaving = 0
+        written_back = 0
+        totals[:] = 0
+        entered[:] = 0
+        for j in range(first, last):
+            line = lines.number[j]
+            words = np.int64(lines.words[j])
+            touched = 1 if sectors == 1 else sectors_of(words, sectors)
+            missing = touched
+            asked = touched
+            if sets > 0:
+                row = (sm * sets + (lines.place[j] >> 32)) * l1_ways
+                if not holds_writes:
+                    missing, asked = access_read_l1(
+                        what, line, touched, row, l1_ways, sectors, family.l1_tags, family.l1_states
+                    )
+                else:
+                    missing, asked, leaves, left = access_written_l1(
+                        what, line, words, touched, row, l1_tags, l1_states, parameters
+                    )
+                    if left:
+                        sent = sectors_of(left, sectors)
+                        written_back += bit_count(sent)
+                        request(
+                            STORE,
+                            leaves,
+                            left,
+                            sent,
+                            llc_row(leaves, parameters),
+                            family,
+                            totals,
+                            entered,
+                            WRITEBACK_MISSED,
+                            not_counted,
+                        )
+                    if asked != touched:
+                        words &= granules_of(asked, sectors)
+            requests += bit_count(touched)
+            l1_misses += bit_count(missing)
+            if asked:
+                leaving += bit_count(asked)
+                bank = bank_of(line, banks, hashed)
+                bank_load[bank] += bit_count(asked)
+                if write_through and what != LOAD:
+                    for cache in range(len(ways)):
+                        channels[bank, cache] += bit_count(asked)
+                row = lines.place[j] & 0xFFFFFFFF
+                request(what, line, words, asked, row, family, totals, entered, MISSED, channels[bank])
+        s = turns[turn, W_STATIC]
+        through = written_back + (leaving if what != LOAD else 0) if write_through else 0
+        misses = 0
+        writeback_misses = 0
+        for cache in range(len(ways) - 1, -1, -1):
+            misses += entered[MISSED, cache + 1]
+            writeback_misses += entered[WRITEBACK_MISSED, cache + 1]
+            missed = misses + totals[MISSED, cache]
+            writebacks_missed = writeback_misses + totals[WRITEBACK_MISSED, cache]
+            own = family.counters[cache, s]
+            own[C_EXECUTED] += 1
+            own[C_REQUESTS] += requests
+            own[C_LINES] += last - first
+            own[C_DIVERGENT] += last - first > 1
+            own[C_L1_HITS] += requests - l1_misses
+            own[C_LLC_HITS] += leaving - missed
+            own[C_LLC_MISSES] += missed
+            own[C_DRAM_READS] += missed if what != STORE else 0
+            own[C_DRAM_WRITES] += totals[WRITTEN, cache] + through
+            own[C_WRITEBACK_HITS] += written_back - writebacks_missed
+            own[C_WRITEBACK_MISSES] += writebacks_missed
+            if missed > 0:
+                own[C_WORST_DRAM] += 1
+            elif leaving > 0:
+                own[C_WORST_LLC] += 1
+            else:
+                own[C_WORST_L1] += 1
+
+
+@njit(cache=True, nogil=True)
+def simulate_family(block_start, event_start, event_static, line_start, kind, lines, family):
+    """Warps that take turns, through all caches."""
+    parameters = family.parameters
+    state = start_rounds(block_start, event_start, parameters)
+    turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
+    while True:
+        filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
+        if filled == 0:
+            return
+        access_family(turns, filled, lines, family)

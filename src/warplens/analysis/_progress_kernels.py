@@ -1,0 +1,456 @@
+"""Caches in the order of an estimate of when warps reach memory.
+
+Numba's cache looks at this file alone: touch it after editing `_kernels.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ._cache_kernels import (
+    A_BANK,
+    A_CHANNEL,
+    A_L1,
+    A_L1_LEFT,
+    A_LLC,
+    A_LLC_LEFT,
+    BARRIER,
+    C_LLC_MISSES,
+    LOAD,
+    P_BLOCKS_PER_SM,
+    P_GREEDY,
+    P_HASHED,
+    P_KEEPS,
+    P_L1_ALLOCATE,
+    P_L1_SETS,
+    P_L1_WAYS,
+    P_LLC_BANKS,
+    P_QUEUE,
+    P_SMS,
+    Q_DRAM_LATENCY,
+    Q_DRAM_SERVICE,
+    Q_ISSUE_INTERVAL,
+    Q_L1_LATENCY,
+    Q_LLC_LATENCY,
+    Q_NOC_SERVICE,
+    Q_SM_SERVICE,
+    STORE,
+    access_line,
+    bank_of,
+    count_instruction,
+    inner,
+    present,
+)
+
+# Lines on their way that are remembered, of an SM and of the LLC (powers of two).
+L1_PLACES, LLC_PLACES = 1 << 10, 1 << 16
+
+
+SM = np.dtype(
+    [
+        ("head", np.int64),  # of the memory queue, a ring
+        ("lined_up", np.int64),
+        ("outside", np.int64),  # warps that wait for room in it
+        ("last", np.int64),  # warp that entered it last
+        ("flown", np.int64),  # misses sent so far
+        ("free", np.float64),  # when the next of the queue is served
+        ("in_free", np.float64),  # its port to the network, for data that come
+        ("out_free", np.float64),  # and for data that go
+    ],
+    align=True,
+)
+BANK = np.dtype([("out_free", np.float64), ("in_free", np.float64), ("channel_free", np.float64)])
+BLOCK = np.dtype([("sm", np.int64), ("alive", np.int64), ("at_barrier", np.int64)])
+WARP = np.dtype(
+    [
+        ("block", np.int64),
+        ("event", np.int64),  # the next one
+        ("end", np.int64),
+        ("latest", np.float64),  # when the data of all loads so far are there
+        ("held", np.bool_),  # at a barrier, or not started
+    ],
+    align=True,
+)
+COMING = np.dtype([("line", np.int64), ("there", np.float64), ("span", np.float64)])
+
+
+class Progress(NamedTuple):
+    """What changes while the order is estimated."""
+
+    heap: NDArray[np.int64]
+    warps: NDArray[Any]
+    blocks: NDArray[Any]
+    sms: NDArray[Any]
+    line_up: NDArray[np.int64]
+    outside: NDArray[np.int64]
+    flight: NDArray[np.float64]
+    coming: NDArray[Any]
+    llc_coming: NDArray[Any]
+    done: NDArray[np.float64]
+    servers: NDArray[Any]  # ports and DRAM channel of each LLC bank; at the end those of a bank that has its share
+
+
+class Steps(NamedTuple):
+    """Events of all warps: the columns of `Events` that the estimate needs."""
+
+    static: NDArray[np.uint32]
+    instructions: NDArray[np.int32]
+    gap: NDArray[np.float32]
+    dependence: NDArray[np.int64]
+    tail: NDArray[np.float32]
+    line_start: NDArray[np.int64]
+
+
+@inner
+def heap_push(heap, size, key):
+    """Insert into a binary heap; returns the new size."""
+    child = size
+    while child > 0:
+        parent = (child - 1) // 2
+        if heap[parent] <= key:
+            break
+        heap[child] = heap[parent]
+        child = parent
+    heap[child] = key
+    return size + 1
+
+
+@inner
+def heap_fill(heap, size, key):
+    """Put an entry in place of the least one: cheaper than to remove that first, most of all where both are near."""
+    hole = 0
+    child = 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if key <= heap[child]:
+            break
+        heap[hole] = heap[child]
+        hole = child
+        child = 2 * hole + 1
+    heap[hole] = key
+
+
+@inner
+def entry_key(when, number, warps, sms):
+    """Key of an entry: the cycle in which it is due, then warps before SMs, which take turns at being the first."""
+    cycle = np.int64(np.ceil(when))
+    if number >= warps:
+        number = warps + (number - warps - cycle) % sms
+    return cycle * (warps + sms) + number
+
+
+@inner
+def pick(queue, count, last, greedy):
+    """Place in an SM's queue of the warp that goes next: the last one again, else the oldest; or in turn."""
+    best = 0
+    for k in range(count):
+        w = queue[k]
+        if greedy:
+            if w == last:
+                return k
+            if w < queue[best]:
+                best = k
+        else:
+            after = w > last
+            best_after = queue[best] > last
+            if (after and not best_after) or (after == best_after and w < queue[best]):
+                best = k
+    return best
+
+
+@inner
+def ahead(free, even_free, now, service):
+    """Services for which one server is busy and the even one is not; less than none where it is the other way."""
+    return (max(free, now) - max(even_free, now)) / service if service > 0.0 else 0.0
+
+
+@inner
+def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds):
+    """(time the last datum is back, time the L1 goes on) of the requests for one line, all to the same bank.
+
+    As many of them wait for DRAM as it gives sectors. Ports and DRAM channels fill
+    from the time of the event, which never runs backwards; a miss that waits for
+    an MSHR starts later than that. `crowds` counts what is ahead of misses at their
+    bank and not at the `even` one, which has its share of all.
+    """
+    back = start
+    service = timing[Q_NOC_SERVICE] * banks
+    channel_service = timing[Q_DRAM_SERVICE] * banks
+    for request in range(going):
+        if waits:
+            place = sm.flown % len(flight)
+            start = max(start, flight[place])  # the miss that many before this one must be back
+            sent = max(start, sm.in_free)
+            sm.in_free = sent + timing[Q_SM_SERVICE]
+            arrival = max(sent, bank.out_free) + timing[Q_LLC_LATENCY]
+            crowds[A_BANK] += ahead(bank.out_free, even.out_free, now, service)
+            bank.out_free = max(now, bank.out_free) + service
+            even.out_free = max(now, even.out_free) + timing[Q_NOC_SERVICE]
+            if request < reads:
+                arrival = max(arrival, bank.channel_free + timing[Q_LLC_LATENCY]) + timing[Q_DRAM_LATENCY]
+                crowds[A_CHANNEL] += ahead(bank.channel_free, even.channel_free, now, channel_service)
+                bank.channel_free = max(now, bank.channel_free) + channel_service
+                even.channel_free = max(now, even.channel_free) + timing[Q_DRAM_SERVICE]
+            flight[place] = arrival
+            sm.flown += 1
+        else:
+            sent = max(start, sm.out_free)
+            sm.out_free = sent + timing[Q_SM_SERVICE]
+            arrival = max(sent, bank.in_free) + timing[Q_LLC_LATENCY]
+            bank.in_free = max(now, bank.in_free) + service
+        back = max(back, arrival)
+    if stored > 0:
+        bank.channel_free = max(now, bank.channel_free) + stored * channel_service
+        even.channel_free = max(now, even.channel_free) + stored * timing[Q_DRAM_SERVICE]
+    return back, start
+
+
+@inner
+def when_there(line, coming):
+    """When a line of an L1 is there; some time ago, if that is not remembered."""
+    mine = coming[line & (L1_PLACES - 1)]
+    return mine.there if mine.line == line else 0.0
+
+
+@inner
+def make_room(line, row, ways, now, tags, states, coming):
+    """Cycles until a line can enter a set; the one that leaves is brought to its end, from where it is evicted.
+
+    It is the least recently used of those that are there. Lines on their way keep
+    their places: where all are, the first of them to come is waited for.
+    """
+    end = row + ways - 1
+    when = when_there(tags[end], coming)
+    if when <= now or present(tags, row, ways, line) >= 0:
+        return 0.0
+    leaves = end
+    for slot in range(end - 1, row - 1, -1):
+        there = when_there(tags[slot], coming)
+        if there < when:
+            leaves = slot
+            when = there
+            if there <= now:
+                break
+    tag = tags[leaves]
+    state = states[leaves]
+    for slot in range(leaves, end):
+        tags[slot] = tags[slot + 1]
+        states[slot] = states[slot + 1]
+    tags[end] = tag
+    states[end] = state
+    return max(when - now, 0.0)
+
+
+@inner
+def serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals):
+    """(time all data of an instruction are there, time the L1 accepts the next one).
+
+    A load may find lines on their way. `coming` has those that were sent for, of
+    an SM and of the LLC, when they are there and how long that takes; a line may
+    push another out of its place. What enters the L1 finds the tags at the end of
+    its pipeline.
+    """
+    sm = state.sms[number]
+    coming = state.coming[number]
+    flight = state.flight[number]
+    parameters = caches.parameters
+    banks = parameters[P_LLC_BANKS]
+    hashed = parameters[P_HASHED] == 1
+    even = state.servers[banks]
+    crowds = arrivals[s]
+    sets = parameters[P_L1_SETS]
+    ways = parameters[P_L1_WAYS]
+    enters = what == LOAD or (what == STORE and parameters[P_L1_ALLOCATE] == 1)
+    keeps = enters and parameters[P_KEEPS] == 1
+    own = caches.counters[s]
+    missed_before = own[C_LLC_MISSES]
+    in_l1 = 0.0
+    in_llc = 0.0
+    leaving = 0
+    fetched = 0
+    there = now
+    start = now
+    for j in range(first, end):
+        line = lines.number[j]
+        if keeps:
+            row = (number * sets + (lines.place[j] >> 32)) * ways
+            at_tags = start + timing[Q_L1_LATENCY]
+            start += make_room(line, row, ways, at_tags, caches.l1_tags, caches.l1_states, coming)
+        going, reads, stored, leaves, written_back, stored_back = access_line(number, j, s, what, lines, caches)
+        mine = coming[line & (L1_PLACES - 1)]
+        if written_back:  # nobody waits for them, but what follows waits for the network
+            bank = state.servers[bank_of(leaves, banks, hashed)]
+            no, none = np.bool_(False), np.int64(0)
+            send(sm, now, start, no, written_back, none, stored_back, bank, even, banks, timing, flight, crowds)
+        if going == 0:
+            if what == LOAD and mine.line == line and mine.there > now:
+                in_l1 = max(in_l1, (mine.there - now) / mine.span)
+                there = max(there, mine.there)
+            continue
+        leaving += going
+        fetched += reads
+        bank = state.servers[bank_of(line, banks, hashed)]
+        waits = what != STORE
+        back, start = send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds)
+        if what == LOAD:
+            common = state.llc_coming[line & (LLC_PLACES - 1)]
+            if reads > 0:
+                common.line = line
+                common.there = back
+                common.span = back - now
+            elif common.line == line and common.there > now:
+                in_llc = max(in_llc, (common.there - now) / common.span)
+                back = max(back, common.there)
+            mine.line = line
+            mine.there = back
+            mine.span = back - now
+        there = max(there, back)
+    count_instruction(own, end - first, leaving, own[C_LLC_MISSES] - missed_before)
+    if leaving == 0 and in_l1 > 0.0:
+        arrivals[s, A_L1] += 1.0
+        arrivals[s, A_L1_LEFT] += in_l1
+    elif leaving > 0 and fetched == 0 and in_llc > 0.0:
+        arrivals[s, A_LLC] += 1.0
+        arrivals[s, A_LLC_LEFT] += in_llc
+    return there, max(start, now + float(end - first))
+
+
+@inner
+def reach_time(warp, first, now, steps, done):
+    """When a warp that is free at `now` reaches its next event: after the instructions and data in between."""
+    event = warp.event
+    if event == warp.end:
+        return max(now, done[event - 1]) if event > first else now
+    reach = now + steps.gap[event]
+    needed = steps.dependence[event]
+    if needed >= 0:
+        reach = max(reach, done[first + needed] + steps.tail[event])
+    return reach
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def simulate_progress(block_start, event_start, steps, kind, lines, caches, timing, arrivals, state):
+    """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
+
+    Warps that reach an access enter their SM's memory queue while it has room;
+    when it is full the scheduling policy decides who enters next. The queue is
+    served in order: a service takes the issue slots of the instructions since
+    the warp's last access, a cycle of the L1 port per line, and the wait for
+    MSHRs. The heap holds two kinds of entries: warp w reaches its next event,
+    and (number of warps + sm) the SM can serve again.
+    """
+    heap = state.heap
+    sms = len(state.sms)
+    done = state.done
+    parameters = caches.parameters
+    depth = parameters[P_QUEUE]
+    warps = len(state.warps)
+    blocks = len(state.blocks)
+    started = min(blocks, parameters[P_SMS] * parameters[P_BLOCKS_PER_SM])
+    size = np.int64(0)
+    now = 0.0
+    # Blocks whose held warps go on: at first those that are resident.
+    freed = np.int64(0)
+    freed_end = started
+    while True:
+        for b in range(freed, freed_end):
+            for w in range(block_start[b], block_start[b + 1]):
+                warp = state.warps[w]
+                if warp.held:
+                    warp.held = False
+                    when = reach_time(warp, event_start[w], now, steps, done)
+                    size = heap_push(heap, size, entry_key(when, w, warps, sms))
+        if size == 0:
+            return now
+        cycle = heap[0] // (warps + sms)
+        entry = heap[0] % (warps + sms)
+        if entry >= warps:
+            entry = warps + (entry - warps + cycle) % sms
+        now = float(cycle)
+        freed_end = freed
+        next_key = now  # what takes the place of this entry, if anything does
+        next_entry = np.int64(-1)
+        also = np.int64(-1)  # and a warp that goes on besides
+        when = now
+        if entry < warps:
+            w = entry
+            warp = state.warps[w]
+            block = state.blocks[warp.block]
+            sm = state.sms[block.sm]
+            if warp.event == warp.end:
+                block.alive -= 1
+                if block.alive == 0 and started < blocks:
+                    state.blocks[started].sm = block.sm
+                    freed = started
+                    started += 1
+                    freed_end = started
+            elif kind[steps.static[warp.event]] == BARRIER:
+                sm.free = max(now, sm.free) + steps.instructions[warp.event] * timing[Q_ISSUE_INTERVAL]
+                done[warp.event] = now
+                warp.event += 1
+                warp.held = True
+                block.at_barrier += 1
+            elif sm.lined_up < depth:
+                state.line_up[block.sm, (sm.head + sm.lined_up) % depth] = w
+                sm.lined_up += 1
+                sm.last = w
+                if sm.lined_up == 1:
+                    next_key = max(now, sm.free)
+                    next_entry = warps + block.sm
+            else:
+                state.outside[block.sm, sm.outside] = w
+                sm.outside += 1
+        else:
+            number = entry - warps
+            sm = state.sms[number]
+            w = state.line_up[number, sm.head]
+            warp = state.warps[w]
+            block = state.blocks[warp.block]
+            sm.head = (sm.head + 1) % depth
+            sm.lined_up -= 1
+            if sm.outside > 0:
+                outside = state.outside[number]
+                k = pick(outside, sm.outside, sm.last, parameters[P_GREEDY] == 1)
+                sm.last = outside[k]
+                state.line_up[number, (sm.head + sm.lined_up) % depth] = sm.last
+                sm.lined_up += 1
+                sm.outside -= 1
+                outside[k] = outside[sm.outside]
+            event = warp.event
+            warp.event = event + 1
+            s = steps.static[event]
+            what = kind[s]
+            first = steps.line_start[event]
+            end = steps.line_start[event + 1]
+            there, accepts = serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals)
+            there = max(there, now + timing[Q_L1_LATENCY])
+            if what == LOAD:
+                there = max(there, warp.latest)
+                warp.latest = there  # results are taken in order
+            done[event] = there
+            sm.free = max(accepts, now + steps.instructions[event] * timing[Q_ISSUE_INTERVAL])
+            when = reach_time(warp, event_start[w], now, steps, done)
+            # The SM's next service takes the place of this one, else the warp's next event.
+            if sm.lined_up > 0:
+                next_key = sm.free
+                next_entry = entry
+                also = w
+            else:
+                next_key = when
+                next_entry = w
+        if next_entry >= 0:
+            heap_fill(heap, size, entry_key(next_key, next_entry, warps, sms))
+        else:
+            size -= 1
+            heap_fill(heap, size, heap[size])
+        if also >= 0:
+            size = heap_push(heap, size, entry_key(when, also, warps, sms))
+        if block.at_barrier > 0 and block.at_barrier == block.alive:
+            block.at_barrier = 0
+            freed = warp.block
+            freed_end = freed + 1

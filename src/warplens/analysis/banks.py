@@ -1,0 +1,47 @@
+"""Bank conflicts: how long each access of a trace holds the banks of shared memory and the L1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine import INSTRUCTION_CLASSES
+from ..traces import CLASS_NAMES, StaticTable, WarpGroup
+
+
+def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
+    """Which static instructions access shared memory."""
+    by_class = np.array(
+        [INSTRUCTION_CLASSES[name].kind == "shared" and name != "load_constant" for name in CLASS_NAMES]
+    )
+    return by_class[static.class_id] & (static.access_bytes > 0)
+
+
+def conflict_degrees(
+    group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_] | None = None
+) -> tuple[Any, Any]:
+    """(Where the accesses of each warp begin, cycles that each access holds the banks).
+
+    Of the chosen static instructions; None: of those that access shared memory.
+    """
+    from ._bank_kernels import shared_degrees
+
+    offsets = np.zeros(len(group) + 1, dtype=np.int64)
+    degrees = np.zeros(len(group.base), dtype=np.int64)
+    count = shared_degrees(
+        group.start,
+        group.static,
+        group.mask,
+        group.access_start,
+        group.base,
+        group.stride,
+        group.lane_start,
+        group.lanes,
+        shared_accesses(static) if chosen is None else chosen,
+        static.access_bytes,
+        offsets,
+        degrees,
+    )
+    return offsets, degrees[:count]

@@ -1,0 +1,337 @@
+"""Thread blocks that stand for all of a launch: what their warps ask of an SM, from one memory access to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..traces import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup
+from . import collect_events_of, compute_latencies, instruction_kinds
+from .banks import conflict_degrees, shared_accesses
+
+#: Kinds of events; the last is no access and no barrier: the warp's last instruction.
+LOAD, END = 1, 5
+#: Thread blocks that are looked at, and the warps and instructions of all of them together.
+MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
+#: Of a warp with too many events, so many parts from its beginning, middle and end stand for the rest.
+PARTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSample:
+    """Events (accesses, barriers and ends) of the warps of some thread blocks, as flat columns.
+
+    Warps of block b are `block_start[b]` to `block_start[b + 1]`, events of warp
+    w `event_start[w]` to `event_start[w + 1]`. `gap`, `dependence` (within the
+    warp) and `tail` are as the coalescer gives them, `instructions`, `counts`
+    (by class) and `shared_cycles` those since the event before. `bank_words` are
+    those that one of 32 banks has to give. An event with weight n stands for n
+    like it.
+    """
+
+    block_start: NDArray[np.int64]
+    event_start: NDArray[np.int64]
+    static: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    dependence: NDArray[np.int64]
+    instructions: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    tail: NDArray[np.float64]
+    lines: NDArray[np.float64]
+    line_start: NDArray[np.int64]
+    line_id: NDArray[np.int64]
+    access_bytes: NDArray[np.float64]
+    bank_words: NDArray[np.float64]
+    shared_cycles: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    classes: tuple[str, ...]
+
+    @property
+    def blocks(self) -> int:
+        return len(self.block_start) - 1
+
+    def sets(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(The L1 set, of `count`, in which most lines of each event lie; how many of them do)."""
+        found = np.zeros(len(self.static), dtype=np.int64)
+        most = np.zeros(len(self.static))
+        event = np.repeat(np.arange(len(self.static)), np.diff(self.line_start))
+        pairs, sizes = np.unique(event * count + self.line_id % count, return_counts=True)
+        order = np.argsort(sizes, kind="stable")  # of equals the last one stays
+        found[pairs[order] // count] = pairs[order] % count
+        most[pairs[order] // count] = sizes[order]
+        return found, most
+
+
+def sample_of_blocks(
+    group: WarpGroup,
+    trace: LaunchTrace,
+    line_bytes: int,
+    latency_of_class: Callable[[str], float],
+    *,
+    reorder: bool = False,
+) -> BlockSample:
+    """What the warps of some blocks of a trace ask for; its own warps are not read.
+
+    `reorder` puts instructions in the order that an assembler would give them.
+    """
+    if reorder:
+        group = _assembled(group, trace.static)
+    static = trace.static
+    kinds = instruction_kinds(static)
+    ends = group.static[group.start[1:] - 1][np.diff(group.start) > 0]
+    ends = np.unique(ends)
+    kinds[ends[kinds[ends] == 0]] = END
+    _, degrees = conflict_degrees(group, static)
+    shared = np.flatnonzero(shared_accesses(static)[group.static])
+    latencies = compute_latencies(static, latency_of_class)
+    executions = np.maximum(np.bincount(group.static[shared], minlength=len(static)), 1)
+    conflicts = np.bincount(group.static[shared], degrees, len(static)) / executions
+    latencies += np.maximum(conflicts - 1.0, 0.0)  # the last of the words that banks give one after the other
+    events = collect_events_of(group, static, kinds, latencies, line_bytes)
+    at = _instruction_of_event(group, events)
+    before = np.concatenate(([-1], at[:-1]))
+    before[events.event_start[:-1][np.diff(events.event_start) > 0]] = -1  # set below to the warp's begin
+    first = np.repeat(group.start[:-1], np.diff(events.event_start))
+    begin = np.maximum(before + 1, first)
+
+    def since(values: Any) -> Any:
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        return sums[at + 1] - sums[begin]
+
+    held = np.zeros(len(group.static))
+    held[shared] = degrees
+    words = np.zeros(len(group.static))
+    loads = kinds == LOAD
+    words[loads[group.static]] = conflict_degrees(group, static, loads)[1]
+    classes = np.unique(static.class_id[group.static])
+    executed = static.class_id[group.static]
+    lanes = _lanes(group.mask[at])
+    return BlockSample(
+        block_start=events.block_start,
+        event_start=events.event_start,
+        static=events.event_static.astype(np.int64),
+        kind=kinds[events.event_static].astype(np.int64),
+        dependence=events.event_dependence,
+        instructions=events.event_instructions.astype(np.float64),
+        gap=events.event_gap.astype(np.float64),
+        tail=events.event_tail.astype(np.float64),
+        lines=np.diff(events.line_start).astype(np.float64),
+        line_start=events.line_start,
+        line_id=events.line_id,
+        access_bytes=lanes * static.access_bytes[events.event_static].astype(np.float64),
+        bank_words=words[at],
+        shared_cycles=since(held),
+        counts=np.stack([since(executed == index) for index in classes], axis=1),
+        weight=np.ones(len(events.event_static)),
+        classes=tuple(CLASS_NAMES[index] for index in classes),
+    )
+
+
+def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
+    """Some of the recorded blocks, at even distances, as a group of their own."""
+    wanted = np.unique(((np.arange(MOST_BLOCKS) + 0.5) * recorded / MOST_BLOCKS).astype(np.int64))
+    parts: list[WarpGroup] = []
+    seen = 0
+    for group in trace.groups():
+        if not len(group):
+            continue
+        begins = np.concatenate(([0], np.flatnonzero(np.diff(group.block)) + 1, [len(group)]))
+        here = wanted[(wanted >= seen) & (wanted < seen + len(begins) - 1)] - seen
+        parts += [_warps(group, int(begins[b]), int(begins[b + 1])) for b in here]
+        seen += len(begins) - 1
+    # Of blocks with many warps or instructions fewer will do.
+    room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
+    fewer = min(len(parts), max(int(room), LEAST_BLOCKS))
+    return _joined([parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer])
+
+
+def _warps(group: WarpGroup, first: int, last: int) -> WarpGroup:
+    def part(offsets: Any, *columns: Any) -> Iterator[Any]:
+        yield offsets[first : last + 1] - offsets[first]
+        yield from (column[offsets[first] : offsets[last]] for column in columns)
+
+    start, static, mask = part(group.start, group.static, group.mask)
+    access_start, base, stride = part(group.access_start, group.base, group.stride)
+    lane_start, lanes = part(group.lane_start, group.lanes)
+    return WarpGroup(
+        group.block[first:last],
+        group.warp[first:last],
+        start,
+        static,
+        mask,
+        access_start,
+        base,
+        stride,
+        lane_start,
+        lanes,
+    )
+
+
+def _joined(parts: list[WarpGroup]) -> WarpGroup:
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def offsets(name: str, values: str) -> Any:
+        bases = np.cumsum([0, *(len(getattr(part, values)) for part in parts)])
+        moved = [getattr(part, name)[:-1] + base for part, base in zip(parts, bases, strict=False)]
+        return np.concatenate([*moved, bases[-1:]])
+
+    return WarpGroup(
+        joined("block"),
+        joined("warp"),
+        offsets("start", "static"),
+        joined("static"),
+        joined("mask"),
+        offsets("access_start", "base"),
+        joined("base"),
+        joined("stride"),
+        offsets("lane_start", "lanes"),
+        joined("lanes"),
+    )
+
+
+def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
+    """PTX instructions in the order that an assembler would give them: loads before what waits for them."""
+    from ._order_kernels import hoist_loads
+
+    names = np.array(CLASS_NAMES)[static.class_id]
+    is_load = np.char.startswith(names, "load_")
+    ends = np.isin(names, ("control", "barrier", "async_copy"))
+    ends |= np.char.startswith(names, "store_") | np.char.startswith(names, "atomic_")
+    order = np.empty(len(group.static), dtype=np.int64)
+    hoist_loads(
+        group.start,
+        group.static,
+        is_load,
+        ends,
+        static.destinations,
+        static.destination_offsets,
+        static.sources,
+        static.source_offsets,
+        order,
+        np.empty(len(order), dtype=np.int64),
+    )
+    accesses = static.access_bytes[group.static] > 0
+    number = np.cumsum(accesses) - 1
+    chosen = number[order[accesses[order]]]
+    lanes = np.where(group.stride == IRREGULAR, _lanes(group.mask[accesses]), 0)
+    first = np.cumsum(lanes) - lanes
+    counts = lanes[chosen]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return dataclasses.replace(
+        group,
+        static=group.static[order],
+        mask=group.mask[order],
+        base=group.base[chosen],
+        stride=group.stride[chosen],
+        lanes=group.lanes[np.repeat(first[chosen], counts) + within],
+    )
+
+
+def _lanes(mask: Any) -> Any:
+    """Active lanes of each mask."""
+    return np.unpackbits(np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1).sum(axis=1, dtype=np.int64)
+
+
+def _instruction_of_event(group: WarpGroup, events: Any) -> Any:
+    """Place of each event among the group's instructions."""
+    per_warp = np.diff(events.event_start)
+    sums = np.concatenate(([0], np.cumsum(events.event_instructions)))
+    first = np.repeat(sums[events.event_start[:-1]], per_warp)
+    return np.repeat(group.start[:-1], per_warp) + sums[1:] - first - 1
+
+
+def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) -> Any:
+    """How many events of its part each kept event stands for.
+
+    By its static instruction where all of those are there, so that what happens
+    once does not stand for what a loop repeats; events of instructions that were
+    not kept are spread over the others of their kind.
+    """
+    counts = end - begin
+    of_part = np.repeat(np.arange(len(begin)), counts)
+    every = np.arange(len(of_part)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+
+    def share(values: Any, kept_weight: Any) -> Any:
+        """Events of the whole part that have the value, over the weight of the kept ones that have it."""
+        size = int(values.max()) + 1
+        whole, mine = of_part * size + values[every], part * size + values[chosen]
+        names, inverse = np.unique(mine, return_inverse=True)
+        place = np.minimum(np.searchsorted(names, whole), len(names) - 1)
+        executed = np.bincount(place[names[place] == whole], minlength=len(names))
+        return (executed / np.bincount(inverse, kept_weight))[inverse]
+
+    weight = share(sample.static, np.ones(len(chosen)))
+    return weight * share(sample.kind, weight)
+
+
+#: Columns of which the kept events of a part take over what all of its events have together.
+_SUMMED = ("instructions", "gap", "shared_cycles", "counts")
+_COPIED = ("static", "kind", "tail", "lines", "access_bytes", "bank_words")
+
+
+def shortened(sample: BlockSample, most_events: int) -> BlockSample:
+    """Of warps with more events, parts that stand for the rest; the work of a warp stays what it is."""
+    starts, counts = sample.event_start, np.diff(sample.event_start)
+    if counts.max(initial=0) <= most_events:
+        return sample
+    keep = most_events // PARTS
+    index: list[Any] = []
+    part_start: list[Any] = []
+    part_end: list[Any] = []
+    dependence: list[Any] = []
+    new_counts = []
+    for start, count in zip(starts[:-1].tolist(), counts.tolist(), strict=True):
+        if count <= most_events:
+            kept = np.arange(start, start + count)
+            begin, end = kept, kept + 1
+            needed = sample.dependence[kept]
+        else:
+            edges = start + np.linspace(0, count, PARTS + 1).astype(np.int64)
+            firsts = [*edges[:-2], edges[-1] - keep]
+            kept = np.concatenate([np.arange(first, first + keep) for first in firsts])
+            begin, end = np.repeat(edges[:-1], keep), np.repeat(edges[1:], keep)
+            # What an event waits for lies as far before it as in the whole.
+            needed = sample.dependence[kept]
+            place = np.arange(len(kept)) - (kept - start - needed)
+            needed = np.where(needed >= 0, np.maximum(place, -1), -1)
+        index.append(kept)
+        part_start.append(begin)
+        part_end.append(end)
+        dependence.append(needed)
+        new_counts.append(len(kept))
+    chosen, begin, end = map(np.concatenate, (index, part_start, part_end))
+    # Kept events of one part lie side by side: it begins where the bounds change.
+    new = np.ones(len(chosen), dtype=bool)
+    new[1:] = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
+    part = np.cumsum(new) - 1
+    kept_of_part = np.bincount(part)
+    weight = _weights(sample, chosen, part, begin[new], end[new])
+    changed = {name: getattr(sample, name)[chosen] for name in _COPIED}
+    for name in _SUMMED:
+        values = getattr(sample, name)
+        columns = values.reshape(len(values), -1)
+        sums = np.concatenate((np.zeros((1, columns.shape[1])), np.cumsum(columns, axis=0)))
+        whole = sums[end] - sums[begin]
+        held = np.stack([np.bincount(part, column) for column in columns[chosen].T], axis=1)[part]
+        # Work that no kept event has is spread over all of them.
+        scaled = np.where(
+            held > 0.0, columns[chosen] * whole / np.maximum(held, 1e-300), whole / kept_of_part[part, None]
+        )
+        changed[name] = (scaled / weight[:, None]).reshape(-1, *values.shape[1:])
+    lines = [sample.line_id[sample.line_start[i] : sample.line_start[i + 1]] for i in chosen.tolist()]
+    return dataclasses.replace(
+        sample,
+        event_start=np.concatenate(([0], np.cumsum(new_counts))).astype(np.int64),
+        dependence=np.concatenate(dependence),
+        weight=weight,
+        line_start=np.cumsum([0, *map(len, lines)]),
+        line_id=np.concatenate(lines) if lines else sample.line_id[:0],
+        **changed,
+    )

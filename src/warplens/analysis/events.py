@@ -1,0 +1,178 @@
+"""Memory accesses and barriers of a trace, coalesced to cache lines: what the cache simulation runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MachineError
+from ..traces import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
+
+#: A chunk of blocks is simulated together; caches keep their contents from one chunk to the next.
+CHUNK_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Events of some thread blocks, as flat columns (see `_coalesce_kernels.collect`)."""
+
+    block_start: NDArray[np.int64]
+    event_start: NDArray[np.int64]
+    event_static: NDArray[np.uint32]
+    event_instructions: NDArray[np.int32]
+    event_gap: NDArray[np.float32]
+    event_dependence: NDArray[np.int64]
+    event_tail: NDArray[np.float32]
+    line_start: NDArray[np.int64]
+    line_id: NDArray[np.int64]
+    line_words: NDArray[np.uint32]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, item.name).nbytes for item in fields(self))
+
+
+def instruction_kinds(static: StaticTable) -> NDArray[np.uint8]:
+    """What each static instruction does to memory."""
+    from . import _cache_kernels as _kernels
+
+    by_class = {
+        "load_global": _kernels.LOAD,
+        "load_local": _kernels.LOAD,
+        "async_copy": _kernels.LOAD,
+        "mem": _kernels.LOAD,
+        "store_global": _kernels.STORE,
+        "store_local": _kernels.STORE,
+        "atomic_global": _kernels.ATOMIC,
+        "barrier": _kernels.BARRIER,
+    }
+    kinds = np.array([by_class.get(name, _kernels.NOTHING) for name in CLASS_NAMES], dtype=np.uint8)[static.class_id]
+    touches_memory = np.isin(kinds, (_kernels.LOAD, _kernels.STORE, _kernels.ATOMIC))
+    kinds[touches_memory & (static.access_bytes == 0)] = _kernels.NOTHING
+    return kinds
+
+
+def compute_latencies(static: StaticTable, latency_of_class: Callable[[str], float]) -> NDArray[np.float64]:
+    """Latency of every static instruction by its class."""
+    used = {index: latency_of_class(CLASS_NAMES[index]) for index in np.unique(static.class_id)}
+    return np.array([used[index] for index in static.class_id], dtype=np.float64)
+
+
+def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]) -> Iterator[Events]:
+    """The events of a launch in chunks of whole thread blocks."""
+    from . import _cache_kernels as _kernels
+
+    if line_bytes < _kernels.GRANULES or line_bytes & (line_bytes - 1):
+        raise MachineError(
+            f"l1.line_bytes: {line_bytes}: coalescing needs a power of two of at least {_kernels.GRANULES}"
+        )
+    static = trace.static
+    kinds = instruction_kinds(static)
+    latencies = compute_latencies(static, latency_of_class)
+    held: list[Events] = []
+    size = 0
+    for group in trace.groups():
+        if not len(group):
+            continue
+        events = collect_events_of(group, static, kinds, latencies, line_bytes)
+        held.append(events)
+        size += events.nbytes
+        if size > CHUNK_BYTES:
+            yield _join(held)
+            held, size = [], 0
+    if held:
+        yield _join(held)
+
+
+def collect_events_of(
+    group: WarpGroup, static: StaticTable, kinds: NDArray[np.uint8], latencies: NDArray[np.float64], line_bytes: int
+) -> Events:
+    """The events of one group; `kinds` and `latencies` are those of the static instructions."""
+    from . import _coalesce_kernels
+
+    count, most_lines = _coalesce_kernels.count_events(
+        group.start, group.static, kinds, static.access_bytes, group.mask, line_bytes
+    )
+    warps = len(group)
+    event_start = np.empty(warps + 1, dtype=np.int64)
+    event_static = np.empty(count, dtype=np.uint32)
+    event_instructions = np.empty(count, dtype=np.int32)
+    event_gap = np.empty(count, dtype=np.float32)
+    event_dependence = np.empty(count, dtype=np.int64)
+    event_tail = np.empty(count, dtype=np.float32)
+    line_start = np.empty(count + 1, dtype=np.int64)
+    line_id = np.empty(most_lines, dtype=np.int64)
+    line_words = np.empty(most_lines, dtype=np.uint32)
+    used = _coalesce_kernels.collect(
+        group.start,
+        group.static,
+        group.mask,
+        group.access_start,
+        group.base,
+        group.stride,
+        group.lane_start,
+        group.lanes,
+        kinds,
+        static.access_bytes,
+        latencies,
+        static.destinations,
+        static.destination_offsets,
+        static.sources,
+        static.source_offsets,
+        line_bytes,
+        event_start,
+        event_static,
+        event_instructions,
+        event_gap,
+        event_dependence,
+        event_tail,
+        line_start,
+        line_id,
+        line_words,
+    )
+    new_block = np.flatnonzero(np.diff(group.block)) + 1
+    return Events(
+        block_start=np.concatenate(([0], new_block, [warps])).astype(np.int64),
+        event_start=event_start,
+        event_static=event_static,
+        event_instructions=event_instructions,
+        event_gap=event_gap,
+        event_dependence=event_dependence,
+        event_tail=event_tail,
+        line_start=line_start,
+        line_id=line_id[:used].copy(),
+        line_words=line_words[:used].copy(),
+    )
+
+
+def _join(parts: list[Events]) -> Events:
+    """Several groups as one; offsets move by what stands before them."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def offsets(name: str, values: str) -> Any:
+        bases = np.cumsum([0, *(len(getattr(part, values)) for part in parts)])
+        moved = [getattr(part, name)[:-1] + base for part, base in zip(parts, bases, strict=False)]
+        return np.concatenate([*moved, bases[-1:]])
+
+    warps = np.cumsum([0, *(len(part.event_start) - 1 for part in parts)])
+    blocks = [part.block_start[:-1] + base for part, base in zip(parts, warps, strict=False)]
+    return Events(
+        block_start=np.concatenate([*blocks, warps[-1:]]),
+        event_start=offsets("event_start", "event_static"),
+        event_static=joined("event_static"),
+        event_instructions=joined("event_instructions"),
+        event_gap=joined("event_gap"),
+        event_dependence=joined("event_dependence"),
+        event_tail=joined("event_tail"),
+        line_start=offsets("line_start", "line_id"),
+        line_id=joined("line_id"),
+        line_words=joined("line_words"),
+    )

@@ -1,0 +1,296 @@
+"""The page of a report: one HTML text with its style, its figures and plotly.js inside.
+
+Whatever comes from an input (names of kernels, sources, messages) goes through
+`text`, or through JSON in which no tag can begin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._version import __version__
+from ..errors import MissingPackageError
+from ..formatting import show_number, show_seconds
+from ..models import Prediction
+from .headline import preferred_model
+from .source_page import source_listing
+from .stacks import CpiStacks
+from .style import CATEGORY_COLOURS
+from .sweep_section import SweepSection
+from .view import Figure, Table, View
+
+if TYPE_CHECKING:
+    from .build import Report
+    from .section import Section
+
+#: Rows of a table beside a figure; `--json` has them all.
+MOST_ROWS = 200
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+
+
+def text(value: Any) -> str:
+    """Text for HTML, in elements and in attributes."""
+    return escape(str(value), quote=True)
+
+
+def plotly_script() -> str:
+    """plotly.js as the package `plotly` brings it (4.8 MB)."""
+    found = find_spec("plotly")
+    if found is None or not found.submodule_search_locations:
+        raise MissingPackageError("a page needs plotly; install it with: python -m pip install plotly")
+    path = Path(next(iter(found.submodule_search_locations))) / "package_data" / "plotly.min.js"
+    return path.read_text(encoding="utf-8").replace("</script", r"<\/script")
+
+
+def embedded_json(document: Any) -> str:
+    """JSON for a <script>: no tag or comment can begin inside."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+class _Figures:
+    """Figures of the page, numbered as they are placed."""
+
+    def __init__(self) -> None:
+        self.all: list[Figure] = []
+
+    def place(self, view: View) -> str:
+        self.all.append(view.figure())
+        number = len(self.all) - 1
+        height = self.all[-1]["layout"]["height"]
+        return (
+            f'<div class="plot" role="img" aria-label="{text(view.summary)}" data-figure="{number}" '
+            f'style="height:{height}px"></div>'
+        )
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    figures = _Figures()
+    anchors = [f"kernel-{number + 1}" for number in range(len(report.sections))]
+    sweep_anchors = [f"sweep-{number + 1}" for number in range(len(report.sweeps))]
+    body = [_overview(report, anchors)]
+    body += [_section(part, anchor, figures) for part, anchor in zip(report.sections, anchors, strict=True)]
+    body += [_sweep(part, anchor, figures) for part, anchor in zip(report.sweeps, sweep_anchors, strict=True)]
+    titles = [section.title for section in report.sections] + [f"sweep {part.name}" for part in report.sweeps]
+    contents = "".join(
+        f'<li><a href="#{anchor}">{text(title)}</a></li>'
+        for anchor, title in zip((*anchors, *sweep_anchors), titles, strict=True)
+    )
+    navigation = f'<nav aria-label="Contents"><ol>{contents}</ol></nav>' if len(titles) > 1 else ""
+    title = text(titles[0] if len(titles) == 1 else f"{len(titles)} results")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="warplens {__version__}">
+<title>{title} – warplens</title>
+<style>{_asset("report.css")}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to content</a>
+<header><h1>warplens <span>report</span></h1>
+<button id="theme" type="button" aria-label="Switch between light and dark">◐</button></header>
+{navigation}
+<main id="main">
+<noscript><p class="note">Figures need JavaScript; the tables below them have all numbers.</p></noscript>
+{"".join(body)}
+</main>
+<footer>warplens {__version__}. Predictions are models' views, not measurements, unless a line says so.</footer>
+<script>{plotly_script()}</script>
+<script type="application/json" id="figures">{embedded_json(figures.all)}</script>
+<script>{_asset("report.js")}</script>
+</body>
+</html>
+"""
+
+
+def _asset(name: str) -> str:
+    return files("warplens.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+# -- sections ------------------------------------------------------------------------------
+
+
+def _overview(report: Report, anchors: Sequence[str]) -> str:
+    if len(report.sections) < 2:
+        return _notes(report.notes)
+    rows = []
+    for section, anchor in zip(report.sections, anchors, strict=True):
+        base = section.base
+        link = f'<a href="#{anchor}">{text(section.kernel)}</a>'
+        numbers = "".join(f'<td class="number">{text(value)}</td>' for value in _numbers(base))
+        says = text("; ".join(section.headline.lead))
+        rows.append(
+            f"<tr><td>{link}</td><td>{text(section.gpu)}</td><td>{text(base.model)}</td>{numbers}<td>{says}</td></tr>"
+        )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("kernel", "GPU", "model"))
+    head += "".join(f'<th scope="col" class="number">{name}</th>' for name in ("time", "cycles", "CPI"))
+    head += '<th scope="col">in words</th>'
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return (
+        f'<section id="overview"><h2>Overview</h2>{_notes(report.notes)}'
+        f'<div class="wide" tabindex="0">{table}</div>{_whole(report)}</section>'
+    )
+
+
+def _whole(report: Report) -> str:
+    """All launches of an application together, where there are several."""
+    whole = [p for p in report.overview if p.launch is None and "launches" in p.terms]
+    if not whole:
+        return ""
+    rows = [(p.gpu, p.model, *_numbers(p)) for p in whole]
+    return "<h3>All launches together</h3>" + html_table(
+        Table(("GPU", "model", "time", "cycles", "CPI"), tuple(rows)), numbers_from=2
+    )
+
+
+def _numbers(p: Prediction) -> tuple[str, str, str]:
+    return show_seconds(p.seconds), show_number(p.cycles), show_number(p.cpi)
+
+
+def _section(section: Section, anchor: str, figures: _Figures) -> str:
+    changed = ", ".join(
+        f"{key} = {show_number(v) if isinstance(v, float) else v}" for key, v in section.overrides.items()
+    )
+    parts = [f'<section id="{anchor}" class="kernel"><h2>{text(section.title)}</h2>']
+    if section.description:
+        parts.append(f'<p class="description">{text(section.description)}</p>')
+    if changed:
+        parts.append(f'<p class="description">with {text(changed)}</p>')
+    parts.append(_headline(section.headline.lead, section.headline.rest))
+    parts.append(_predictions(section))
+    parts.append(_jumps(section.views, anchor))
+    parts += [_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views)]
+    parts.append(_validity(section))
+    parts.append("</section>")
+    return "".join(parts)
+
+
+def _headline(lead: Sequence[str], rest: Sequence[str] = ()) -> str:
+    told = "; ".join(lead)
+    items = "".join(f"<li>{text(each[0].upper() + each[1:])}</li>" for each in rest)
+    return f'<div class="headline"><p>{text(told[:1].upper() + told[1:])}.</p><ul>{items}</ul></div>'
+
+
+def _predictions(section: Section) -> str:
+    notes = _numbered_warnings(section)
+    rows = []
+    for p in section.predictions:
+        marks = " ".join(f"[{notes[warning]}]" for warning in p.warnings)
+        largest = max(p.stack.items(), key=lambda item: item[1]) if p.stack else None
+        share = "" if largest is None else f"{largest[0]} {100 * largest[1] / p.cpi:.0f} %"
+        rows.append(
+            (
+                p.model,
+                show_seconds(p.seconds),
+                show_number(p.cycles),
+                show_number(p.ipc),
+                show_number(p.cpi),
+                share,
+                marks,
+            )
+        )
+    table = Table(("model", "time", "cycles", "IPC", "CPI", "largest part", "notes"), tuple(rows))
+    chosen = preferred_model(section.predictions)
+    return f"<h3>Predictions</h3><p>The headline quotes {text(chosen)}.</p>{html_table(table, numbers_from=1)}"
+
+
+def _numbered_warnings(section: Section) -> dict[str, int]:
+    warnings = dict.fromkeys(text for p in section.predictions for text in p.warnings)
+    return {warning: number + 1 for number, warning in enumerate(warnings)}
+
+
+def _validity(section: Section) -> str:
+    """Warnings of the models, what did not run, and what is not shown, with the reasons."""
+    parts = []
+    for warning, number in _numbered_warnings(section).items():
+        parts.append(f"<li>[{number}] {text(warning)}</li>")
+    reasons: dict[str, list[str]] = {}
+    for model, reason in section.skipped.items():
+        reasons.setdefault(reason.removeprefix(f"model {model!r} "), []).append(model)
+    parts += [f"<li>Not run: {text(', '.join(names))}: {text(reason)}</li>" for reason, names in reasons.items()]
+    parts += [f"<li>Not shown: {text(name)}: {text(reason)}</li>" for name, reason in section.absent.items()]
+    return f'<h3>Validity</h3><ul class="notes">{"".join(parts)}</ul>' if parts else ""
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return "".join(f'<p class="note">{text(note)}</p>' for note in notes)
+
+
+def _jumps(views: Sequence[View], anchor: str) -> str:
+    """Links to the figures of a section."""
+    links = [f'<a href="#{anchor}-view-{number}">{text(view.title)}</a>' for number, view in enumerate(views)]
+    return f'<p class="jumps">{" · ".join(links)}</p>' if len(links) > 1 else ""
+
+
+def _view(view: View, anchor: str, figures: _Figures) -> str:
+    heading = f"<h3>{text(view.title)}</h3>"
+    caption = f"<figcaption>{text(view.summary)}</figcaption>"
+    legend = _category_legend(view) if isinstance(view, CpiStacks) else ""
+    numbers = f"<details><summary>Numbers</summary>{html_table(view.table(), numbers_from=1)}</details>"
+    extra = source_listing(view, anchor) if view.name == "source" else ""
+    return f'<figure id="{anchor}">{heading}{figures.place(view)}{caption}{legend}{extra}{numbers}</figure>'
+
+
+_MEANINGS = {
+    "BASE": "issue",
+    "DEP": "results of computation",
+    "L1": "the L1",
+    "L2": "last-level cache",
+    "DRAM": "DRAM's latency",
+    "MSHR": "free MSHRs",
+    "NOC": "network to the LLC",
+    "QUEUE": "DRAM bandwidth",
+    "SYNC": "barriers",
+    "IDLE": "no work",
+}
+
+
+def _category_legend(view: CpiStacks) -> str:
+    items = "".join(
+        f'<li><span style="background:{CATEGORY_COLOURS[name]}"></span>{name}: {_MEANINGS[name]}</li>'
+        for name in view.categories
+    )
+    return f'<ul class="legend">{items}</ul>' if items else ""
+
+
+def _sweep(section: SweepSection, anchor: str, figures: _Figures) -> str:
+    shown = _jumps(section.views, anchor)
+    shown += "".join(_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views))
+    absent = "".join(f"<li>Not shown: {text(n)}: {text(reason)}</li>" for n, reason in section.absent.items())
+    return (
+        f'<section id="{anchor}" class="kernel"><h2>Sweep {text(section.name)}</h2>{_headline(section.headline)}'
+        f"<h3>Fastest configurations</h3>{html_table(section.fastest, numbers_from=2)}{shown}"
+        f"<h3>Do the models agree on designs?</h3>"
+        "<p>Rank correlation of the configurations, and by what factor the best design would be faster.</p>"
+        f'{html_table(section.agreement, numbers_from=1)}<ul class="notes">{absent}</ul></section>'
+    )
+
+
+def html_table(table: Table, *, numbers_from: int) -> str:
+    """A table as HTML; columns from `numbers_from` on are numbers. Long ones are cut, and say so."""
+    kind = ' class="number"'
+    head = "".join(
+        f'<th scope="col"{kind if index >= numbers_from else ""}>{text(name)}</th>'
+        for index, name in enumerate(table.columns)
+    )
+    rows = []
+    for cells in table.text()[:MOST_ROWS]:
+        shown = "".join(
+            f"<td{kind if index >= numbers_from else ''}>{text(cell)}</td>" for index, cell in enumerate(cells)
+        )
+        rows.append(f"<tr>{shown}</tr>")
+    more = len(table.rows) - MOST_ROWS
+    cut = f'<p class="note">… and {more} more rows, which --json has</p>' if more > 0 else ""
+    return (
+        f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{cut}"
+    )

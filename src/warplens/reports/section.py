@@ -1,0 +1,250 @@
+"""One launch on one machine: what it says in words, its views, and what could not be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import Comparison, place, simulate
+from ..errors import InputError
+from ..frontends.ncu import KernelProfile, profiles_by_kernel
+from ..machine import Gpu
+from ..models import Prediction
+from ..sweeps.local import sensitivity
+from ..workload import Workload, resident
+from . import figures
+from .headline import Headline, headline, preferred_model
+from .occupancy import MOST_POINTS
+from .view import View
+
+#: Occupancies that are worked out for a trace, each with a cache simulation of its own.
+TRACED_POINTS = 8
+
+VIEWS: dict[str, str] = {
+    each.name: each.heading
+    for each in (
+        figures.CpiStacks,
+        figures.Disagreement,
+        figures.Tornado,
+        figures.Roofline,
+        figures.Occupancy,
+        figures.TransitDiagram,
+        figures.MemoryUse,
+        figures.SourceUse,
+        figures.Intervals,
+        figures.Timeline,
+        figures.Simulated,
+        figures.HeatMaps,
+        figures.Curves,
+        figures.Front,
+    )
+}
+"""Names that `--view` takes, with their headings, in the order of the page."""
+
+#: Parts of the time that views take, about, where each simulates caches anew; the others share the rest.
+_SHARES = {"sensitivity": 0.4, "occupancy": 0.3}
+_REST = 0.3 / 10
+
+#: Told that a part of a section is done.
+Step = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a report is asked for besides its inputs."""
+
+    models: tuple[str, ...] | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    profiles: Sequence[KernelProfile] = ()
+    simulate: bool = False
+    source: str | None = None
+    wanted: frozenset[str] = frozenset(VIEWS)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One launch on one machine: what it says in words, in pictures, and what could not be shown."""
+
+    kernel: str
+    launch: int | None
+    gpu: str
+    description: str
+    headline: Headline
+    predictions: tuple[Prediction, ...]
+    views: tuple[View, ...]
+    #: View -> why it is not there.
+    absent: Mapping[str, str]
+    #: Model -> why it did not run.
+    skipped: Mapping[str, str]
+    references: tuple[figures.Reference, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        number = f" (launch {self.launch})" if self.launch else ""
+        return f"{self.kernel}{number} on {self.gpu}"
+
+    @property
+    def base(self) -> Prediction:
+        """The prediction that the headline quotes."""
+        name = preferred_model(self.predictions)
+        return next(p for p in self.predictions if p.model == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "launch": self.launch,
+            "gpu": self.gpu,
+            "headline": list(self.headline.sentences),
+            "predictions": [p.to_dict() for p in self.predictions],
+            "views": [view.to_dict() for view in self.views],
+            "absent": dict(self.absent),
+            "skipped": dict(self.skipped),
+        }
+
+
+@dataclass
+class _Making:
+    """Views of a section as they are made, and why others cannot be."""
+
+    wanted: frozenset[str]
+    step: Step
+    views: dict[str, View] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def attempt(self, name: str, make: Callable[[], View], detail: str = "") -> None:
+        if name in self.wanted or name == "roofline":  # which the headline needs
+            key = f"{name}, {detail}" if detail else name
+            try:
+                self.views[key] = make()
+            except InputError as error:
+                self.absent[key] = str(error)
+        self.step(_SHARES.get(name, _REST))
+
+
+def make_section(
+    workload: Workload, gpu: Any, found: Comparison, settings: Settings, *, measured: bool, step: Step
+) -> Section:
+    """The section of a workload whose predictions are `found`; `measured`: profiles are of this machine."""
+    placed, machine = place(workload, gpu, settings.overrides)
+    making = _Making(settings.wanted, step)
+    references = _measured(placed, settings) if measured else []
+    references += _make_views(making, placed, machine, found.predictions, references, settings)
+    roof, tornado = making.views.get("roofline"), making.views.get("sensitivity")
+    told = headline(
+        placed,
+        machine,
+        found.predictions,
+        references,
+        roof if isinstance(roof, figures.Roofline) else None,
+        tornado if isinstance(tornado, figures.Tornado) else None,
+    )
+    order = list(VIEWS)
+    shown = [view for view in making.views.values() if view.name in settings.wanted]
+    return Section(
+        placed.name,
+        placed.launch_index if _is_traced(placed) else None,
+        machine.name,
+        placed.description,
+        told,
+        found.predictions,
+        tuple(sorted(shown, key=lambda view: order.index(view.name))),
+        {name: reason for name, reason in making.absent.items() if name.partition(",")[0] in settings.wanted},
+        {each.model: each.reason for each in found.skipped},
+        tuple(references),
+        dict(found.predictions[0].overrides),
+    )
+
+
+def _make_views(
+    making: _Making,
+    placed: Workload,
+    machine: Gpu,
+    predictions: tuple[Prediction, ...],
+    references: list[figures.Reference],
+    settings: Settings,
+) -> list[figures.Reference]:
+    """All views that the input allows; returns what the reference simulator adds to compare with."""
+    base, traced = preferred_model(predictions), _is_traced(placed)
+    found: list[figures.Reference] = []
+    result = None
+    if settings.simulate and traced:
+        result = simulate(placed, machine, "detailed", record=True)
+        partial = _less_than_a_wave(placed, machine)
+        if partial:
+            making.absent["simulation, CPI of"] = partial
+        else:
+            label = _simulated_label(placed)
+            found.append(figures.Reference(placed.name, machine.name, label, result.cycles, result.stack, result.cpi))
+        making.attempt("simulation", lambda: figures.simulated(result))
+        making.attempt("timeline", lambda: figures.timeline(result), "reference simulator")
+    else:
+        reason = "it was not asked for (--simulate)" if traced else "it needs a trace or a CUDA source"
+        making.absent["simulation"] = making.absent["timeline, reference simulator"] = reason
+    all_references = [*references, *found]
+    options, names = settings.options, [p.model for p in predictions]
+    points = TRACED_POINTS if traced else MOST_POINTS
+
+    def what_would_help() -> View:
+        kinds = sensitivity(placed, machine, base, options=options.get(base), slopes=False)
+        return figures.Tornado(f"{placed.name} on {machine.name}, {base}", tuple(kinds))
+
+    def occupancies() -> View:
+        return figures.occupancy(placed, machine, names, options=options, points=points)
+
+    # These two simulate caches over and over, in compiled code that lets others run.
+    with ThreadPoolExecutor(2) as pool:
+        slow = [
+            pool.submit(making.attempt, "sensitivity", what_would_help),
+            pool.submit(making.attempt, "occupancy", occupancies),
+        ]
+        making.attempt("stacks", lambda: figures.cpi_stacks(predictions, all_references))
+        making.attempt("disagreement", lambda: figures.disagreement(predictions, base))
+        making.attempt("roofline", lambda: figures.roofline(placed, machine, predictions, all_references))
+        making.attempt("transit", lambda: figures.transit_diagram(placed, machine))
+        making.attempt("memory", lambda: figures.memory_use(placed, machine, list(predictions)))
+        making.attempt("source", lambda: figures.source_use(placed, machine, settings.source, result))
+        making.attempt("intervals", lambda: figures.intervals(placed, machine))
+        making.attempt("timeline", lambda: figures.timeline(simulate(placed, machine, "pipeline", record=True)))
+        for each in slow:
+            each.result()
+    return found
+
+
+def _is_traced(workload: Workload) -> bool:
+    return getattr(workload, "trace", None) is not None
+
+
+def _measured(workload: Workload, settings: Settings) -> list[figures.Reference]:
+    """What Nsight Compute measured of a kernel of this name."""
+    profile = profiles_by_kernel(settings.profiles).get(workload.name)
+    if profile is None or profile.cycles is None:
+        return []
+    return [figures.Reference(workload.name, None, "measured", profile.cycles)]
+
+
+def _recorded_blocks(workload: Any) -> int:
+    header = workload.trace.header
+    return int(header.extra.get("recorded_blocks", header.blocks))
+
+
+def _less_than_a_wave(workload: Any, gpu: Gpu) -> str:
+    """Why a simulation's CPI is not the launch's, or nothing: it has fewer thread blocks than would run at once."""
+    found = resident(workload.launch, gpu)
+    recorded, blocks = _recorded_blocks(workload), workload.trace.header.blocks
+    wave = min(float(found.blocks_per_sm) * float(found.active_sms), blocks)
+    if recorded >= wave:
+        return ""
+    return (
+        f"{recorded} of {blocks} thread blocks are recorded and simulated, fewer than the {wave:g} that run at once, "
+        "so that it says nothing of the whole launch"
+    )
+
+
+def _simulated_label(workload: Any) -> str:
+    """Says so where the trace, and with it the simulation, has a part of the launch."""
+    recorded, blocks = _recorded_blocks(workload), workload.trace.header.blocks
+    return "simulated" if recorded == blocks else f"simulated ({recorded} of {blocks} blocks)"

@@ -1,0 +1,110 @@
+"""The work of a sweep: what the units of a kernel share, and threads of this process that do it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InputError
+from ..machine import Gpu
+from ..traces import MemoryTrace
+from ..workload import Workload
+from ..workload.kept import open_kept
+from ..workload.traced import TracedWorkload
+from .evaluate import Question, Rows, evaluate
+from .plan import Unit
+
+#: (number of a unit, its rows).
+Result = tuple[int, pa.Table]
+
+
+@dataclass(eq=False)
+class Work:
+    """One kernel with the question that is asked of it; it can be sent to other processes and machines."""
+
+    workload: Workload
+    machine: Gpu
+    question: Question
+    schema: pa.Schema
+    _lock: Any = field(default_factory=threading.Lock, repr=False)
+    _prepared: bool = False
+
+    def rows(self, configurations: Rows) -> pa.Table:
+        """The rows of some configurations."""
+        self._prepare()
+        return evaluate(self.workload, self.question, configurations, self.schema)
+
+    def _prepare(self) -> None:
+        """Work out what all units share, once, while other threads wait for it."""
+        with self._lock:
+            if self._prepared or not isinstance(self.workload, TracedWorkload):
+                return
+            self._prepared = True
+            try:
+                self.workload.representative(self.machine)
+            except InputError:
+                return  # every row will say so
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to this process: its lock, its memory and its folders."""
+        workload = self.workload
+        if isinstance(workload, TracedWorkload) and workload.trace is not None:
+            trace = workload.trace
+            whole = MemoryTrace(trace.header, trace.static, tuple(trace.groups()))
+            workload = dataclasses.replace(workload, trace=whole, kept=None, _memo={})
+        return {
+            "workload": workload,
+            "machine": self.machine,
+            "question": self.question,
+            "schema": self.schema,
+            "_prepared": False,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+        if isinstance(self.workload, TracedWorkload):
+            self.workload = dataclasses.replace(self.workload, kept=open_kept())
+
+
+class Threads:
+    """Threads of this process; the compiled loops release the interpreter lock."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = os.cpu_count() or 1 if workers is None else workers
+        if self.workers < 1:
+            raise InputError(f"{self.workers} workers cannot do anything")
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def results(self, units: Sequence[Unit], works: Sequence[Work], waiting: Callable[[], None]) -> Iterator[Result]:
+        """(unit, its rows) as they get finished."""
+
+        def work(unit: Unit) -> Result:
+            return unit.number, works[unit.workload].rows(unit.rows)
+
+        pool = ThreadPoolExecutor(self.workers)
+        flying: set[Future[Result]] = set()
+        remaining = iter(units)
+        try:
+            while True:
+                for unit in remaining:
+                    flying.add(pool.submit(work, unit))
+                    if len(flying) > 2 * self.workers:  # enough to do for all, and few results in memory
+                        break
+                if not flying:
+                    return
+                finished, flying = wait(flying, return_when=FIRST_COMPLETED)
+                yield from (each.result() for each in finished)
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,36 @@
+"""Traces: the columns every front end emits, and their files."""
+
+from .schema import (
+    CLASS_IDS,
+    CLASS_NAMES,
+    IRREGULAR,
+    NO_REGISTER,
+    SPACES,
+    LaunchHeader,
+    LaunchTrace,
+    MemoryTrace,
+    StaticInstruction,
+    StaticTable,
+    WarpGroup,
+    static_table,
+)
+from .store import EMPTY_GROUP, StoredLaunch, TraceWriter, read_trace
+
+__all__ = [
+    "CLASS_IDS",
+    "CLASS_NAMES",
+    "EMPTY_GROUP",
+    "IRREGULAR",
+    "NO_REGISTER",
+    "SPACES",
+    "LaunchHeader",
+    "LaunchTrace",
+    "MemoryTrace",
+    "StaticInstruction",
+    "StaticTable",
+    "StoredLaunch",
+    "TraceWriter",
+    "WarpGroup",
+    "read_trace",
+    "static_table",
+]

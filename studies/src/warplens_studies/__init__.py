@@ -1,0 +1,1 @@
+"""Validation against measurements and simulators, and the papers' figures and tables recomputed."""

@@ -1,0 +1,102 @@
+"""`warplens reproduce`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warplens.cli.common import console, print_json, show_number, table
+from warplens.cli.options import json_option, results_option
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "only_list", is_flag=True, help="List the figures and tables, and what is compared.")
+@results_option("out/reproduce", "Where NAME.csv and NAME.png go.")
+@json_option
+def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bool) -> None:
+    """Recompute figures and tables of the papers, with the paper's numbers beside ours.
+
+    Without NAME, all of them. For each, the numbers go to DIR/NAME.csv and a
+    picture to DIR/NAME.png.
+    """
+    from warplens.api import JSON_SCHEMA
+    from warplens.errors import MissingPackageError
+
+    from ..reproduce import chosen, draw, write_csv
+
+    if only_list:
+        _list(names, as_json, JSON_SCHEMA)
+        return
+    recipes = chosen(names)
+    documents: list[dict[str, Any]] = []
+    missing: MissingPackageError | None = None
+    for recipe in recipes:
+        made = recipe()
+        data = write_csv(made, folder)
+        picture: Path | None = None
+        try:
+            picture = draw(made, folder)
+        except MissingPackageError as error:
+            missing = error  # the numbers of all items come first
+        if as_json:
+            files = {"csv": str(data), "png": None if picture is None else str(picture)}
+            documents.append({**made.to_dict(), **files})
+        else:
+            _show(made)
+        where = " ".join(str(path) for path in (data, picture) if path is not None)
+        click.secho(f"{made.name}: {where}", bold=not as_json, err=as_json)
+    if as_json:
+        print_json({"schema": JSON_SCHEMA, "reproductions": documents})
+    if missing is not None:
+        raise missing
+
+
+def _list(names: tuple[str, ...], as_json: bool, schema: int) -> None:
+    from ..reproduce import OMITTED, chosen, listing
+
+    wanted = {recipe.name for recipe in chosen(name for name in names if name not in OMITTED)} if names else set()
+    rows = [row for row in listing() if not names or row["name"] in wanted or row["name"] in names]
+    if as_json:
+        done = [{key: value for key, value in row.items() if key != "reason"} for row in rows if not row["reason"]]
+        kept = ("name", "paper", "title", "reason")
+        omitted = [{key: row[key] for key in kept} for row in rows if row["reason"]]
+        print_json({"schema": schema, "reproductions": done, "omitted": omitted})
+        return
+    view = table("", ("name", "figure or table", "what is compared", "data", "hold"))
+    for row in rows:
+        compares = f"not done: {row['reason']}" if row["reason"] else row["compares"]
+        view.add_row(row["name"], row["title"], compares, row["data"], row["statements"])
+    console().print(view)
+    click.echo("hold: statements of the paper's text that our numbers bear out, of those that were checked")
+
+
+def _show(made: Any) -> None:
+    """The short table of an item, the text's claims, and what was assumed."""
+    from rich.text import Text
+
+    out = console()
+    summary = made.summary
+    numbers = summary.columns[1:]
+    out.print(f"\n[bold]{made.title}[/] ({made.paper.authors}, {made.paper.venue})")
+    view = table("", summary.columns, right=numbers)
+    for row in summary.rows:
+        view.add_row(*(Text(_cell(cell)) for cell in row))
+    out.print(view)
+    if made.claims:
+        claims = table("", ("statement", "holds", "what we find"))
+        for claim in made.claims:
+            style = "green" if claim.holds else "red"
+            claims.add_row(Text(claim.text), Text(claim.verdict, style=style), Text(claim.found))
+        out.print(claims)
+    for label, texts in (("assumed", made.assumptions), ("note", made.remarks)):
+        for text in texts:
+            out.print(f"{label}: {text}", markup=False)
+
+
+def _cell(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    return cell if isinstance(cell, str) else show_number(cell)

@@ -1,0 +1,151 @@
+"""`warplens validate`"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from warplens.cli.common import console, print_json, warn
+from warplens.cli.options import FILE, json_option, pattern_of, results_option
+from warplens.cli.progress import counting
+
+from .validate_h200 import validate_h200_command
+from .validate_network import validate_network_command
+from .validate_suite import validate_suite_command
+from .validation import STYLES, show_tables
+
+if TYPE_CHECKING:
+    from ..validate import Validation
+
+
+@click.command()
+@click.argument("datasets", nargs=-1, metavar="[DATASET]...")
+@results_option("out/validate", "Where the CSV files and pictures go.")
+@click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option("--configuration", "configurations", multiple=True, metavar="NAME", help="Only these; repeat.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only these models; repeat.")
+@click.option("--order", "orders", multiple=True, metavar="ORDER", help="How warps interleave in caches; repeat.")
+@click.option(
+    "--markdown",
+    "pages",
+    multiple=True,
+    type=FILE,
+    metavar="FILE",
+    help="Bring the tables of a page up to date, or write a new one; repeat.",
+)
+@click.option("--fresh", is_flag=True, help="h200: compute all predictions anew and keep them in the source tree.")
+@json_option
+def validate(
+    datasets: tuple[str, ...],
+    folder: Path,
+    kernel: str | None,
+    configurations: tuple[str, ...],
+    models: tuple[str, ...],
+    orders: tuple[str, ...],
+    pages: tuple[Path, ...],
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Compare every model with references, kernel by kernel.
+
+    DATASET is `accelsim` (the cycles of a third-party simulator), the default,
+    `h200` (the kernels of `warplens suite` measured on an H200), `network` (our
+    own model against both simulators, with and without each of its mechanisms)
+    or `suite` (no model: those kernels executed on this CPU against an H200). Rows go to
+    DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
+    it, and the figures of the MDM paper are drawn.
+    """
+    from warplens.api import JSON_SCHEMA
+    from warplens.errors import MissingPackageError
+
+    from ..validate import find_datasets
+    from ..validate.figures import draw_all
+    from ..validate.report import document, update_page, write_files
+
+    if pages and (kernel or configurations or models or orders):
+        raise click.UsageError(
+            "--markdown needs all kernels, configurations, models and orders: leave the others out"
+        )
+    if fresh and "h200" not in datasets:
+        raise click.UsageError("--fresh belongs to h200")
+    pattern = None if kernel is None else pattern_of(kernel)
+    for name, run, reason, choices in (
+        ("suite", validate_suite_command, "runs no model", "--kernel"),
+        ("network", validate_network_command, "runs one model", "--kernel"),
+        ("h200", partial(validate_h200_command, fresh=fresh), "runs every model", "--kernel or --fresh"),
+    ):
+        if name in datasets:
+            if len(set(datasets)) > 1 or configurations or models or orders or (fresh and kernel):
+                raise click.UsageError(f"{name} {reason}: give it alone, with {choices}, -o, --markdown and --json")
+            run(folder, pattern, pages, as_json)
+            return
+    _check_names(models, orders)
+    chosen = find_datasets(datasets)
+    plans = [(each, each.choose_kernels(pattern), each.choose_configurations(configurations)) for each in chosen]
+    documents: list[dict[str, Any]] = []
+    missing: MissingPackageError | None = None
+    for dataset, kernels, settings in plans:
+        with counting(dataset.name, len(kernels)) as finished:
+            found = dataset.run(
+                kernels=kernels,
+                configurations=settings,
+                orders=list(dict.fromkeys(orders)) or None,
+                models=list(dict.fromkeys(models)) or None,
+                progress=finished,
+            )
+        files = write_files(found, folder)
+        try:
+            drawn, left_out = draw_all(found, folder)
+            files += drawn
+            for text in left_out:
+                warn(text)
+        except MissingPackageError as error:
+            missing = error  # the numbers come first
+        for name, reason in {row.model: row.reason for row in found.skipped}.items():
+            warn(f"{name} is left out: {reason}")
+        for page in pages:
+            update_page(page, found)
+            files.append(page)
+        if as_json:
+            documents.append(document(found, files))
+        else:
+            _show(found)
+        for path in files:
+            click.echo(str(path), err=as_json)
+    if as_json:
+        print_json({"schema": JSON_SCHEMA, "datasets": documents})
+    if missing is not None:
+        raise missing
+
+
+def _check_names(models: tuple[str, ...], orders: tuple[str, ...]) -> None:
+    from warplens.analysis import order_window
+    from warplens.errors import UnknownNameError, nearest
+
+    from ..validate.harness import model_names
+
+    for name in models:
+        if name not in model_names():
+            raise UnknownNameError(f"no model is named {name!r}; {nearest(name, model_names())}")
+    for order in orders:
+        order_window(order)
+
+
+def _show(found: Validation) -> None:
+    from rich.text import Text
+
+    from ..validate.tables import all_tables
+
+    show_tables(all_tables(found))
+    console().print(
+        Text.assemble(
+            "errors above 30 % are ",
+            ("yellow", STYLES[1]),
+            ", above 100 % ",
+            ("red", STYLES[2]),
+            "; miss ratios off by more than 0.05 and 0.2 likewise",
+        )
+    )

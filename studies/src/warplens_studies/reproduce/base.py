@@ -1,0 +1,220 @@
+"""What a reproduction is: numbers, the paper's beside ours, claims of the text, assumptions, and a drawing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warplens._version import __version__
+from warplens.errors import InputError, UnknownNameError, nearest
+from warplens.models import Paper
+
+Cell = str | float | None
+Row = tuple[Cell, ...]
+
+#: Columns of the usual summary: the paper's number and ours.
+COMPARISON = ("quantity", "paper", "ours", "difference")
+
+#: What the numbers of a recipe come from.
+FROM_THE_PAPER = "inputs that the paper prints"
+FROM_KERNELS = "16 kernels on our simulator and Accel-Sim"
+FROM_H200 = "the suite, measured on an H200"
+FROM_SUITE = "the suite's CUDA kernels, run on the CPU"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and rows; None is an empty cell."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper's text, whether our numbers bear it out, and which numbers those are."""
+
+    text: str
+    holds: bool
+    found: str
+
+    @property
+    def verdict(self) -> str:
+        return "yes" if self.holds else "no"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a recipe computes. `summary` is the short table for people; without it, all rows are shown."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    draw: Callable[[Any], Any]
+    """Draws the figure with the pyplot module it is given, and returns it."""
+    claims: tuple[Claim, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What a reader should know besides: explained differences, things left out."""
+    summary: Table | None = None
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure or table of a paper, recomputed."""
+
+    name: str
+    paper: Paper
+    title: str
+    compares: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    assumptions: tuple[str, ...]
+    remarks: tuple[str, ...]
+    draw: Callable[[Any], Any] = field(repr=False)
+    summary: Table = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "paper": self.paper.key,
+            "title": self.title,
+            "compares": self.compares,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
+            "claims": [{"claim": c.text, "holds": bool(c.holds), "found": c.found} for c in self.claims],
+            "assumptions": list(self.assumptions),
+            "remarks": list(self.remarks),
+        }
+
+    def to_csv(self) -> str:
+        """The rows as CSV. What they are, what was assumed and which claims hold come first, as comments."""
+        head = [
+            f"warplens {__version__}, reproduce {self.name}",
+            str(self.paper),
+            self.title,
+            f"compares: {self.compares}",
+            *(f"assumption: {text}" for text in self.assumptions),
+            *(f"remark: {text}" for text in self.remarks),
+        ]
+        if self.claims:
+            head += _csv([("claim", "holds", "found"), *((c.text, c.verdict, c.found) for c in self.claims)])
+        return "\n".join([*(f"# {line}" for line in head), *_csv([self.columns, *self.rows])]) + "\n"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to reproduce one figure or table: its description, known before anything is computed."""
+
+    name: str
+    paper: Paper
+    title: str
+    compares: str
+    compute: Callable[[], Findings]
+    data: str = FROM_THE_PAPER
+    """What the numbers come from."""
+    timed: bool = False
+    """Measures time: no two runs give the same numbers."""
+
+    def __call__(self) -> Reproduction:
+        found = self.compute()
+        return Reproduction(
+            name=self.name,
+            paper=self.paper,
+            title=self.title,
+            compares=self.compares,
+            columns=found.columns,
+            rows=found.rows,
+            claims=found.claims,
+            assumptions=found.assumptions,
+            remarks=found.remarks,
+            draw=found.draw,
+            summary=found.summary or Table(found.columns, found.rows),
+        )
+
+    def to_dict(self) -> dict[str, str]:
+        return {
+            "name": self.name,
+            "paper": self.paper.key,
+            "title": self.title,
+            "compares": self.compares,
+            "data": self.data,
+        }
+
+
+#: All recipes by name; `recipe_names` has them in the order in which lists show them.
+RECIPES: dict[str, Recipe] = {}
+
+
+def recipe(
+    name: str, paper: Paper, title: str, compares: str, *, data: str = FROM_THE_PAPER, timed: bool = False
+) -> Callable[[Callable[[], Findings]], Recipe]:
+    """Registers the decorated function as the way to reproduce `name`."""
+
+    def register(compute: Callable[[], Findings]) -> Recipe:
+        RECIPES[name] = Recipe(name, paper, title, compares, compute, data, timed)
+        return RECIPES[name]
+
+    return register
+
+
+def recipe_names() -> list[str]:
+    """Names of all recipes, paper by paper, with numbers in their natural order."""
+    return sorted(RECIPES, key=natural_order)
+
+
+def natural_order(name: str) -> list[int | str]:
+    """A key that sorts `fig2` before `fig11`."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def find_recipes(names: Iterable[str]) -> list[Recipe]:
+    """Recipes by name, without repeats; all of them where no name is given."""
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in RECIPES:
+            raise UnknownNameError(f"no figure or table is named {name!r}; {nearest(name, RECIPES)}")
+    return [RECIPES[name] for name in wanted or recipe_names()]
+
+
+def write_csv(reproduction: Reproduction, folder: Path) -> Path:
+    """NAME.csv in `folder`."""
+    path = folder / f"{reproduction.name}.csv"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(reproduction.to_csv(), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error}); choose another folder with -o") from None
+    return path
+
+
+def _csv(rows: Iterable[Sequence[Cell]]) -> list[str]:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([_plain(cell) for cell in row] for row in rows)
+    return text.getvalue().splitlines()
+
+
+def _plain(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else f"{cell:.12g}"
+
+
+def compare(quantity: str, paper: float | None, ours: float) -> Row:
+    """A row of the usual summary (`COMPARISON`)."""
+    return (quantity, paper, ours, difference(paper, ours))
+
+
+def difference(paper: float | None, ours: float) -> str:
+    """How far ours is from the paper's, in percent of it; empty where the paper has no number."""
+    if paper is None:
+        return ""
+    if abs(ours - paper) <= 1e-9 * abs(paper):
+        return "none"
+    percent = 100.0 * (ours / paper - 1.0)
+    return f"{percent:+.2f} %" if abs(percent) >= 0.005 else f"{percent:+.1g} %"

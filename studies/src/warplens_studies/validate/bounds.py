@@ -1,0 +1,118 @@
+"""What each kernel could at best take on a machine, part by part: the yardstick for what bounds the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warplens.analysis import MissProfile, collect_events
+from warplens.analysis import _cache_kernels as memory
+from warplens.machine import Gpu
+from warplens.workload import resident
+from warplens.workload.traced import TracedWorkload
+
+#: Parts of the machine, with the attribute of `Bounds` that holds their cycles.
+PARTS = {"issue": "issue", "L1 port": "l1_port", "NoC": "noc", "DRAM": "dram", "latency": "latency"}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Least cycles of a launch by each part of the machine alone, beside the reference.
+
+    `issue`: warp instructions at the issue rate. `l1_port`: lines at one a
+    cycle. `noc`: lines of read replies. `dram`: lines read, and written back
+    before the end. `latency`: one warp alone, as often as an SM is filled.
+    Two more numbers show uneven LLC banks: `busiest_bank` is the line accesses
+    of the busiest one over their mean; `in_step` is no bound, but what the bank
+    ports would need if all warps made their n-th load at the same time.
+    `estimate` is when the last access ends in the estimate behind the default
+    order, which has latencies, barriers, MSHRs, ways of sets, and ports of banks.
+    """
+
+    kernel: str
+    reference_cycles: float
+    issue: float
+    l1_port: float
+    noc: float
+    dram: float
+    latency: float
+    busiest_bank: float
+    in_step: float
+    estimate: float
+    dram_lines_read: float
+    dram_lines_written: float
+    dirty_lines_left: float
+
+    @property
+    def largest(self) -> str:
+        """The part that needs most."""
+        return max(PARTS, key=lambda part: getattr(self, PARTS[part]))
+
+    @property
+    def share(self) -> float:
+        """The largest bound over the reference's cycles."""
+        return float(getattr(self, PARTS[self.largest]) / self.reference_cycles)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "largest": self.largest, "share": self.share}
+
+
+def bounds_of(kernel: str, workload: TracedWorkload, gpu: Gpu, reference_cycles: float) -> Bounds:
+    """The bounds of a traced launch on one machine."""
+    needed_by = "the bounds"
+    trace = workload.trace
+    assert trace is not None
+    found = workload.misses(gpu, needed_by)
+    residency = resident(workload.launch, gpu)
+    sms = float(residency.active_sms)
+    reads = np.isin(found.kinds, (memory.LOAD, memory.ATOMIC))
+    replies = float((found.misses_per_execution * found.executed)[reads].sum())
+    lines = float((found.per_execution("LINES") * found.executed).sum())
+    profile = workload.profile_on(gpu, needed_by)
+    alone = profile.total_instructions / gpu.issue_rate + profile.column("stall_cycles").sum()
+    traffic = (found.dram_read_bytes + found.dram_write_bytes) / gpu.transfer_bytes
+    busiest, in_step = _banks(workload, gpu, found, needed_by)
+    return Bounds(
+        kernel=kernel,
+        reference_cycles=reference_cycles,
+        issue=sum(group.instructions for group in trace.groups()) / float(gpu.issue_rate) / sms,
+        l1_port=lines / sms,
+        noc=replies * float(gpu.service_cycles_now("noc", needed_by)),
+        dram=traffic * float(gpu.service_cycles_now("dram", needed_by)),
+        latency=float(alone * residency.runs),
+        busiest_bank=busiest,
+        in_step=in_step,
+        estimate=found.estimated_cycles,
+        dram_lines_read=found.dram_read_bytes / gpu.transfer_bytes,
+        dram_lines_written=found.dram_write_bytes / gpu.transfer_bytes,
+        dirty_lines_left=float(found.dirty_left),
+    )
+
+
+def _banks(workload: TracedWorkload, gpu: Gpu, found: MissProfile, needed_by: str) -> tuple[float, float]:
+    """(Accesses of the busiest bank over their mean, cycles of the bank ports if loads went in step)."""
+    assert workload.trace is not None
+    banks = int(gpu.llc.banks or 1)
+    line_bytes = int(gpu.require("l1.line_bytes", needed_by))
+    accesses = np.zeros(banks)
+    steps = np.zeros((0, banks))
+    leaving = found.misses_per_execution / np.maximum(found.per_execution("LINES"), 1e-300)
+    for chunk in collect_events(workload.trace, line_bytes, lambda _: 0.0):
+        bank = chunk.line_id % banks
+        accesses += np.bincount(bank, minlength=banks)
+        load = found.kinds[chunk.event_static] == memory.LOAD
+        before = np.concatenate(([0], np.cumsum(load)))
+        turn = before[:-1] - np.repeat(before[chunk.event_start[:-1]], np.diff(chunk.event_start))
+        lines = np.diff(chunk.line_start)
+        chosen = np.repeat(load, lines)
+        places = (np.repeat(turn, lines) * banks + bank)[chosen]
+        weights = np.repeat(leaving[chunk.event_static], lines)[chosen]
+        counts = np.asarray(np.bincount(places, weights, minlength=steps.size), dtype=np.float64)
+        here = np.pad(counts, (0, -counts.size % banks)).reshape(-1, banks)
+        here[: len(steps)] += steps
+        steps = here
+    port = float(gpu.service_cycles_now("noc", needed_by)) * banks
+    mean = accesses.mean()
+    return (float(accesses.max() / mean) if mean else 1.0), float(steps.max(axis=1, initial=0.0).sum() * port)

@@ -1,0 +1,188 @@
+"""Our own model with caches that are not its own, on the runs of the third-party simulator.
+
+It is given those of the detailed simulator, those in the order of the changed
+machine, and its own with as many misses as the third-party simulator counted.
+What the detailed simulator's caches did is recorded
+(`scripts/record-simulations changes`).
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warplens.analysis import MissProfile, instruction_kinds
+from warplens.api import place
+from warplens.machine import Gpu, load_gpu
+from warplens.models import get_model
+from warplens.simulators.detailed import simulate_detailed
+from warplens.workload.traced import TracedWorkload, workload_of_trace
+
+from . import accelsim
+from .harness import traced
+from .recorded import recorded
+from .report import write_csv
+
+MODEL = "warplens"
+PATH = Path(__file__).parent / "data" / "simulated_caches.csv"
+#: Whose cycles, or what the model is given; the first is the model as it is.
+EXCHANGES = {
+    "own": "the model",
+    "simulated": "with the simulator's caches",
+    "order": "with the order of the changed machine",
+    "counted": "with the misses that Accel-Sim counted",
+    "detailed": "the simulator",
+}
+#: Columns of a cache simulation that are kept besides the counters: arrivals, and what it says of the launch.
+_ARRIVALS = ("L1", "L1_LEFT", "LLC", "LLC_LEFT")
+_OF_LAUNCH = ("dirty_left", "l1_dirty_left", "busiest_bank", "busiest_channel")
+
+
+# -- caches that are not the model's own ---------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Given(TracedWorkload):
+    """A launch whose caches are given."""
+
+    given: MissProfile | None = field(default=None, repr=False)
+
+    def misses(self, gpu: Gpu, needed_by: str = "") -> MissProfile:
+        assert self.given is not None
+        return self.given
+
+
+def with_caches(workload: TracedWorkload, misses: MissProfile) -> TracedWorkload:
+    """The same launch with the caches of another simulation."""
+    same = {each.name: getattr(workload, each.name) for each in dataclasses.fields(workload)}
+    return _Given(**same, given=misses)
+
+
+def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
+    """Misses of loads, and of their executions, in the same proportions, but as many in all as were counted."""
+    from warplens.analysis import _cache_kernels as k
+
+    counters = misses.counters.copy()
+    loads = misses.kinds == k.LOAD
+
+    def scaled(columns: list[int], total: float, limit: Any) -> None:
+        """Loads' numbers so that with the other instructions' the first column has this total."""
+        whole = counters[:, columns[0]].sum()
+        mine = counters[loads, columns[0]].sum()
+        factor = max(total - (whole - mine), 0.0) / max(mine, 1.0)
+        for column, most in zip(columns, limit, strict=True):
+            counters[loads, column] = np.minimum(np.rint(counters[loads, column] * factor), most[loads])
+
+    requests, executed = counters[:, k.C_REQUESTS].copy(), counters[:, k.C_EXECUTED]
+    counters[:, k.C_L1_HITS] = requests - counters[:, k.C_L1_HITS]  # misses, for now
+    counters[:, k.C_WORST_LLC] += counters[:, k.C_WORST_DRAM]  # all that leave the SM
+    scaled([k.C_L1_HITS, k.C_WORST_LLC], measured.l1_miss_ratio * requests.sum(), (requests, executed))
+    leaving = np.where(loads, counters[:, k.C_L1_HITS], counters[:, k.C_LLC_HITS] + counters[:, k.C_LLC_MISSES])
+    scaled(
+        [k.C_LLC_MISSES, k.C_DRAM_READS, k.C_WORST_DRAM],
+        measured.llc_miss_ratio * leaving.sum(),
+        (leaving, leaving, counters[:, k.C_WORST_LLC]),
+    )
+    counters[:, k.C_LLC_HITS] = leaving - counters[:, k.C_LLC_MISSES]
+    counters[:, k.C_WORST_LLC] -= counters[:, k.C_WORST_DRAM]
+    counters[:, k.C_L1_HITS] = requests - counters[:, k.C_L1_HITS]
+    counters[loads, k.C_WORST_L1] = (executed - counters[:, k.C_WORST_LLC] - counters[:, k.C_WORST_DRAM])[loads]
+    return dataclasses.replace(misses, counters=counters)
+
+
+def _crowded(misses: MissProfile, own: MissProfile) -> MissProfile:
+    """With what our own simulation says about crowded banks: the detailed simulator does not count that."""
+    assert misses.arrivals is not None and own.arrivals is not None
+    return dataclasses.replace(misses, arrivals=np.hstack([misses.arrivals, own.arrivals[:, len(_ARRIVALS) :]]))
+
+
+def exchanged(kernel: str, workload: TracedWorkload, configuration: str) -> dict[str, float]:
+    """Cycles of a run by what is exchanged."""
+    placed, gpu = place(workload, accelsim.GPU, accelsim.CONFIGURATIONS[configuration])
+    assert isinstance(placed, TracedWorkload)
+    given = {
+        "own": placed,
+        "simulated": with_caches(placed, _crowded(simulated_caches(kernel, configuration), placed.misses(gpu))),
+        # Without the machine as named, times are those of the machine itself.
+        "order": with_caches(placed, placed.misses(dataclasses.replace(gpu, original=None))),
+        "counted": with_caches(
+            placed, as_counted(placed.misses(gpu), accelsim.measurements()[configuration, kernel])
+        ),
+    }
+    found = {name: float(get_model(MODEL).predict(each, gpu).cycles) for name, each in given.items()}
+    return found | {"detailed": recorded()[configuration, kernel].cycles}
+
+
+# -- recorded runs -------------------------------------------------------------------------------
+
+
+def _counters() -> tuple[str, ...]:
+    from warplens.analysis import _cache_kernels as k
+
+    names = {getattr(k, name): name[2:] for name in vars(k) if name.startswith("C_")}
+    return tuple(names[index] for index in range(k.COUNTERS))
+
+
+def _cache_rows(kernel: str, configuration: str, misses: MissProfile) -> Iterable[dict[str, Any]]:
+    """What was executed, one row per static instruction."""
+    assert misses.arrivals is not None
+    for static in np.flatnonzero(misses.executed).tolist():
+        yield {
+            "kernel": kernel,
+            "configuration": configuration,
+            "static": static,
+            **dict(zip(_counters(), misses.counters[static].tolist(), strict=True)),
+            **dict(zip((f"COMING_{name}" for name in _ARRIVALS), misses.arrivals[static].tolist(), strict=True)),
+            **{name: getattr(misses, name) for name in _OF_LAUNCH},
+        }
+
+
+@cache
+def _recorded_caches() -> Mapping[tuple[str, str], list[dict[str, str]]]:
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+    with PATH.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found.setdefault((row["kernel"], row["configuration"]), []).append(row)
+    return found
+
+
+def simulated_caches(kernel: str, configuration: str) -> MissProfile:
+    """What became of a run's accesses in the detailed simulator."""
+    static = traced(kernel).static
+    rows = _recorded_caches()[kernel, configuration]
+    counters = np.zeros((len(static), len(_counters())), dtype=np.int64)
+    arrivals = np.zeros((len(static), len(_ARRIVALS)))
+    for row in rows:
+        counters[int(row["static"])] = [int(row[name]) for name in _counters()]
+        arrivals[int(row["static"])] = [float(row[f"COMING_{name}"]) for name in _ARRIVALS]
+    return MissProfile(
+        counters,
+        instruction_kinds(static),
+        int(load_gpu(accelsim.GPU).transfer_bytes),
+        int(rows[0]["dirty_left"]),
+        "simulated",
+        recorded()[configuration, kernel].cycles,
+        int(rows[0]["l1_dirty_left"]),
+        float(rows[0]["busiest_bank"]),
+        float(rows[0]["busiest_channel"]),
+        arrivals,
+    )
+
+
+def write(path: Path = PATH) -> None:
+    """Simulate all runs and write down what the caches did."""
+    rows: list[dict[str, Any]] = []
+    for kernel in accelsim.kernels():
+        workload = workload_of_trace(traced(kernel))
+        for configuration, changes in accelsim.CONFIGURATIONS.items():
+            found = simulate_detailed(*place(workload, accelsim.GPU, changes)).misses
+            assert found is not None
+            rows += _cache_rows(kernel, configuration, found)
+    write_csv(path, rows)

@@ -1,0 +1,242 @@
+"""Every figure and table: it computes, its CSV reads back, its claims stand where we know them to, it draws."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from functools import cache
+
+import pytest
+
+from warplens.errors import InputError, UnknownNameError
+from warplens.models import PAPERS
+from warplens_studies.reproduce import (
+    OMITTED,
+    RECIPES,
+    Reproduction,
+    draw,
+    find_recipes,
+    inventory,
+    recipe_names,
+    write_csv,
+)
+from warplens_studies.reproduce.base import difference, natural_order
+from warplens_studies.reproduce.inventory import SHOWN_WITH, chosen, listing, outcomes, statements
+
+#: Sections of papers that have neither figure nor table.
+SECTIONS = ("gpumech-speed",)
+NAMES = tuple(
+    sorted([*(n for n in inventory() if n not in OMITTED and n not in SHOWN_WITH), *SECTIONS], key=natural_order)
+)
+#: They take their time, and their statements depend on the machine.
+TIMED = ("gpumech-speed", "mdm-table2")
+EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in TIMED else name for name in NAMES]
+#: Both references agree on these.
+BOTH = ("reference simulator", "Accel-Sim")
+
+#: Statements of the papers that our numbers do not bear out, by how they begin. A claim that starts to
+#: hold, or one that stops, must be looked at.
+NOT_BORNE_OUT = {
+    "gpumech-fig2": (
+        "both intervals: the naive IPC is optimistic (§II-B), greedy-then-oldest",
+        "interval 2: warp 3 cannot issue",
+    ),
+    "gpumech-fig7": ("where the methods differ, clustering usually has the best accuracy",),
+    "gpumech-fig8": ("Eq. (11) as printed gives what Fig. 8(a) shows",),
+    "gpumech-fig11": tuple(
+        f"{text}; {source}"
+        for source in BOTH
+        for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
+    ),
+    "gpumech-fig12": tuple(
+        f"{text}; {source}"
+        for source in BOTH
+        for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
+    ),
+    "gpumech-fig13": ("with many warps MT is better",),
+    "gpumech-fig14": tuple(f"GPUMech's error does not grow with the entries (§VI-C); {source}" for source in BOTH),
+    "gpumech-fig15": ("GPUMech errs by less than 17.8 %",),
+    "gpumech-fig16": (
+        "GPUMech predicts the scaling trend (§VII-A); copy",
+        "GPUMech predicts the scaling trend (§VII-A); strided8",
+        "GPUMech predicts the scaling trend (§VII-A); scatter",
+        "coalesced: MSHR and QUEUE are negligible",
+        "divergent stores: DRAM is negligible",
+    ),
+    "hong-kim-fig7": ("the condition printed before Eq. (23)",),
+    "hong-kim-fig11": ("it is Departure_delay",),
+    "hong-kim-fig14": (
+        "the CPI increases with the number of loads, coalesced",
+        "uncoalesced: the CPI itself grows linearly",
+    ),
+    "hong-kim-fig17": (
+        "8800GT has the highest CPI",
+        "GTX280 has the lowest CPI",
+        "the execution time is mostly the same",
+    ),
+    "hong-kim-fig19": ("GTX280 has a higher MWP than the other GPUs, SVM too",),
+    "hong-kim-fig20": ("all but Mat.(tiled) and Linear have more than 70 %", "the same if the block sizes"),
+    "lemeire-fig2": ("GPUMech with GTO converges to Volkov's roof (§2.5); memory accesses take issue slots",),
+    "lemeire-fig9": ("the same, compute pipeline",),
+    "lemeire-fig12": ("Eq. (44) as printed",),
+    "lemeire-fig14": (
+        "Volkov is an upper bound for occupancy-bound kernels (§5.1), WFG*",
+        "GPUMech is a bit above Volkov's curve, as it ignores compute latencies (footnote 2), GPUMech RR*",
+    ),
+    "lemeire-fig17": ("Volkov's model gives an upper bound",),
+    "lemeire-table4": ("our machine files hold",),
+    "lemeire-table9": ("there is a kernel of ours for each",),
+    "lemeire-table10": ("the Pipeline model obtains the best results", "the corrections make WFG and MWP-CWP better"),
+    "lemeire-table6": ("the global memory CPI gives", "Turing: printed throughput"),
+    "lemeire-table7": ("our models take the same aspects",),
+    "mdm-cal-fig1": ("MD-applications have much larger NoC or DRAM", "NMD-applications are hardly affected"),
+    "mdm-fig2": ("GS = 1: a warp's loads go to the same line",),
+    "mdm-fig3": ("MD-applications have much larger NoC or DRAM", "NMD-applications are hardly affected"),
+    "mdm-fig5": (
+        "GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); reference simulator",
+        "both err about alike on the others (§V-A); Accel-Sim",
+        "GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); Accel-Sim",
+    ),
+    "mdm-fig6": tuple(f"MDM is the most accurate across NoC bandwidths (§V-B); {source}" for source in BOTH),
+    "mdm-fig7": tuple(
+        f"{text} (§V-B); {source}"
+        for source in BOTH
+        for text in ("GPUMech's error grows with DRAM bandwidth", "MDM is the most accurate across DRAM bandwidths")
+    ),
+    "mdm-fig8": tuple(f"MDM is the most accurate across MSHRs (§V-B); {source}" for source in BOTH),
+    "mdm-fig9": tuple(
+        f"{text} (§V-B); {source}"
+        for source in BOTH
+        for text in ("MDM errs by less than 26 % on average", "MDM is the most accurate across SMs")
+    ),
+    "mdm-fig11": ("MDM captures the performance trend",),
+    "mdm-fig12": ("the gain of more SMs and bandwidth is small",),
+    "mdm-fig14": ("the same, nearer to the simulated CPI on every machine",),
+}
+
+
+@cache
+def made(name: str) -> Reproduction:
+    return RECIPES[name]()
+
+
+def read_back(text: str) -> tuple[list[str], list[list[str]]]:
+    """(comment lines, data rows with the header first)."""
+    lines = text.splitlines()
+    comments = [line for line in lines if line.startswith("# ")]
+    return comments, list(csv.reader(io.StringIO("\n".join(lines[len(comments) :]))))
+
+
+def test_names_and_their_natural_order():
+    assert tuple(recipe_names()) == NAMES
+
+
+def test_what_measures_time_says_so():
+    assert tuple(name for name in recipe_names() if RECIPES[name].timed) == TIMED
+
+
+def test_no_name_means_all_and_repeats_are_dropped():
+    assert [recipe.name for recipe in find_recipes(())] == list(NAMES)
+    assert [recipe.name for recipe in find_recipes(("lemeire-fig2", "lemeire-fig2"))] == ["lemeire-fig2"]
+
+
+def test_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="'lemeire-fig2'"):
+        find_recipes(("lemeire-fig22",))
+
+
+@pytest.mark.parametrize("name", EVERY)
+class TestEvery:
+    def test_is_described(self, name):
+        recipe = RECIPES[name]
+        assert recipe.paper in PAPERS.values()
+        assert recipe.title.startswith(("Figure ", "Figures ", "Table ", "Tables ", "Section "))
+        assert recipe.compares and "\n" not in recipe.compares
+        assert recipe.data
+
+    def test_rows_fit_the_columns_and_are_finite(self, name):
+        for columns, rows in (
+            (made(name).columns, made(name).rows),
+            (made(name).summary.columns, made(name).summary.rows),
+        ):
+            assert rows
+            assert len(set(columns)) == len(columns)
+            for row in rows:
+                assert len(row) == len(columns)
+                assert all(cell is None or isinstance(cell, str) or math.isfinite(cell) for cell in row)
+
+    def test_csv_reads_back(self, name):
+        comments, rows = read_back(made(name).to_csv())
+        assert tuple(rows[0]) == made(name).columns
+        assert len(rows) == len(made(name).rows) + 1
+        assert all("#" not in cell for row in rows for cell in row), "readers with a comment character would cut it"
+        for text in (*made(name).assumptions, *made(name).remarks):
+            assert any(text in line for line in comments)
+        assert sum(line.startswith("# claim,holds,found") for line in comments) == bool(made(name).claims)
+
+    def test_claims_stand_where_known(self, name):
+        assert all(claim.found for claim in made(name).claims)
+        if name in TIMED:
+            return
+        expected = NOT_BORNE_OUT.get(name, ())
+        assert outcomes()[name] == statements(made(name)), "run: python tests/docs/pages.py"
+        failing = [claim.text for claim in made(name).claims if not claim.holds]
+        assert len(failing) == len(expected), failing
+        for text, start in zip(failing, expected, strict=True):
+            assert text.startswith(start)
+
+    def test_written_csv(self, name, tmp_path):
+        path = write_csv(made(name), tmp_path / "new" / "folder")
+        assert path.name == f"{name}.csv"
+        assert path.read_text(encoding="utf-8") == made(name).to_csv()
+
+    @pytest.mark.slow
+    def test_picture(self, name, tmp_path):
+        path = draw(made(name), tmp_path)
+        assert path == tmp_path / f"{name}.png"
+        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
+
+
+#: What each paper has, counted in its text: figures and tables.
+IN_THE_PAPERS = {"hong-kim": (20, 6), "gpumech": (16, 3), "mdm-cal": (3, 2), "mdm": (15, 5), "lemeire": (18, 12)}
+
+
+def test_every_figure_and_table_of_the_papers_is_recomputed_or_has_a_reason():
+    expected = {
+        f"{paper}-{kind}{number}"
+        for paper, counts in IN_THE_PAPERS.items()
+        for kind, count in zip(("fig", "table"), counts, strict=True)
+        for number in range(1, count + 1)
+    }
+    rows = listing()
+    covered = [name for row in rows for name in (row["covers"].split() or [row["name"]])]
+    assert sorted(covered) == sorted(expected | set(SECTIONS))
+    for row in rows:
+        assert bool(row["reason"]) == (row["name"] not in RECIPES)
+        if not row["reason"]:
+            assert row["compares"] and row["data"] and row["statements"]
+
+
+def test_an_omitted_item_is_refused_with_its_reason_and_a_covered_one_gives_the_other():
+    with pytest.raises(InputError, match="block diagram"):
+        chosen(["gpumech-fig5"])
+    assert [recipe.name for recipe in chosen(["lemeire-table12"])] == ["lemeire-table10"]
+
+
+def test_one_picture_in_the_quick_tier(tmp_path):
+    assert draw(made("lemeire-fig3"), tmp_path).stat().st_size > 10_000
+
+
+def test_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_csv(made("lemeire-fig3"), tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "text"),
+    [(None, 3.0, ""), (4.0, 4.0, "none"), (4.0, 5.0, "+25.00 %"), (1e6, 1e6 + 1, "+0.0001 %")],
+)
+def test_difference(paper, ours, text):
+    assert difference(paper, ours) == text
