@@ -193,22 +193,6 @@ def machines() -> str:
     return _table(("name", "machine", "SMs", "clock", "issue rate", "warps per SM", "DRAM"), rows)
 
 
-def assumptions() -> str:
-    """What the shipped machines assume, and why."""
-    from warplens.machine import gpu_names, load_gpu, parameters
-
-    rows = []
-    for name in gpu_names():
-        gpu = load_gpu(name)
-        grouped: dict[str, list[str]] = {}
-        for path, source in gpu.sources.items():
-            if source.kind == "assumed":
-                grouped.setdefault(source.text, []).append(parameters()[path].key)
-        for index, (text, keys) in enumerate(grouped.items()):
-            rows.append((_code(name) if index == 0 else "", _code(*keys), text))
-    return _table(("machine", "assumed", "why"), rows)
-
-
 def facts(name: str) -> str:
     from warplens.models import MODELS
 
@@ -389,7 +373,6 @@ TABLES: dict[str, Callable[..., str]] = {
         instruction_keys,
         instruction_classes,
         machines,
-        assumptions,
         facts,
         options,
         aspects,
