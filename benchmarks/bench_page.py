@@ -19,7 +19,7 @@ from unittest import mock
 
 from run import Row
 
-from warplens.frontends.cuda.cache import CACHE_VARIABLE
+from warplens.result_cache import CACHE_VARIABLE
 from warplens.web.app import Page
 from warplens.web.server import PageServer
 

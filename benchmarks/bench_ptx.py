@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from run import Row
 
-from warplens.frontends.cuda.cache import CACHE_VARIABLE
 from warplens.frontends.ptx.execute import compile_kernel
+from warplens.result_cache import CACHE_VARIABLE
 from warplens.suite.catalog import SUITE, get_kernel
 from warplens.suite.execution import compiled_kernel
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..jit import allocating_kernel
 from ..traces._bit_kernels import bit_count
-from ..traces.schema import IRREGULAR
+from ..traces._codes import IRREGULAR
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def shared_degrees(
     start, static, mask, access_start, base, stride, lane_start, lanes, chosen, access_bytes, offsets, degrees
 ):

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..jit import helper, inlined, kernel
 from ..traces._bit_kernels import bit_count
-
-# What only other kernels call: wrappers for Python and counted references would cost a third of the time to compile.
-inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 # What an instruction does to memory (global and local space), or that it is a barrier.
 NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
@@ -119,7 +116,7 @@ class Caches(NamedTuple):
 TIMINGS = 8
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def divide(number, divisor, inverse):
     """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
     if number < 0 or number >= 1 << 52:
@@ -133,7 +130,7 @@ def divide(number, divisor, inverse):
     return quotient, remainder
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def find_places(line_id, parameters, place):
     """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
 
@@ -151,7 +148,7 @@ def find_places(line_id, parameters, place):
         place[j] = (l1_set << 32) | ((bank * sets + llc_set) * ways)
 
 
-@inner
+@helper
 def sectors_of(words, sectors):
     """Which of a line's sectors some granules lie in, as bits."""
     if sectors == 1:
@@ -168,7 +165,7 @@ def sectors_of(words, sectors):
     return touched
 
 
-@inner
+@helper
 def granules_of(touched, sectors):
     """The granules of some sectors, both as bits."""
     if sectors == 1:
@@ -184,7 +181,7 @@ def granules_of(touched, sectors):
     return words
 
 
-@inner
+@helper
 def fetched_with(lacking, together, sectors):
     """Sectors that come with those that are fetched: the LLC asks DRAM for `together` neighbours at once."""
     if together == 1:
@@ -197,7 +194,7 @@ def fetched_with(lacking, together, sectors):
     return found
 
 
-@inner
+@helper
 def touch(tags, states, row, ways, tag):
     """Bring a line to the front of its set, which is kept most recent first; the state that was evicted, or 0.
 
@@ -224,7 +221,7 @@ def touch(tags, states, row, ways, tag):
     return state_before
 
 
-@inner
+@helper
 def touch_whole(tags, row, ways, tag):
     """The same where a line that is there is there as a whole: no states; whether it was there."""
     row = np.uint64(row)
@@ -242,7 +239,7 @@ def touch_whole(tags, row, ways, tag):
     return 0
 
 
-@inner
+@helper
 def present(tags, row, ways, tag):
     """Slot of a line in its set, or -1."""
     for slot in range(row, row + ways):
@@ -251,7 +248,7 @@ def present(tags, row, ways, tag):
     return -1
 
 
-@inner
+@helper
 def remove(tags, states, slot, end):
     """Empty a slot. Those behind it close up, as the next line to enter must not evict one of them."""
     for k in range(slot, end - 1):
@@ -261,7 +258,7 @@ def remove(tags, states, slot, end):
     states[end - 1] = 0
 
 
-@inner
+@helper
 def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
     """A line's access where the L1 is written through and stores take no room: (missing, asked), both as sectors.
 
@@ -285,7 +282,7 @@ def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
     return touched, touched
 
 
-@inner
+@helper
 def access_written_l1(what, line, words, touched, row, tags, states, parameters):
     """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
 
@@ -323,7 +320,7 @@ def access_written_l1(what, line, words, touched, row, tags, states, parameters)
     return missing, touched & ~kept if write_back else touched, leaves, dirty
 
 
-@inner
+@helper
 def access_llc(what, line, words, asked, row, tags, states, parameters):
     """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, that DRAM gives and gets).
 
@@ -367,7 +364,7 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
     return missed, read, stored
 
 
-@inner
+@helper
 def llc_row(line, parameters):
     """First slot of a line's LLC set."""
     banks = parameters[P_LLC_BANKS]
@@ -375,7 +372,7 @@ def llc_row(line, parameters):
     return (line % banks * sets + line // banks % sets) * parameters[P_LLC_WAYS]
 
 
-@inner
+@helper
 def bank_of(line, banks, hashed):
     """The LLC bank that counts for a line."""
     if hashed:
@@ -383,7 +380,7 @@ def bank_of(line, banks, hashed):
     return line % banks
 
 
-@njit(cache=True, nogil=True, _nrt=False, inline="always")
+@inlined
 def access_line(sm, j, s, what, lines, caches):
     """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
 
@@ -450,7 +447,7 @@ def access_line(sm, j, s, what, lines, caches):
     return going, reads, stored, leaves, written_back, stored_back
 
 
-@inner
+@helper
 def count_instruction(own, lines, leaving, missed):
     """An execution of an instruction, by the worst of its requests: did any leave the SM, did any miss the LLC."""
     own[C_EXECUTED] += 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..jit import allocating_kernel
 from ..traces._bit_kernels import bit_count
-from ..traces.schema import IRREGULAR
+from ..traces._codes import IRREGULAR
 from ._cache_kernels import ATOMIC, BARRIER, LOAD, NOTHING
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def count_events(start, static, kind, access_bytes, mask, line_bytes):
     """(events, most lines) of a group: how much `collect` has to hold."""
     events = 0
@@ -25,7 +25,7 @@ def count_events(start, static, kind, access_bytes, mask, line_bytes):
     return events, lines
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def collect(
     start,
     static,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..jit import allocating_kernel, helper
 from ..traces._bit_kernels import bit_count
 from ._cache_kernels import (
     ALL_GRANULES,
@@ -50,7 +50,6 @@ from ._cache_kernels import (
     access_written_l1,
     bank_of,
     granules_of,
-    inner,
     llc_row,
     sectors_of,
 )
@@ -81,7 +80,7 @@ class Family(NamedTuple):
     channels: NDArray[np.int64]
 
 
-@inner
+@helper
 def to_front(line, row, family, totals, channel):
     """Bring a line to the front of its stack, which is as deep as the largest cache.
 
@@ -124,7 +123,7 @@ def to_front(line, row, family, totals, channel):
     return record, without
 
 
-@inner
+@helper
 def request(what, line, words, asked, row, family, totals, entered, missed, channel):
     """A line's access in all caches of the family.
 
@@ -166,7 +165,7 @@ def request(what, line, words, asked, row, family, totals, entered, missed, chan
         states[record, cache] = state | fresh if what == STORE else state | lacking | (fresh >> 32 << 32)
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def access_family(turns, count, lines, family):
     """Memory instructions, in order, through L1 and all last-level caches: `access_lines` for a family."""
     ways = family.ways
@@ -269,7 +268,7 @@ def access_family(turns, count, lines, family):
                 own[C_WORST_L1] += 1
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def simulate_family(block_start, event_start, event_static, line_start, kind, lines, family):
     """Warps that take turns, through all caches."""
     parameters = family.parameters

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..jit import allocating_kernel
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def hoist_loads(
     start, static, is_load, ends, destinations, destination_offsets, sources, source_offsets, order, level
 ):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..jit import allocating_kernel
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def warp_totals(
     start, static, latency, destinations, destination_offsets, sources, source_offsets, step, instructions, stalls
 ):
@@ -34,7 +35,7 @@ def warp_totals(
         stalls[w] = stall
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def warp_intervals(
     static, latency, destinations, destination_offsets, sources, source_offsets, step, min_gap, end, stall, cause
 ):
@@ -88,14 +89,14 @@ def warp_intervals(
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def _interval_sum(running, start, end):
     """Sum of an interval from running sums; what cancellation leaves of nothing is nothing."""
     value = running[end] - running[start]
     return 0.0 if abs(value) < 1e-12 else value
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def profiles(
     static,
     latencies,
@@ -175,7 +176,7 @@ def profiles(
     return used
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def longest_chain(classes, offsets, depends, latency, chain):
     """Mark the dependence chain with the largest sum of latencies: rows are instructions, columns machines.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..jit import helper, kernel
 from ._cache_kernels import (
     A_BANK,
     A_CHANNEL,
@@ -42,7 +42,6 @@ from ._cache_kernels import (
     access_line,
     bank_of,
     count_instruction,
-    inner,
     present,
 )
 
@@ -105,7 +104,7 @@ class Steps(NamedTuple):
     line_start: NDArray[np.int64]
 
 
-@inner
+@helper
 def heap_push(heap, size, key):
     """Insert into a binary heap; returns the new size."""
     child = size
@@ -119,7 +118,7 @@ def heap_push(heap, size, key):
     return size + 1
 
 
-@inner
+@helper
 def heap_fill(heap, size, key):
     """Put an entry in place of the least one: cheaper than to remove that first, most of all where both are near."""
     hole = 0
@@ -135,7 +134,7 @@ def heap_fill(heap, size, key):
     heap[hole] = key
 
 
-@inner
+@helper
 def entry_key(when, number, warps, sms):
     """Key of an entry: the cycle in which it is due, then warps before SMs, which take turns at being the first."""
     cycle = np.int64(np.ceil(when))
@@ -144,7 +143,7 @@ def entry_key(when, number, warps, sms):
     return cycle * (warps + sms) + number
 
 
-@inner
+@helper
 def pick(queue, count, last, greedy):
     """Place in an SM's queue of the warp that goes next: the last one again, else the oldest; or in turn."""
     best = 0
@@ -163,13 +162,13 @@ def pick(queue, count, last, greedy):
     return best
 
 
-@inner
+@helper
 def ahead(free, even_free, now, service):
     """Services for which one server is busy and the even one is not; less than none where it is the other way."""
     return (max(free, now) - max(even_free, now)) / service if service > 0.0 else 0.0
 
 
-@inner
+@helper
 def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds):
     """(time the last datum is back, time the L1 goes on) of the requests for one line, all to the same bank.
 
@@ -210,14 +209,14 @@ def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing,
     return back, start
 
 
-@inner
+@helper
 def when_there(line, coming):
     """When a line of an L1 is there; some time ago, if that is not remembered."""
     mine = coming[line & (L1_PLACES - 1)]
     return mine.there if mine.line == line else 0.0
 
 
-@inner
+@helper
 def make_room(line, row, ways, now, tags, states, coming):
     """Cycles until a line can enter a set; the one that leaves is brought to its end, from where it is evicted.
 
@@ -246,7 +245,7 @@ def make_room(line, row, ways, now, tags, states, coming):
     return max(when - now, 0.0)
 
 
-@inner
+@helper
 def serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals):
     """(time all data of an instruction are there, time the L1 accepts the next one).
 
@@ -320,7 +319,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     return there, max(start, now + float(end - first))
 
 
-@inner
+@helper
 def reach_time(warp, first, now, steps, done):
     """When a warp that is free at `now` reaches its next event: after the instructions and data in between."""
     event = warp.event
@@ -333,7 +332,7 @@ def reach_time(warp, first, now, steps, done):
     return reach
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def simulate_progress(block_start, event_start, steps, kind, lines, caches, timing, arrivals, state):
     """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
 

@@ -6,8 +6,8 @@ Numba's cache looks at this file alone: touch it after editing `_kernels.py`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..jit import allocating_kernel, helper
 from ._cache_kernels import (
     BARRIER,
     C_LLC_MISSES,
@@ -21,14 +21,13 @@ from ._cache_kernels import (
     W_STATIC,
     access_line,
     count_instruction,
-    inner,
 )
 
 # Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
 TURNS = 512
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def warps_of_blocks(block_start):
     """(block of each warp, number of warps of each block, the largest such number)."""
     count = np.empty(len(block_start) - 1, dtype=np.int64)  # not np.diff and max: they take seconds to compile
@@ -42,7 +41,7 @@ def warps_of_blocks(block_start):
     return block_of, count, largest
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def start_rounds(block_start, event_start, parameters):
     """Warps that are resident at first, and all that `fill_turns` needs to go on from there.
 
@@ -64,7 +63,7 @@ def start_rounds(block_start, event_start, parameters):
     return block_of, left, resident, count, turn, event_start[:-1].copy(), next_block
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns):
     """The next memory instructions, some rounds of them; their number, 0 where all is done.
 
@@ -115,7 +114,7 @@ def fill_turns(block_start, event_start, event_static, line_start, kind, paramet
     return filled
 
 
-@inner
+@helper
 def access_lines(sm, first, last, s, what, lines, caches):
     """A memory instruction through the caches."""
     own = caches.counters[s]
@@ -127,7 +126,7 @@ def access_lines(sm, first, last, s, what, lines, caches):
     count_instruction(own, last - first, leaving, own[C_LLC_MISSES] - missed_before)
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def simulate_rounds(block_start, event_start, event_static, line_start, kind, lines, caches):
     """Warps that take turns, through the caches of one machine."""
     parameters = caches.parameters

@@ -10,10 +10,9 @@ import gc
 import os
 import subprocess
 import sys
-from hashlib import sha256
-from pathlib import Path
 
-PACKAGE = Path(__file__).parent.parent
+from .. import jit
+
 #: Between them they call every kernel that a model has, with the types that traces have; the first one those that
 #: take longest to compile.
 EXAMPLES = ("lemeire-example", "mdm-baseline")
@@ -22,19 +21,18 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 def compile_models_aside() -> subprocess.Popen[bytes] | None:
-    """Start that process, unless one was started before for the same kernels and cache, or there is one core only."""
+    """Start that process, unless one was started before, nothing can be kept, or there is one core only."""
     if (os.cpu_count() or 1) < 2:
         return None
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or PACKAGE / "__pycache__")
-    kernels = [(path.name, path.stat().st_mtime_ns) for path in sorted(PACKAGE.rglob("_*kernels.py"))]
-    told = sha256(repr((sys.version, kernels)).encode()).hexdigest()[:16]
+    folder = jit.folder()
+    if folder is None:
+        return None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"warplens-compiled-{told}").touch(exist_ok=False)  # whoever makes it starts the process
+        (folder / "started").touch(exist_ok=False)  # whoever makes it starts the process
         quiet = subprocess.DEVNULL
         _started.append(subprocess.Popen([sys.executable, "-m", __name__], stdin=quiet, stdout=quiet, stderr=quiet))
         return _started[-1]
-    except OSError:  # started before, or nothing can be kept here
+    except OSError:  # started before
         return None
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import ceil, floor
 
 import numpy as np
-from numba import njit
+
+from ..jit import allocating_kernel
 
 # Columns of a profile.
 INSTRUCTIONS, STALL, MEMORY_INSTRUCTIONS, READS, WRITES, MISS_RATIO = range(6)
@@ -52,7 +53,7 @@ NO_QUEUE, GPUMECH_DRAM, GPUMECH_NOC_AND_DRAM, MDM_QUEUE, MDM_QUEUE_CAL2019 = ran
 ALL_REQUESTS, MSHR_CAPPED = range(2)
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def nonoverlapped(policy, instructions, stall, W, issue_rate, issue_probability, average_instructions):
     """Instructions of the other warps that do not hide a stall of the representative one."""
     others = max(W - 1.0, 0.0)
@@ -68,7 +69,7 @@ def nonoverlapped(policy, instructions, stall, W, issue_rate, issue_probability,
     return 0.0  # Eq. (G-1): everything overlaps
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def mshr_wait(requests, mshrs, latency):
     """Expected wait for an MSHR: mean of latency·⌈j/mshrs⌉ over the requests j, less latency. Eq. (G-19)"""
     full = floor(requests / mshrs)
@@ -77,7 +78,7 @@ def mshr_wait(requests, mshrs, latency):
     return latency * (rounds / requests - 1.0)
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def md1_wait(requests, cycles, service):
     """M/D/1 waiting time, capped by half of the requests being ahead. Eqs. (G-21 … G-23)"""
     if requests <= 0.0:
@@ -90,7 +91,7 @@ def md1_wait(requests, cycles, service):
     return min(arrival * service * service / (2.0 * (1.0 - utilisation)), cap)
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def evaluate(intervals, machines, policy, mshr_term, queue_term, request_rule, result):
     """Fill one row of `result` per row of `machines`."""
     count = intervals.shape[0]
@@ -172,7 +173,7 @@ def evaluate(intervals, machines, policy, mshr_term, queue_term, request_rule, r
         result[m, R_DRAM] = sum_dram
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def evaluate_batch(matrix, start, of_machine, machines, policy, mshr_term, queue_term, request_rule, result):
     """`evaluate` where machine m has the intervals of profile `of_machine[m]` (see `ProfileBatch`)."""
     first = 0
@@ -186,7 +187,7 @@ def evaluate_batch(matrix, start, of_machine, machines, policy, mshr_term, queue
         first = last
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def all_suspended(warps, stall_probability, wake_probability):
     """Probability that all threads are suspended, in the stationary state of Chen & Aamodt's chain.
 

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InputError, MissingPackageError, WarplensError
-from ..frontends.cuda.cache import content_hash
+from ..result_cache import content_hash
 from .evaluate import Rows
 from .plan import Unit
 from .work import Result, Work

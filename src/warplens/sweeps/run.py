@@ -15,11 +15,11 @@ import pyarrow as pa
 from .._version import __version__
 from ..api import Input, load_workloads, place
 from ..errors import InputError, UnknownNameError, nearest
-from ..frontends.cuda.cache import content_hash
 from ..machine import Gpu, load_gpu, with_overrides
 from ..machine.schema import parameters
 from ..models import MODELS, get_model
 from ..notebook import Displayed
+from ..result_cache import content_hash
 from ..workload import Workload
 from ..workload.kept import open_kept, trace_digest
 from ..workload.launch import LAUNCH_KEYS

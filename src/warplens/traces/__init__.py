@@ -1,9 +1,9 @@
 """Traces: the columns every front end emits, and their files."""
 
+from ._codes import IRREGULAR
 from .schema import (
     CLASS_IDS,
     CLASS_NAMES,
-    IRREGULAR,
     NO_REGISTER,
     SPACES,
     LaunchHeader,

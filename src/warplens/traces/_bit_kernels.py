@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from ..jit import kernel
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def bit_count(bits):
     """Bits that are set among the lower 32."""
     bits = bits - ((bits >> 1) & 0x55555555)

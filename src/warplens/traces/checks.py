@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .schema import IRREGULAR, LaunchHeader, StaticTable, WarpGroup
+from ._codes import IRREGULAR
+from .schema import LaunchHeader, StaticTable, WarpGroup
 
 
 def problem_of(group: WarpGroup, static: StaticTable, header: LaunchHeader) -> str | None:

@@ -22,8 +22,6 @@ CLASS_NAMES = tuple(INSTRUCTION_CLASSES)
 CLASS_IDS = {name: index for index, name in enumerate(CLASS_NAMES)}
 #: Address spaces by the number that traces store.
 SPACES = ("none", "global", "local", "shared", "constant", "generic")
-#: Stride of an access whose lanes are not evenly spaced: their addresses are listed.
-IRREGULAR = np.iinfo(np.int64).min
 #: Registers that hold no value (zero register, or absent).
 NO_REGISTER = 255
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..frontends.cuda.cache import cache_folder, content_hash, evict
+from ..result_cache import cache_folder, content_hash, evict
 from ..traces import LaunchTrace, WarpGroup
 
 T = TypeVar("T")

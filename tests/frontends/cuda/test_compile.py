@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from warplens import result_cache as cache
 from warplens.errors import CompileError, MissingPackageError
-from warplens.frontends.cuda import cache
 from warplens.frontends.cuda import compile as compile_module
-from warplens.frontends.cuda.cache import cache_folder, content_hash, read_entry, write_entry
 from warplens.frontends.cuda.compile import compile_cuda, kernel_names
+from warplens.result_cache import cache_folder, content_hash, read_entry, write_entry
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
 

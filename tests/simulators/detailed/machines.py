@@ -9,7 +9,8 @@ from reference.detailed import Machine
 from reference.traces import memory_trace
 from warplens.analysis import _cache_kernels as memory
 from warplens.machine import Gpu, load_gpu, with_overrides
-from warplens.simulators.detailed import layout, simulator
+from warplens.simulators.detailed import _layout as layout
+from warplens.simulators.detailed import simulator
 from warplens.workload.traced import workload_of_trace
 
 BASE = load_gpu("accelsim-mdm")

@@ -12,7 +12,8 @@ from reference.detailed import Machine
 from reference.traces import Step, evenly, memory_trace
 from warplens.analysis import InstructionMix
 from warplens.errors import InputError, MachineError, SimulationError
-from warplens.simulators.detailed import _kernels, layout, simulate_detailed
+from warplens.simulators.detailed import _kernels, simulate_detailed
+from warplens.simulators.detailed import _layout as layout
 from warplens.traces import StaticInstruction
 from warplens.workload import Launch, Workload
 from warplens.workload.traced import workload_of_trace

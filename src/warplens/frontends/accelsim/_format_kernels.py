@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...jit import allocating_kernel
 from ...traces._bit_kernels import bit_count
-from ...traces.schema import IRREGULAR
+from ...traces._codes import IRREGULAR
 
 #: Bytes that one line needs besides its static part: mask, mode, and 32 addresses or deltas with their blanks.
 LINE_ROOM = 32 * 22 + 64
@@ -19,7 +19,7 @@ _SIGN = np.int64(np.iinfo(np.int64).min)
 INSTRUCTION, ACCESS, LANE = range(3)
 
 
-@njit(cache=True)
+@allocating_kernel
 def _copy(source, start, end, out, at):
     for i in range(start, end):
         out[at] = source[i]
@@ -27,7 +27,7 @@ def _copy(source, start, end, out, at):
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def _hexadecimal(value, least, out, at):
     """At least `least` digits of the int64's bits."""
     digits = 1
@@ -41,7 +41,7 @@ def _hexadecimal(value, least, out, at):
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def _decimal(value, out, at):
     """A number of at most 18 digits."""
     if value < 0:
@@ -58,7 +58,7 @@ def _decimal(value, out, at):
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def _address(value, out, at):
     out[at] = 32
     out[at + 1] = 48
@@ -66,12 +66,12 @@ def _address(value, out, at):
     return _hexadecimal(value, 1, out, at + 3)
 
 
-@njit(cache=True)
+@allocating_kernel
 def _below(left, right):
     return (left ^ _SIGN) < (right ^ _SIGN)
 
 
-@njit(cache=True)
+@allocating_kernel
 def _addresses(mask, base, stride, lanes, first, out, at):
     """MODE and ADDRS: 1 where the lanes are contiguous and evenly spaced, else 2, or 0 where neither can say it."""
     count = bit_count(mask)
@@ -108,7 +108,7 @@ def _addresses(mask, base, stride, lanes, first, out, at):
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def format_lines(
     stop, prefix, prefix_size, state, group, before, before_start, after, after_start, end, end_start, out
 ):

@@ -11,12 +11,11 @@ Addresses are handled as the int64 with the same bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ...jit import inlined
+from ...jit import allocating_kernel, inlined
 from ...traces._bit_kernels import bit_count
-from ...traces.schema import IRREGULAR
-from ._tokens import (
+from ...traces._codes import IRREGULAR
+from ._token_kernels import (
     below,
     coordinates,
     decimal,
@@ -114,7 +113,7 @@ _WARP = np.frombuffer(b"warp", dtype=np.uint8)
 _INSTS = np.frombuffer(b"insts", dtype=np.uint8)
 
 
-@njit(cache=True)
+@allocating_kernel
 def _structure_line(text, at, state, params, columns):
     """A line that is no instruction. Returns an error, 0, or -1 for a comment."""
     block_column, warp_column, start_column, access_start_column, lane_start_column, line_column = columns
@@ -411,7 +410,7 @@ def _instruction(text, at, state, params, key, keys, dynamic):
     return at, 0
 
 
-@njit(cache=True)
+@allocating_kernel
 def parse(text, at, stop, state, params, columns, dynamic, key, keys):
     """Parse whole lines between `at` and `stop`. Returns what it ended with, and where (for errors: the line)."""
     while at < stop:
@@ -451,7 +450,7 @@ def parse(text, at, stop, state, params, columns, dynamic, key, keys):
     return MORE, at
 
 
-@njit(cache=True)
+@allocating_kernel
 def fill_slots(key_hash, count, slots):
     """Hash table of the first `count` keys, after it grew."""
     slots[:] = -1

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import CompileError, MissingPackageError, nearest
-from .cache import CACHE_VARIABLE, cache_folder, content_hash, read_entry, write_entry
+from ...result_cache import CACHE_VARIABLE, cache_folder, content_hash, read_entry, write_entry
 from .cubin import KernelResources, read_cubin
 from .headers import STANDARD_HEADERS, included_files, includes_anything
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from ...jit import allocating_kernel
 from ...traces._bit_kernels import bit_count
-from ...traces.schema import IRREGULAR
+from ...traces._codes import IRREGULAR
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def count_records(words, start, segment_start, has_access, totals):
     """Instructions, accesses and listed lanes of every warp, as running totals (one row more than warps)."""
     for warp in range(len(start) - 1):
@@ -36,7 +35,7 @@ def count_records(words, start, segment_start, has_access, totals):
         totals[warp + 1, 2] = totals[warp, 2] + lanes
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def expand_records(
     words, start, segment_start, segment_static, has_access, totals, static, mask, base, stride, lanes
 ):

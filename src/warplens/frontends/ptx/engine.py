@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from ...errors import PtxError
-from ..cuda.cache import content_hash, read_entry, write_entry
+from ...result_cache import content_hash, read_entry, write_entry
 
 #: Bytes of IR above which code is generated with fewer optimisations: compile time grows faster than code.
 LARGE_IR_BYTES = 6_000_000

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...jit import allocating_kernel
 from ...traces._bit_kernels import bit_count
 
 RUNNING, AT_REGION_END, AT_RECORD = 0, 1, 2
@@ -13,7 +13,7 @@ RUNNING, AT_REGION_END, AT_RECORD = 0, 1, 2
 NEVER = np.int64(1) << 62
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def next_record(lane, at, end, masks):
     """The first record from `at` on that has a lane, or NEVER."""
     bit = np.int64(1) << lane
@@ -24,12 +24,12 @@ def next_record(lane, at, end, masks):
     return NEVER
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def reaches(reach, place, bit):
     return place < len(reach) and (reach[place, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != 0
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def lowest(mask):
     lane = 0
     while not (mask >> lane) & 1:
@@ -37,7 +37,7 @@ def lowest(mask):
     return lane
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def first_lanes(mask, count):
     """The lowest `count` lanes of a mask."""
     taken = np.int64(0)
@@ -49,7 +49,7 @@ def first_lanes(mask, count):
     return taken
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def guess(branch, lanes, share, lane_share, statistics):
     """Lanes that take a branch of which the records say nothing: so that shares of none, all and some come out.
 
@@ -78,7 +78,7 @@ def guess(branch, lanes, share, lane_share, statistics):
     return first_lanes(lanes, min(max(wanted, 1), count - 1))
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def release(groups, alive, place, mask, state, wait, members):
     """Let groups go on whose region's lanes have all arrived (or are gone); returns the number of groups."""
     g = 0
@@ -116,14 +116,14 @@ def release(groups, alive, place, mask, state, wait, members):
     return groups
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def remove(g, groups, place, mask, state, wait):
     last = groups - 1
     place[g], mask[g], state[g], wait[g] = place[last], mask[last], state[last], wait[last]
     return last
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def take_lanes(lanes, groups, place, mask, state, wait):
     """Remove lanes from whatever groups have them."""
     g = 0
@@ -136,7 +136,7 @@ def take_lanes(lanes, groups, place, mask, state, wait):
     return groups
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def add_lane(lane, to, first, groups, place, mask, state, wait):
     """Put a lane at a place: into one of the groups from `first` on that is there, else into one of its own."""
     for g in range(first, groups):

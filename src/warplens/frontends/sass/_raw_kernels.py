@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...jit import allocating_kernel
 from ...traces._bit_kernels import bit_count
-from ...traces.schema import IRREGULAR
+from ...traces._codes import IRREGULAR
 
 #: As in injection/record.h.
 PAYLOAD_NONE, PAYLOAD_EVEN, PAYLOAD_LISTED = range(3)
 KIND_HOLE = 255
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def survey(units, at, end, warps, blocks, code_bytes, most_kind, records, first, last, seen, local_range):
     """Check every record from `at` to `end`; returns the unit at which a damaged one lies, or -1.
 
@@ -60,7 +60,7 @@ def survey(units, at, end, warps, blocks, code_bytes, most_kind, records, first,
     return -1
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def _word(units, at, k):
     """The k-th 64-bit number behind a record's header."""
     row = at + 1 + k // 2
@@ -68,7 +68,7 @@ def _word(units, at, k):
     return np.int64(np.uint64(units[row, column]) | np.uint64(units[row, column + 1]) << np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def sort_records(units, at, end, first_block, blocks, warps, start, position):
     """Records of some blocks by warp, in the order in which they were made: `start` per warp, unit of each record."""
     fill = start[:-1].copy()
@@ -84,7 +84,7 @@ def sort_records(units, at, end, first_block, blocks, warps, start, position):
         at += np.int64((word >> 16) & 255)
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def count_records(units, at, end, first_block, blocks, warps, start):
     """How many records each warp has, as running totals."""
     while at < end:
@@ -99,7 +99,7 @@ def count_records(units, at, end, first_block, blocks, warps, start):
         start[warp] += start[warp - 1]
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def expand(
     units, position, record, static, accesses, access_end, is_local, access_bytes, first_slot, local_low, local_span,
     local_base, base, stride, lanes, lane_end

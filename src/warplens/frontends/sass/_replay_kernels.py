@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...jit import allocating_kernel
 from ...traces._bit_kernels import bit_count
 from ._group_kernels import (
     AT_RECORD,
@@ -21,7 +21,7 @@ from ._group_kernels import (
     remove,
     take_lanes,
 )
-from .flow import (
+from ._program import (
     BRANCH,
     BREAK_REGION,
     CALL,
@@ -40,7 +40,7 @@ GUESSED, JUMPED, LOST, FORCED = range(4)
 _DEPTH = 16
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def jump(lanes, upcoming, record_place, alive, tallies, groups, place, mask, state, wait):
     """Take lanes that are off their path to their next records, or out; (number of groups, lanes that are left)."""
     first = groups
@@ -55,7 +55,7 @@ def jump(lanes, upcoming, record_place, alive, tallies, groups, place, mask, sta
     return groups, alive
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def replay(
     program, share, lane_share, statistics, start, record_place, record_mask, first_mask, first_warp, warps,
     idle_limit, room, out_static, out_mask, out_access, ends, tallies

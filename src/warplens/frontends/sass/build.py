@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...errors import MissingPackageError
-from ..cuda.cache import cache_folder, content_hash
+from ...result_cache import cache_folder, content_hash
 
 #: Names the folder that holds `sanitizer_patching.h` and `libsanitizer-public.so`, or has them below it.
 SANITIZER_VARIABLE = "WARPLENS_SANITIZER"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import TraceError
-from .flow import BRANCH, CALL, EXIT, INDIRECT, JUMP, LEAVE_REGION, RETURN, Program
+from ._program import BRANCH, CALL, EXIT, INDIRECT, JUMP, LEAVE_REGION, RETURN, Program
 
 WARP_METRIC, THREAD_METRIC = "inst_executed", "thread_inst_executed"
 METRICS = f"{WARP_METRIC},{THREAD_METRIC}"

@@ -8,16 +8,27 @@ path can go on, the set of records that can come first from there.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ._program import (
+    BRANCH,
+    BREAK_REGION,
+    CALL,
+    ENTER_REGION,
+    EXIT,
+    INDIRECT,
+    JUMP,
+    LEAVE_REGION,
+    PERHAPS,
+    PLAIN,
+    RETURN,
+    SILENT,
+    SURE,
+    Program,
+)
 from .disassembly import SassInstruction, SassKernel
-
-# What an instruction does to the path.
-PLAIN, BRANCH, JUMP, INDIRECT, ENTER_REGION, LEAVE_REGION, BREAK_REGION, CALL, RETURN, EXIT = range(10)
-# Whether it is recorded: never, always by the lanes that take part, or perhaps.
-SILENT, SURE, PERHAPS = range(3)
 
 #: Kinds of patched instructions, as Compute Sanitizer numbers them.
 KIND_EXIT, KIND_GLOBAL, KIND_SHARED, KIND_LOCAL, KIND_BARRIER = 2, 3, 4, 5, 6
@@ -42,36 +53,6 @@ _SURE = {
     KIND_MATRIX: ("LDSM", "STSM"),
 }
 _KIND_OF = {mnemonic: kind for kind, mnemonics in _SURE.items() for mnemonic in mnemonics}
-
-
-class Program(NamedTuple):
-    """A kernel as arrays with one entry per instruction, for compiled code."""
-
-    action: Any
-    """PLAIN, BRANCH, …"""
-    conditional: Any
-    """Whether lanes may not take part, or a branch may not be taken."""
-    recorded: Any
-    """SILENT, SURE or PERHAPS."""
-    target: Any
-    """Where a branch, call or region goes on; -1 if unknown."""
-    region: Any
-    """The convergence region that an instruction enters, leaves or breaks; -1 for none."""
-    run_end: Any
-    """The next instruction, at or after this one, that is not merely executed."""
-    indirect_start: Any
-    indirect_target: Any
-    """Possible targets of indirect branches, one list after the other."""
-    reach: Any
-    """Bits: `reach[i, p]` says whether record p (by instruction) can be the next one of a lane that is at i."""
-    ahead: Any
-    """The same without going back: a record of a loop's next round is not ahead."""
-    reach_bit: Any
-    """The bit of an instruction's records, -1 if it has none."""
-    has_access: Any
-    """Whether the trace has addresses for it."""
-    regions: Any
-    """How many regions there are, as an array of one."""
 
 
 def is_conditional(item: SassInstruction) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 
 from ...errors import TraceError
 from ...traces import SPACES, StaticTable, WarpGroup
+from ._program import Program
 from .counts import Counts, Shares, branch_shares, unknown_shares
 from .disassembly import SassKernel
-from .flow import Program, build_program, recordings, silent_mnemonics
+from .flow import build_program, recordings, silent_mnemonics
 from .raw import Batch, RawLaunch, Survey, batches, survey_records
 from .statics import build_statics
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from ...traces import StaticInstruction, StaticTable, static_table
 from ..sass_opcodes import WARPGROUP_PRODUCTS, access_width, decode_opcode, product_columns
+from ._program import SURE
 from .disassembly import SassInstruction, SassKernel
-from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED, SURE
+from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED
 
 _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)((?:\.(?:64|reuse|H0_H0|H1_H1|U8|X\d+|U32))*)", re.ASCII)
 _STORES = frozenset(("ST", "STG", "STL", "STS", "STSM", "RED", "REDG"))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...analysis._cache_kernels import C_DIVERGENT, C_EXECUTED, C_LINES
 from ...jit import inlined
-from .layout import (
+from ._layout import (
     ATOMIC,
     BARRIER,
     GREEDY_THEN_OLDEST,

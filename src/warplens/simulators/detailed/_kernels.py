@@ -20,8 +20,7 @@ import numpy as np
 from ...jit import inlined, kernel
 from ._issue_kernels import barriers_and_exits, dispatch, schedule
 from ._l1_kernels import filled, l1_stage, lsu_stage
-from ._memory_kernels import at_bank, at_reply, at_sm, pop
-from .layout import (
+from ._layout import (
     AT_BANK,
     AT_REPLY,
     AT_SM,
@@ -37,6 +36,7 @@ from .layout import (
     T_SLOT_BASE,
     T_SLOT_IDLE,
 )
+from ._memory_kernels import at_bank, at_reply, at_sm, pop
 
 
 @inlined

@@ -19,8 +19,7 @@ from ...analysis._cache_kernels import (
 )
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
-from ._memory_kernels import inject, not_held, write_flits
-from .layout import (
+from ._layout import (
     ATOMIC,
     F_L1_LATENCY,
     F_SHARED_LATENCY,
@@ -54,6 +53,7 @@ from .layout import (
     T_SLOT_MSHR,
     T_SLOT_NOC,
 )
+from ._memory_kernels import inject, not_held, write_flits
 
 
 @inlined

@@ -20,7 +20,7 @@ from ...analysis._cache_kernels import (
 )
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
-from .layout import (
+from ._layout import (
     AT_BANK,
     AT_REPLY,
     AT_SM,

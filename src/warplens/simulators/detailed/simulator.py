@@ -24,7 +24,7 @@ from ...traces import StaticTable
 from ...workload import resident
 from ...workload.traced import TracedWorkload
 from ..pipeline.result import Profile
-from . import layout as k
+from . import _layout as k
 from .state import State, new_state
 from .stream import Stream, make_program, slide, stream_groups
 

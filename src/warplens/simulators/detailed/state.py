@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import layout as k
-from .layout import REGISTERS
+from . import _layout as k
+from ._layout import REGISTERS
 
 
 def _record(**fields: Any) -> np.dtype[Any]:

@@ -12,7 +12,7 @@ from ...analysis.banks import conflict_degrees, shared_accesses
 from ...analysis.events import Events
 from ...machine import INSTRUCTION_CLASSES, Gpu
 from ...traces import CLASS_NAMES, LaunchTrace, MemoryTrace, StaticTable, WarpGroup
-from .layout import BARRIER, SHARED
+from ._layout import BARRIER, SHARED
 
 
 class Program(NamedTuple):

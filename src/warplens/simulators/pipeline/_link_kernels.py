@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ...jit import allocating_kernel
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def link(static, starts, destinations, destination_offsets, sources, source_offsets):
     """Def-use dependences in recorded warps: (dependences of each instruction, producers, consumers).
 

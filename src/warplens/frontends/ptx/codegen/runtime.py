@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from ....traces.schema import IRREGULAR
+from ....traces._codes import IRREGULAR
 from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers, splat_constant
 from .layout import Context, Fault, Frame

@@ -8,9 +8,8 @@ the file of the function that was called: after a change here, touch _kernels.py
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ...jit import inlined
+from ...jit import allocating_kernel, inlined
 
 # Value of each byte as a hexadecimal digit; 16 where it is none.
 _DIGITS = np.full(256, 16, dtype=np.int64)
@@ -34,7 +33,7 @@ def token_end(text, at):
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def letters_end(text, at):
     """Where the lower-case letters end: of `warp=0` as of `warp = 0`."""
     while 97 <= text[at] <= 122:
@@ -42,7 +41,7 @@ def letters_end(text, at):
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def is_word(text, at, end, word):
     if end - at != len(word):
         return False
@@ -52,7 +51,7 @@ def is_word(text, at, end, word):
     return True
 
 
-@njit(cache=True)
+@allocating_kernel
 def decimal(text, at, end):
     """Value of at most 18 digits with a sign, and whether it is one."""
     negative = False
@@ -70,7 +69,7 @@ def decimal(text, at, end):
     return (-value if negative else value), True
 
 
-@njit(cache=True)
+@allocating_kernel
 def hexadecimal(text, at):
     """The word from `at` on as a number of at most 16 digits after an optional 0x: value, end, whether it is one."""
     if text[at] == 48 and (text[at + 1] == 120 or text[at + 1] == 88):
@@ -92,7 +91,7 @@ def below(left, right):
     return (left ^ _SIGN) < (right ^ _SIGN)
 
 
-@njit(cache=True)
+@allocating_kernel
 def after_equals(text, at):
     """Position after `=` and blanks, or -1."""
     at = skip(text, at)
@@ -101,14 +100,14 @@ def after_equals(text, at):
     return skip(text, at + 1)
 
 
-@njit(cache=True)
+@allocating_kernel
 def line_end(text, at):
     while text[at] != 10:
         at += 1
     return at
 
 
-@njit(cache=True)
+@allocating_kernel
 def only_number(text, at):
     """The number after `=` that ends a line, and whether it is there and not negative."""
     at = after_equals(text, at)
@@ -119,7 +118,7 @@ def only_number(text, at):
     return value, good and value >= 0 and text[skip(text, end)] == 10
 
 
-@njit(cache=True)
+@allocating_kernel
 def coordinates(text, at, found):
     """Three numbers apart by commas after `=`."""
     at = after_equals(text, at)

@@ -1,0 +1,8 @@
+"""Numbers in traces that compiled code knows too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Stride of an access whose lanes are not evenly spaced: their addresses are listed.
+IRREGULAR = np.iinfo(np.int64).min
