@@ -303,6 +303,18 @@ def test_arrow_of_another_shape(tmp_path: Path) -> None:
             read_all(tmp_path / "b.wlt")
 
 
+def test_accesses_wider_than_a_lane_can_make_are_refused(tmp_path: Path) -> None:
+    launch = made_launch()
+    for width, refused in ((128, False), (129, True), (2**16 - 1, True)):
+        widths = np.where(launch.static.access_bytes == 4, width, launch.static.access_bytes).astype(np.uint16)
+        store(tmp_path / "a.wlt", replace(launch, static=replace(launch.static, access_bytes=widths)))
+        if refused:
+            with pytest.raises(TraceError, match=rf"instruction 1 \(LDG\.E\) accesses {width} bytes per lane"):
+                read_trace(tmp_path / "a.wlt")
+        else:
+            read_all(tmp_path / "a.wlt")
+
+
 def test_packed_containers_are_refused(tmp_path: Path) -> None:
     store(tmp_path / "a.wlt", made_launch())
     rewritten(tmp_path / "a.wlt", tmp_path / "b.wlt", lambda _, data: data, compression=zipfile.ZIP_DEFLATED)

@@ -8,14 +8,46 @@ from ..jit import allocating_kernel
 from ..traces._bit_kernels import bit_count
 from ..traces._codes import IRREGULAR
 
+#: Banks of shared memory and of an L1's data; consecutive words lie in consecutive banks.
+BANKS = 32
+WORD_BYTES = 4
+
+
+@njit(cache=True, nogil=True)
+def conflict_degree(addresses, lanes, width, words, per_bank):
+    """Cycles that one access holds the banks: the most distinct words that any of them has to give, at least 1.
+
+    `words` and `per_bank` are scratch space, for all words of the access and for all banks.
+    """
+    distinct = 0
+    per_bank[:] = 0
+    for k in range(lanes):
+        for part in range(max(width // WORD_BYTES, 1)):
+            word = addresses[k] // WORD_BYTES + part
+            known = False
+            for j in range(distinct):
+                if words[j] == word:
+                    known = True
+                    break
+            if not known:
+                words[distinct] = word
+                distinct += 1
+                per_bank[word % BANKS] += 1
+    return max(per_bank.max(), 1)
+
 
 @allocating_kernel
 def shared_degrees(
     start, static, mask, access_start, base, stride, lane_start, lanes, chosen, access_bytes, offsets, degrees
 ):
-    """Cycles that each chosen access holds the port: the most words that one of 32 banks has to give."""
-    words = np.empty(32 * 4, dtype=np.int64)
-    per_bank = np.empty(32, dtype=np.int64)
+    """Cycles that each chosen access holds the port, warp after warp; their number."""
+    widest = 0
+    for s in range(len(access_bytes)):
+        if chosen[s]:
+            widest = max(widest, np.int64(access_bytes[s]))
+    addresses = np.empty(32, dtype=np.int64)
+    per_bank = np.empty(BANKS, dtype=np.int64)
+    words = np.empty(32 * max(widest // WORD_BYTES, 1), dtype=np.int64)
     count = 0
     for w in range(len(start) - 1):
         offsets[w] = count
@@ -27,25 +59,12 @@ def shared_degrees(
                 continue
             n = bit_count(np.int64(mask[i]))
             if chosen[s]:
-                distinct = 0
-                per_bank[:] = 0
                 for k in range(n):
                     if stride[access] == IRREGULAR:
-                        address = np.int64(lanes[lane + k])
+                        addresses[k] = np.int64(lanes[lane + k])
                     else:
-                        address = np.int64(base[access]) + k * stride[access]
-                    for part in range(max(access_bytes[s] // 4, 1)):
-                        word = address // 4 + part
-                        known = False
-                        for j in range(distinct):
-                            if words[j] == word:
-                                known = True
-                                break
-                        if not known:
-                            words[distinct] = word
-                            distinct += 1
-                            per_bank[word % 32] += 1
-                degrees[count] = max(per_bank.max(), 1)
+                        addresses[k] = np.int64(base[access]) + k * stride[access]
+                degrees[count] = conflict_degree(addresses, n, np.int64(access_bytes[s]), words, per_bank)
                 count += 1
             if stride[access] == IRREGULAR:
                 lane += n

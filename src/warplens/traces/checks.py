@@ -1,4 +1,4 @@
-"""Whether the columns of a group fit together, so that compiled code may follow their indices unchecked."""
+"""Whether the columns of a launch fit together, so that compiled code may follow their indices unchecked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ import numpy as np
 
 from ._codes import IRREGULAR
 from .schema import LaunchHeader, StaticTable, WarpGroup
+
+#: Bytes that a lane can access in one instruction, with room for wider ones than today's 32.
+MOST_ACCESS_BYTES = 128
+
+
+def problem_of_static(static: StaticTable) -> str | None:
+    """What is wrong with a static table, or None."""
+    widest = int(np.argmax(static.access_bytes)) if len(static) else 0
+    if len(static) and static.access_bytes[widest] > MOST_ACCESS_BYTES:
+        return (
+            f"instruction {widest} ({static.opcode[widest]}) accesses {static.access_bytes[widest]} bytes per lane; "
+            f"no more than {MOST_ACCESS_BYTES} are possible"
+        )
+    return None
 
 
 def problem_of(group: WarpGroup, static: StaticTable, header: LaunchHeader) -> str | None:

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import TraceError
-from .checks import problem_of
+from .checks import problem_of, problem_of_static
 from .schema import CLASS_NAMES, SPACES, LaunchHeader, StaticTable, WarpGroup
 
 VERSION = 1
@@ -245,7 +245,11 @@ def _launch(path: Path, container: zipfile.ZipFile, index: int) -> StoredLaunch:
         table = stream.read_all()
         while entry.read(1 << 20):  # to the end of the entry, where its checksum is compared
             pass
-    return StoredLaunch(path, index, header, _static(table), container.getinfo(f"{index}/warps.arrow"))
+    static = _static(table)
+    problem = problem_of_static(static)
+    if problem is not None:
+        raise TraceError(f"{path}: launch {index}: {problem}")
+    return StoredLaunch(path, index, header, static, container.getinfo(f"{index}/warps.arrow"))
 
 
 # -- columns to Arrow and back ----------------------------------------------------------

@@ -1,0 +1,63 @@
+"""Bank conflicts against a plain count, for accesses of any width."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference.traces import Step, evenly, memory_trace
+from warplens.analysis.banks import conflict_degrees
+from warplens.traces import StaticInstruction
+
+#: Up to 32 bytes are valid today (sm_100); the widest is what a trace file may claim.
+WIDTHS = (1, 2, 4, 8, 12, 16, 32, 64, 128)
+ROWS = [
+    StaticInstruction(16 * index, "LDS", "load_shared", "shared", width, (1,), (0,))
+    for index, width in enumerate(WIDTHS)
+]
+
+
+def words_of_busiest_bank(addresses: tuple[int, ...], width: int) -> int:
+    words = {address // 4 + part for address in addresses for part in range(max(width // 4, 1))}
+    banks = defaultdict(set)
+    for word in words:
+        banks[word % 32].add(word)
+    return max((len(found) for found in banks.values()), default=1)
+
+
+def degrees_of(accesses: list[tuple[int, tuple[int, ...]]]) -> list[int]:
+    trace = memory_trace(ROWS, [[[Step(row, addresses) for row, addresses in accesses]]])
+    offsets, degrees = conflict_degrees(trace.held[0], trace.static)
+    assert offsets.tolist() == [0, len(accesses)]
+    return degrees.tolist()
+
+
+@pytest.mark.parametrize("row", range(len(WIDTHS)), ids=WIDTHS.__getitem__)
+def test_lanes_side_by_side_take_a_cycle_per_128_bytes(row: int) -> None:
+    width = WIDTHS[row]
+    assert degrees_of([(row, evenly(4096, width))]) == [max(32 * width // 128, 1)]
+
+
+def test_widest_accesses_at_far_apart_addresses() -> None:
+    """A trace that is not from a file may claim any width."""
+    addresses = tuple(int(each) for each in np.random.default_rng(1).integers(0, 2**40, 32) * 4)
+    wide = StaticInstruction(0, "LDS", "load_shared", "shared", 2**16 - 4, (1,), (0,))
+    trace = memory_trace([wide], [[[Step(0, addresses)]]])
+    _, degrees = conflict_degrees(trace.held[0], trace.static)
+    assert degrees.tolist() == [words_of_busiest_bank(addresses, wide.access_bytes)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(WIDTHS) - 1), st.lists(st.integers(1, 2**12), min_size=1, max_size=32)),
+        max_size=8,
+    )
+)
+def test_against_a_plain_count(drawn: list[tuple[int, list[int]]]) -> None:
+    accesses = [(row, tuple(WIDTHS[row] * each for each in places)) for row, places in drawn]
+    expected = [words_of_busiest_bank(addresses, WIDTHS[row]) for row, addresses in accesses]
+    assert degrees_of(accesses) == expected
