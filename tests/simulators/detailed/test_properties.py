@@ -8,6 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from reference import detailed as reference
 from reference.detailed import Machine
 from reference.traces import Step, evenly, memory_trace
 from warplens.analysis import InstructionMix
@@ -18,7 +19,7 @@ from warplens.traces import StaticInstruction
 from warplens.workload import Launch, Workload
 from warplens.workload.traced import workload_of_trace
 
-from .machines import final_state, gpu_of, totals
+from .machines import counters, final_state, gpu_of, totals
 
 ROWS = [
     StaticInstruction(0, "BAR", "barrier"),
@@ -203,6 +204,17 @@ def test_a_dirty_line_is_written_back_when_it_leaves(row, streaming):
 def test_an_atomic_writes_a_dirty_copy_back_first():
     """What it touches is then in the LLC, and nothing is left in the L1."""
     assert counts(BACK, line(0, STORE), line(0, ATOMIC), line(0)) == (3, 3, 3, 1, 0, 0)
+
+
+def test_a_fill_that_evicts_a_dirty_line_keeps_its_own_request():
+    """Two loads of a line, the second after part of the miss: the line they bring evicts the stored one."""
+    machine = narrowed(sms=1, l1_sets=1, l1_ways=1, l1_write_back=True, l1_allocate=True, streaming=True)
+    launch = [[[line(0, STORE), line(1, TOUCH), line(1, TOUCH)]]]
+    simulation = reference.Simulation(ROWS, launch, machine)
+    simulation.run()
+    found = counters(final_state(ROWS, launch, machine))
+    assert found[STORE, "EXECUTED"] == found[TOUCH, "WRITEBACK_MISSES"] == found[TOUCH, "COMING_L1"] == 1
+    assert 0.5 < found[TOUCH, "COMING_L1_LEFT"] == simulation.counters[TOUCH, "COMING_L1_LEFT"] < 1
 
 
 @pytest.mark.parametrize("write_back", [True, False])

@@ -206,8 +206,6 @@ def filled(r, now, state, integers, floats, program):
     glob = state.glob[0]
     totals = state.totals
     totals[T_RETURNED] += 1
-    state.request_pool[glob.requests_free] = r
-    glob.requests_free += 1
     if request.what == LOAD:
         m = request.owner
         line = request.line
@@ -245,6 +243,8 @@ def filled(r, now, state, integers, floats, program):
             part_of_load_back(request.load, now, sm, state, program)
         else:
             state.warps[sm, request.owner].in_flight -= 1
+    state.request_pool[glob.requests_free] = r  # not before: a dirty line that the fill evicts takes one
+    glob.requests_free += 1
     core.wake = min(core.wake, np.ceil(now))
     if glob.starved:  # the network has room for a store again
         glob.starved = False

@@ -147,8 +147,8 @@ def new_state(integers: Any, floats: Any, units: int, instructions: int, most_ro
     l1_lines = max(sms * int(integers[k.I_L1_SETS] * integers[k.I_L1_WAYS]), 1)
     banks, channels = int(integers[k.I_LLC_BANKS]), int(integers[k.I_CHANNELS])
     llc_lines = banks * int(integers[k.I_LLC_SETS] * integers[k.I_LLC_WAYS])
-    # An atomic that passes the limit of stores may have a dirty line before it.
-    requests = sms * mshrs + sms * int(integers[k.I_STORES]) + 1
+    # An atomic that passes the limit of stores may have a dirty line before it; a fill that evicts one holds both.
+    requests = sms * mshrs + sms * int(integers[k.I_STORES]) + 2
     # Loads and atomics in flight: each has a line in the queue, the pipeline, an MSHR or the network.
     flying = mshrs * int(integers[k.I_L1_MERGES]) + int(integers[k.I_STORES])
     loads = sms * (int(integers[k.I_LSU_QUEUE]) + int(integers[k.I_PIPE]) + flying)
