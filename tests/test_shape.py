@@ -1,0 +1,93 @@
+"""Functions are short and shallow enough to read at once, and modules short enough to find something in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("src", "studies/src")
+MODULE_LINES = 500
+FUNCTION_LINES = 80
+NESTING = 5
+
+#: Functions that are still too long or too deep: none may join them.
+OFFENDERS: frozenset[str] = frozenset(
+    {
+        "src/warplens/analysis/_coalesce_kernels.py collect",
+        "src/warplens/analysis/_family_kernels.py access_family",
+        "src/warplens/analysis/_progress_kernels.py simulate_progress",
+        "src/warplens/frontends/ptx/_record_kernels.py expand_records",
+        "src/warplens/frontends/sass/_replay_kernels.py replay",
+        "src/warplens/frontends/sass/trace.py trace_program",
+        "src/warplens/models/_access_kernels.py access",
+        "src/warplens/models/_network_kernels.py solve",
+        "src/warplens/models/network.py demand_of_sample",
+        "src/warplens/simulators/detailed/_l1_kernels.py l1_load",
+        "src/warplens/simulators/detailed/_memory_kernels.py at_bank",
+        "src/warplens/simulators/pipeline/_kernels.py simulate",
+        "studies/src/warplens_studies/cli/validate.py validate",
+        "studies/src/warplens_studies/reproduce/gpumech.py figure9",
+        "studies/src/warplens_studies/reproduce/gpumech_errors.py _policy",
+        "studies/src/warplens_studies/reproduce/gpumech_stacks.py figure16",
+        "studies/src/warplens_studies/reproduce/lemeire_parts.py figure12",
+        "studies/src/warplens_studies/reproduce/lemeire_parts.py figure6",
+        "studies/src/warplens_studies/reproduce/lemeire_tables.py table6",
+        "studies/src/warplens_studies/reproduce/speed.py mdm_table2",
+    }
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    """Every function, methods and functions within others too, by the name that `OFFENDERS` has."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, Function):
+                yield f"{path.relative_to(ROOT)} {node.name}", node
+
+
+def nesting(node: ast.AST) -> int:
+    """Blocks within one another. `elif` is as deep as its `if`; functions and classes inside count on their own."""
+    deepest = 0
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (Function, ast.ClassDef)):
+            continue
+        is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+        deepest = max(deepest, nesting(child) + (isinstance(child, BLOCKS) and not is_elif))
+    return deepest
+
+
+def is_too_big(function: Function) -> bool:
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno >= FUNCTION_LINES or nesting(function) > NESTING
+
+
+def test_functions_are_short_and_shallow():
+    assert {name for name, function in functions() if is_too_big(function)} <= OFFENDERS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_are_short(path):
+    assert len(path.read_text().splitlines()) <= MODULE_LINES
+
+
+@pytest.mark.parametrize(
+    ("source", "depth"),
+    [
+        ("x = 1", 0),
+        ("if a:\n  x = 1\nelif b:\n  x = 2\nelse:\n  x = 3", 1),
+        ("if a:\n  x = 1\nelse:\n  if b:\n    x = 2\n  y = 1", 2),
+        ("for a in b:\n  try:\n    with c:\n      x = 1\n  except E:\n    x = 2", 3),
+        ("while a:\n  match b:\n    case 1:\n      x = 1", 2),
+        ("if a:\n  def f():\n    if b:\n      x = 1", 1),
+    ],
+)
+def test_nesting_is_counted_in_blocks(source, depth):
+    assert nesting(ast.parse(source)) == depth
