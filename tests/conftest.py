@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from warplens.result_cache import cache_folder
+
+# Tests with a cache folder of their own share compiled code all the same: compiling takes most of their time.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "compiled"))
 
 # Derandomised: a failure seen once is seen by everyone. No deadline: the first call of a kernel compiles it.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)

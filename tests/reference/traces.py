@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warplens.traces import LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
-from warplens.traces.schema import IRREGULAR
+from warplens.traces import IRREGULAR
 
 
 @dataclass(frozen=True)
