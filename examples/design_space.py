@@ -1,11 +1,11 @@
-"""A thousand GPUs for one kernel: which to build, and what limits it.
+"""Compare a thousand GPUs for one kernel: which to build, and what limits it.
 
     python examples/design_space.py [-o FOLDER]
 
-The kernel is the sparse matrix-vector product of examples/cuda, recorded once.
-The thousand machines are a Latin hypercube around MDM's, over SMs, MSHRs and the
-bandwidths of network and DRAM. The cost of a machine is made up: an SM costs as
-much as 40 GB/s of DRAM or 100 GB/s of network.
+The kernel is the sparse matrix-vector product of examples/cuda, traced once. The
+machines are a Latin hypercube around MDM's, over SMs, MSHRs, and network and DRAM
+bandwidth. The cost is made up: an SM costs as much as 40 GB/s of DRAM bandwidth
+or 100 GB/s of network bandwidth.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def main() -> None:
     fronts = {model: pareto_front(result.table, [COST], model) for model in MODELS}
     for model, front in fronts.items():
         cheapest, fastest = front.slice(0, 1).to_pylist()[0], front.slice(front.num_rows - 1).to_pylist()[0]
-        print(f"{model:9s}{front.num_rows:3d} that none beats; cheapest {named(cheapest)}; fastest {named(fastest)}")
+        print(f"{model:9s}{front.num_rows:3d} on the Pareto front; cheapest {named(cheapest)}; fastest {named(fastest)}")
     for each in ranking_agreement(result.table):
         if (each.one, each.other) == ("gpumech", "mdm"):
-            lost = f"{100 * (each.regret - 1):.0f} % lost (Kendall τ {each.kendall:.2f})"
-            print(f"build what GPUMech likes best where MDM is right: {lost}")
-    print("what limits it on MDM's machine, and what next:")
+            lost = f"{100 * (each.regret - 1):.0f} % of the speed lost (Kendall τ {each.kendall:.2f})"
+            print(f"building GPUMech's favourite if MDM is right: {lost}")
+    print("what limits it on MDM's machine, and then:")
     for step in limits(workload, GPU, "mdm", keys=list(SPACE), steps=3):
-        print(f"  {step.key} doubled gives {step.gain:.2f}×; the largest part was {step.category}")
+        print(f"  {step.key} doubled gives {step.gain:.2f}×; the largest stall was {step.category}")
     draw(result.table, fronts, folder / "design-space.png")
 
 

@@ -1,8 +1,9 @@
-"""Speed against the clock: every model, CRISP from one simulated run, and the detailed simulator at each clock.
+"""Scale the clock: every model, CRISP from one simulated run, and the detailed simulator at each clock.
 
     python examples/dvfs.py [KERNEL]
 
-KERNEL is one of the Accel-Sim data. Numbers are times over that at the machine's own clock, 1.4 GHz.
+KERNEL is one of the Accel-Sim data, matmul by default. Numbers are times relative to
+the machine's own clock, 1.4 GHz.
 """
 
 from __future__ import annotations

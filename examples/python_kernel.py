@@ -1,11 +1,10 @@
-"""A Python kernel for numba-cuda on two GPUs, without having either: how long it takes, and why.
+"""Predict a numba-cuda kernel on two GPUs without having either.
 
     python examples/python_kernel.py [-o FOLDER]
 
-The kernel is examples/python/mandelbrot.py. numba-cuda makes PTX of it, which is
-executed on the CPU and recorded. Neighbouring points escape after different
-numbers of steps, so lanes of a warp wait for each other; the picture shows how
-many work.
+The kernel is examples/python/mandelbrot.py. numba-cuda compiles it to PTX, and
+warplens executes that on the CPU. Neighbouring points escape after different
+numbers of steps, so lanes of a warp diverge; the picture shows how many are active.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def main() -> None:
     trace = warplens.trace(HERE / "python" / "mandelbrot.toml")
     busy = busy_lanes(trace)
     mean, least = 100 * busy.mean(), 100 * busy.min()
-    print(f"{busy.size} warps; on average {mean:.0f} % of the lanes work, in the worst {least:.0f} %")
+    print(f"{busy.size} warps; {mean:.0f} % of the lanes are active on average, {least:.0f} % in the worst warp")
     made = warplens.compare(trace, GPUS, MODELS)
     print(f"{'time, µs':10s}" + "".join(f"{name:>10s}" for name in MODELS))
     for gpu in GPUS:
@@ -45,7 +44,7 @@ def main() -> None:
 
 
 def busy_lanes(trace: warplens.traces.LaunchTrace) -> np.ndarray:
-    """The part of its 32 lanes that each warp keeps at work, averaged over its instructions."""
+    """The share of active lanes of each warp, averaged over its instructions."""
     parts: dict[tuple[int, int], float] = {}
     for group in trace.groups():
         bits = np.unpackbits(group.mask.view(np.uint8)).reshape(-1, 32).mean(axis=1)

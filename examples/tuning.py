@@ -1,10 +1,9 @@
-"""A matrix product in CUDA, tuned in three steps, with what the models advise before each.
+"""Tune a matrix product in CUDA in three steps, each with the models' advice.
 
     python examples/tuning.py [-o FOLDER]
 
-The sources are in examples/tuning. Nothing but the source changes between the
-steps; the advice follows from the CPI stack and from what doubling a part of
-the machine would gain.
+The sources are in examples/tuning. The advice follows from the CPI stack, and
+from what doubling a part of the machine would gain.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ MODELS = ("roofline", "mdm", "pipeline")
 PARTS = ("l1.mshrs", "noc.bandwidth", "dram.bandwidth")
 #: What to do about the largest part of a CPI stack.
 REMEDIES = {
-    "MSHR": "loads of a warp touch too many lines: let neighbouring threads load neighbouring addresses",
-    "NOC": "the network carries too many bytes: load each line once, and keep it in shared memory",
-    "L2": "warps wait for the L2: load less often, from shared memory or registers",
+    "MSHR": "loads are uncoalesced: let neighbouring threads load neighbouring addresses",
+    "NOC": "the network is saturated: load each line once and keep it in shared memory",
+    "L2": "warps wait for L2: reuse data in shared memory or registers",
     "QUEUE": "DRAM is saturated: read fewer bytes",
-    "DRAM": "warps wait for DRAM: give each more independent loads, or have more warps",
-    "L1": "warps wait for the L1: keep values in registers",
-    "DEP": "warps wait for their own arithmetic: give each more independent work",
+    "DRAM": "warps wait for DRAM: use more independent loads per warp, or more warps",
+    "L1": "warps wait for L1: keep values in registers",
+    "DEP": "warps wait for dependent instructions: give each warp more independent work",
     "BASE": "the issue slots are full: execute fewer instructions",
 }
 

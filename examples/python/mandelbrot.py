@@ -1,4 +1,4 @@
-"""A Python kernel for numba-cuda: how many steps each point of a plane takes to escape."""
+"""A numba-cuda kernel that counts the steps until each point of a plane escapes."""
 
 from numba import cuda
 
