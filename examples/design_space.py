@@ -43,7 +43,7 @@ def main() -> None:
     fronts = {model: pareto_front(result.table, [COST], model) for model in MODELS}
     for model, front in fronts.items():
         cheapest, fastest = front.slice(0, 1).to_pylist()[0], front.slice(front.num_rows - 1).to_pylist()[0]
-        print(f"{model:9s}{front.num_rows:3d} on the Pareto front; cheapest {named(cheapest)}; fastest {named(fastest)}")
+        print(f"{model:9s}{front.num_rows:3d} on the Pareto front, from {named(cheapest)} to {named(fastest)}")
     for each in ranking_agreement(result.table):
         if (each.one, each.other) == ("gpumech", "mdm"):
             lost = f"{100 * (each.regret - 1):.0f} % of the speed lost (Kendall τ {each.kendall:.2f})"
