@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit import allocating_kernel
+from ..jit import allocating_kernel, inlined
 from ..traces._bit_kernels import bit_count
 from ..traces._codes import IRREGULAR
 
@@ -13,14 +13,16 @@ BANKS = 32
 WORD_BYTES = 4
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def conflict_degree(addresses, lanes, width, words, per_bank):
     """Cycles that one access holds the banks: the most distinct words that any of them has to give, at least 1.
 
     `words` and `per_bank` are scratch space, for all words of the access and for all banks.
     """
     distinct = 0
-    per_bank[:] = 0
+    degree = 1
+    for bank in range(BANKS):
+        per_bank[bank] = 0
     for k in range(lanes):
         for part in range(max(width // WORD_BYTES, 1)):
             word = addresses[k] // WORD_BYTES + part
@@ -33,7 +35,8 @@ def conflict_degree(addresses, lanes, width, words, per_bank):
                 words[distinct] = word
                 distinct += 1
                 per_bank[word % BANKS] += 1
-    return max(per_bank.max(), 1)
+                degree = max(degree, per_bank[word % BANKS])
+    return degree
 
 
 @allocating_kernel
