@@ -18,27 +18,28 @@ from hypothesis import strategies as st
 from reference import interval_models as oracle
 from reference import markov
 from warplens.models import _interval_kernels as kernels
+from warplens.models import _interval_records as k
 
 POLICIES = {
-    "optimistic": kernels.OPTIMISTIC,
-    "rr": kernels.ROUND_ROBIN,
-    "rr-corrected": kernels.ROUND_ROBIN_CORRECTED,
-    "gto": kernels.GREEDY_THEN_OLDEST,
+    "optimistic": k.OPTIMISTIC,
+    "rr": k.ROUND_ROBIN,
+    "rr-corrected": k.ROUND_ROBIN_CORRECTED,
+    "gto": k.GREEDY_THEN_OLDEST,
 }
 MSHR_TERMS = {
-    None: kernels.NO_MSHR,
-    "gpumech": kernels.GPUMECH_MSHR,
-    "gpumech with queues": kernels.GPUMECH_MSHR_WITH_QUEUES,
-    "mdm": kernels.MDM_MSHR,
+    None: k.NO_MSHR,
+    "gpumech": k.GPUMECH_MSHR,
+    "gpumech with queues": k.GPUMECH_MSHR_WITH_QUEUES,
+    "mdm": k.MDM_MSHR,
 }
 QUEUE_TERMS = {
-    None: kernels.NO_QUEUE,
-    "gpumech": kernels.GPUMECH_DRAM,
-    "gpumech with noc": kernels.GPUMECH_NOC_AND_DRAM,
-    "mdm": kernels.MDM_QUEUE,
-    "mdm without test": kernels.MDM_QUEUE_CAL2019,
+    None: k.NO_QUEUE,
+    "gpumech": k.GPUMECH_DRAM,
+    "gpumech with noc": k.GPUMECH_NOC_AND_DRAM,
+    "mdm": k.MDM_QUEUE,
+    "mdm without test": k.MDM_QUEUE_CAL2019,
 }
-REQUESTS = {"l2-misses": kernels.ALL_REQUESTS, "mshr-capped": kernels.MSHR_CAPPED}
+REQUESTS = {"l2-misses": k.ALL_REQUESTS, "mshr-capped": k.MSHR_CAPPED}
 
 whole_intervals = st.builds(
     oracle.Interval,
@@ -63,28 +64,20 @@ machines = st.builds(
 )
 
 
+def records(intervals):
+    rows = [(i.instructions, i.stall, i.memory_instructions, i.reads, i.writes, i.miss_ratio) for i in intervals]
+    return np.array(rows, dtype=k.INTERVAL)
+
+
+def machine_records(several):
+    return np.array([tuple(getattr(machine, name) for name in k.MACHINE.names) for machine in several], k.MACHINE)
+
+
 def evaluate(intervals, machine, policy, mshr_term, queue_term, dram_requests):
-    """The kernel on one machine: a row of results."""
-    table = np.array(
-        [[i.instructions, i.stall, i.memory_instructions, i.reads, i.writes, i.miss_ratio] for i in intervals],
-        dtype=np.float64,
-    )
-    row = np.zeros((1, kernels.MACHINE_COLUMNS))
-    for column, value in (
-        (kernels.M_WARPS, machine.warps),
-        (kernels.M_SMS, machine.sms),
-        (kernels.M_ISSUE_RATE, machine.issue_rate),
-        (kernels.M_MSHRS, machine.mshrs),
-        (kernels.M_LLC_LATENCY, machine.llc_latency),
-        (kernels.M_DRAM_LATENCY, machine.dram_latency),
-        (kernels.M_NOC_SERVICE, machine.noc_service),
-        (kernels.M_DRAM_SERVICE, machine.dram_service),
-        (kernels.M_MISS_LATENCY, machine.miss_latency),
-    ):
-        row[0, column] = value
-    result = np.zeros((1, kernels.RESULT_COLUMNS))
-    switches = POLICIES[policy], MSHR_TERMS[mshr_term], QUEUE_TERMS[queue_term], REQUESTS[dram_requests]
-    kernels.evaluate(table, row, *switches, result)
+    """The kernel on one machine: a record of results."""
+    result = np.zeros(1, k.RESULT)
+    terms = k.Terms(POLICIES[policy], MSHR_TERMS[mshr_term], QUEUE_TERMS[queue_term], REQUESTS[dram_requests])
+    kernels.evaluate(records(intervals), machine_records([machine]), terms, result)
     return result[0]
 
 
@@ -97,7 +90,7 @@ def test_nonoverlapped_instructions_are_the_oracles(policy, intervals, machine):
     average = sum(i.instructions for i in intervals) / len(intervals)
     probability = oracle.issue_probability(intervals, machine.issue_rate)
     for i in intervals:
-        ours = kernels.nonoverlapped(
+        ours = kernels.nonoverlapped.py_func(
             POLICIES[policy],
             float(i.instructions),
             float(i.stall),
@@ -113,14 +106,14 @@ def test_nonoverlapped_instructions_are_the_oracles(policy, intervals, machine):
 def test_closed_form_of_the_mshr_sum_is_the_literal_sum(requests, mshrs, latency):
     literal = oracle.expected_queueing_delay(requests, mshrs, latency)
     # The latency itself is subtracted in the end, so that is what the error is relative to.
-    assert kernels.mshr_wait(float(requests), float(mshrs), latency) == pytest.approx(
+    assert kernels.mshr_wait.py_func(float(requests), float(mshrs), latency) == pytest.approx(
         literal, rel=1e-12, abs=1e-12 * latency * math.ceil(requests / mshrs)
     )
 
 
 @given(requests=st.floats(1e-3, 1e6), cycles=st.floats(1, 1e6), service=st.floats(0, 10, allow_subnormal=False))
 def test_md1_delay_is_the_oracles(requests, cycles, service):
-    ours = kernels.md1_wait(requests, cycles, service)
+    ours = kernels.md1_wait.py_func(requests, cycles, service)
     assert ours == pytest.approx(oracle.md1_delay(requests, cycles, service), rel=1e-12)
 
 
@@ -161,10 +154,10 @@ def test_mdm_is_the_oracle_exactly(model, policy, intervals, machine):
     terms = oracle.TERMS[model]
     ours = evaluate(intervals, machine, policy, *terms, "l2-misses")
     expected = oracle.predict(model, intervals, machine, policy)
-    assert ours[kernels.R_NONOVERLAPPED] == expected.nonoverlapped
-    assert ours[kernels.R_NOC] == expected.S_NoC
-    assert ours[kernels.R_DRAM] == expected.S_DRAM
-    assert ours[kernels.R_MSHR] == expected.S_MSHR
+    assert ours["nonoverlapped"] == expected.nonoverlapped
+    assert ours["noc"] == expected.S_NoC
+    assert ours["dram"] == expected.S_DRAM
+    assert ours["mshr"] == expected.S_MSHR
 
 
 @pytest.mark.parametrize("dram_requests", REQUESTS)
@@ -177,10 +170,10 @@ def test_mdm_is_the_oracle_exactly(model, policy, intervals, machine):
 def test_every_variant_is_the_oracle(model, dram_requests, intervals, machine, policy):
     ours = evaluate(intervals, machine, oracle.FIXED_POLICY.get(model, policy), *oracle.TERMS[model], dram_requests)
     expected = oracle.predict(model, intervals, machine, policy, dram_requests=dram_requests)
-    assert ours[kernels.R_NONOVERLAPPED] == expected.nonoverlapped
-    assert ours[kernels.R_NOC] == pytest.approx(expected.S_NoC, rel=1e-12)
-    assert ours[kernels.R_DRAM] == pytest.approx(expected.S_DRAM, rel=1e-12)
-    assert ours[kernels.R_MSHR] == pytest.approx(expected.S_MSHR, rel=1e-12)
+    assert ours["nonoverlapped"] == expected.nonoverlapped
+    assert ours["noc"] == pytest.approx(expected.S_NoC, rel=1e-12)
+    assert ours["dram"] == pytest.approx(expected.S_DRAM, rel=1e-12)
+    assert ours["mshr"] == pytest.approx(expected.S_MSHR, rel=1e-12)
 
 
 @given(intervals=st.lists(whole_intervals, min_size=1, max_size=5), machine=machines)
@@ -191,12 +184,12 @@ def test_terms_of_the_heaviest_interval(intervals, machine):
     ours = evaluate(intervals, machine, "gto", "mdm", "mdm", "l2-misses")
     heaviest = max(busy, key=lambda i: oracle.concurrent_misses(i, machine))
     noc, dram = oracle.mdm_queues(heaviest, machine, saturation_test=True)
-    assert ours[kernels.R_CONCURRENT] == oracle.concurrent_misses(heaviest, machine)
-    assert ours[kernels.R_BATCHES] == math.ceil(heaviest.reads * machine.warps / machine.mshrs)
+    assert ours["concurrent"] == oracle.concurrent_misses(heaviest, machine)
+    assert ours["batches"] == math.ceil(heaviest.reads * machine.warps / machine.mshrs)
     stall = machine.llc_latency + heaviest.miss_ratio * machine.dram_latency + noc + dram
-    assert ours[kernels.R_MEMORY_STALL] == stall
-    assert ours[kernels.R_DIVERGENT] == sum(i.reads * machine.warps > machine.mshrs for i in busy)
-    assert ours[kernels.R_SATURATED] == sum(oracle.noc_saturated(i, machine) for i in busy)
+    assert ours["memory_stall"] == stall
+    assert ours["divergent"] == sum(i.reads * machine.warps > machine.mshrs for i in busy)
+    assert ours["saturated"] == sum(oracle.noc_saturated(i, machine) for i in busy)
 
 
 @given(
@@ -204,21 +197,11 @@ def test_terms_of_the_heaviest_interval(intervals, machine):
 )
 def test_machines_of_a_table_do_not_touch_each_other(intervals, several):
     """The kernel fills one row per machine: together is the same as one by one."""
-    table = np.array(
-        [[i.instructions, i.stall, i.memory_instructions, i.reads, i.writes, i.miss_ratio] for i in intervals],
-        dtype=np.float64,
-    )
-    fields = (
-        "warps", "sms", "issue_rate", "mshrs", "llc_latency", "dram_latency", "noc_service", "dram_service",
-        "miss_latency",
-    )  # fmt: skip
-    rows = np.array([[getattr(machine, name) for name in fields] for machine in several], dtype=np.float64)
-    result = np.zeros((len(several), kernels.RESULT_COLUMNS))
-    kernels.evaluate(
-        table, rows, kernels.GREEDY_THEN_OLDEST, kernels.MDM_MSHR, kernels.MDM_QUEUE, kernels.ALL_REQUESTS, result
-    )
+    result = np.zeros(len(several), k.RESULT)
+    terms = k.Terms(k.GREEDY_THEN_OLDEST, k.MDM_MSHR, k.MDM_QUEUE, k.ALL_REQUESTS)
+    kernels.evaluate(records(intervals), machine_records(several), terms, result)
     for machine, row in zip(several, result, strict=True):
-        assert np.array_equal(row, evaluate(intervals, machine, "gto", "mdm", "mdm", "l2-misses"))
+        assert row == evaluate(intervals, machine, "gto", "mdm", "mdm", "l2-misses")
 
 
 @given(
@@ -246,7 +229,7 @@ def test_fractions_agree_to_twelve_digits(intervals, machine, policy):
     ours = evaluate(intervals, machine, policy, "mdm", "mdm", "l2-misses")
     expected = oracle.predict("mdm", intervals, machine, policy)
     scale = machine.warps * sum(i.instructions + i.stall * machine.issue_rate for i in intervals)
-    assert ours[kernels.R_NONOVERLAPPED] == pytest.approx(expected.nonoverlapped, rel=1e-12, abs=1e-12 * scale)
-    assert ours[kernels.R_NOC] == pytest.approx(expected.S_NoC, rel=1e-12)
-    assert ours[kernels.R_DRAM] == pytest.approx(expected.S_DRAM, rel=1e-12)
-    assert ours[kernels.R_MSHR] == pytest.approx(expected.S_MSHR, rel=1e-12)
+    assert ours["nonoverlapped"] == pytest.approx(expected.nonoverlapped, rel=1e-12, abs=1e-12 * scale)
+    assert ours["noc"] == pytest.approx(expected.S_NoC, rel=1e-12)
+    assert ours["dram"] == pytest.approx(expected.S_DRAM, rel=1e-12)
+    assert ours["mshr"] == pytest.approx(expected.S_MSHR, rel=1e-12)

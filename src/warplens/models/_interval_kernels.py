@@ -1,7 +1,6 @@
-"""Compiled evaluation of the interval models: one pass over the intervals per machine.
+"""The interval models, compiled: one pass over a warp's intervals per machine.
 
-Letters as in the papers: W resident warps, M concurrent misses, S stall cycles,
-ρ utilisation. `intervals` has the columns of `warplens.analysis.COLUMNS`.
+Letters are the papers': W resident warps, M concurrent misses, S stall cycles.
 """
 
 from __future__ import annotations
@@ -10,50 +9,23 @@ from math import ceil, floor
 
 import numpy as np
 
-from ..jit import allocating_kernel
-
-# Columns of a profile.
-INSTRUCTIONS, STALL, MEMORY_INSTRUCTIONS, READS, WRITES, MISS_RATIO = range(6)
-
-# Columns of `machines`.
-(
-    M_WARPS,
-    M_SMS,
-    M_ISSUE_RATE,
-    M_MSHRS,
-    M_LLC_LATENCY,
-    M_DRAM_LATENCY,
-    M_NOC_SERVICE,
-    M_DRAM_SERVICE,
-    M_MISS_LATENCY,
-) = range(9)
-MACHINE_COLUMNS = 9
-
-# Columns of the result: sums over the intervals, then values of the heaviest interval (largest M).
-(
-    R_NONOVERLAPPED,
-    R_MSHR,
-    R_NOC,
-    R_DRAM,
-    R_CONCURRENT,
-    R_MEMORY_STALL,
-    R_BATCHES,
-    R_QUEUE_WAIT,
-    R_DIVERGENT,
-    R_SATURATED,
-    R_UTILISATION,
-    R_REQUESTS,
-) = range(12)
-RESULT_COLUMNS = 12
-
-# Switches: scheduling policy, MSHR term, queue term, requests in the GPUMech queues.
-OPTIMISTIC, ROUND_ROBIN, ROUND_ROBIN_CORRECTED, GREEDY_THEN_OLDEST = range(4)
-NO_MSHR, GPUMECH_MSHR, GPUMECH_MSHR_WITH_QUEUES, MDM_MSHR = range(4)
-NO_QUEUE, GPUMECH_DRAM, GPUMECH_NOC_AND_DRAM, MDM_QUEUE, MDM_QUEUE_CAL2019 = range(5)
-ALL_REQUESTS, MSHR_CAPPED = range(2)
+from ..jit import allocating_kernel, inlined, kernel
+from ._interval_records import (
+    GPUMECH_MSHR_WITH_QUEUES,
+    GPUMECH_NOC_AND_DRAM,
+    GREEDY_THEN_OLDEST,
+    MDM_MSHR,
+    MDM_QUEUE,
+    MDM_QUEUE_CAL2019,
+    MSHR_CAPPED,
+    NO_MSHR,
+    NO_QUEUE,
+    ROUND_ROBIN,
+    ROUND_ROBIN_CORRECTED,
+)
 
 
-@allocating_kernel
+@inlined
 def nonoverlapped(policy, instructions, stall, W, issue_rate, issue_probability, average_instructions):
     """Instructions of the other warps that do not hide a stall of the representative one."""
     others = max(W - 1.0, 0.0)
@@ -63,13 +35,13 @@ def nonoverlapped(policy, instructions, stall, W, issue_rate, issue_probability,
     if policy == ROUND_ROBIN_CORRECTED:
         return others * instructions - min(stall * issue_rate, others)  # L §2.5.1
     if policy == GREEDY_THEN_OLDEST:
-        probability = min(issue_probability * stall, 1.0)  # Eq. (G-15), misprint mended
+        probability = min(issue_probability * stall, 1.0)  # Eq. (G-15), misprint corrected
         issued = average_instructions * (probability * others)  # Eqs. (G-12, G-14)
-        return max(issued - stall * issue_rate, 0.0)  # Eq. (G-16), misprint mended
+        return max(issued - stall * issue_rate, 0.0)  # Eq. (G-16), misprint corrected
     return 0.0  # Eq. (G-1): everything overlaps
 
 
-@allocating_kernel
+@inlined
 def mshr_wait(requests, mshrs, latency):
     """Expected wait for an MSHR: mean of latency·⌈j/mshrs⌉ over the requests j, less latency. Eq. (G-19)"""
     full = floor(requests / mshrs)
@@ -78,9 +50,9 @@ def mshr_wait(requests, mshrs, latency):
     return latency * (rounds / requests - 1.0)
 
 
-@allocating_kernel
+@inlined
 def md1_wait(requests, cycles, service):
-    """M/D/1 waiting time, capped by half of the requests being ahead. Eqs. (G-21 … G-23)"""
+    """M/D/1 waiting time, at most the service of half of the requests. Eqs. (G-21 … G-23)"""
     if requests <= 0.0:
         return 0.0
     cap = service * requests / 2.0
@@ -91,90 +63,104 @@ def md1_wait(requests, cycles, service):
     return min(arrival * service * service / (2.0 * (1.0 - utilisation)), cap)
 
 
-@allocating_kernel
-def evaluate(intervals, machines, policy, mshr_term, queue_term, request_rule, result):
-    """Fill one row of `result` per row of `machines`."""
-    count = intervals.shape[0]
+@inlined
+def queue_delays(interval, machine, terms, M, divergent, saturated):
+    """(Delay in the NoC, delay in DRAM, utilisation of DRAM) of an interval's misses."""
+    noc = dram = utilisation = 0.0
+    if terms.queue == MDM_QUEUE or terms.queue == MDM_QUEUE_CAL2019:
+        exposed = divergent and (saturated or terms.queue == MDM_QUEUE_CAL2019)
+        share = 1.0 if exposed else 0.5
+        noc = share * (machine.sms * M * machine.noc_service)  # Eq. (M-9), (C-5)
+        dram = share * (machine.sms * M * (interval.miss_ratio * machine.dram_service))  # Eqs. (M-8, M-9)
+    elif terms.queue != NO_QUEUE:
+        all_requests = interval.reads * machine.warps + interval.writes * machine.warps
+        requests = (M if terms.requests == MSHR_CAPPED else all_requests) * machine.sms  # Eq. (G-18)
+        cycles = interval.instructions / machine.issue_rate + interval.stall
+        dram = md1_wait(requests * interval.miss_ratio, cycles, machine.dram_service)  # Eq. (G-21)
+        utilisation = requests * interval.miss_ratio * machine.dram_service / cycles  # Eq. (G-22)
+        if terms.queue == GPUMECH_NOC_AND_DRAM:
+            noc = md1_wait(requests, cycles, machine.noc_service)
+    return noc, dram, utilisation
+
+
+@inlined
+def mshr_delays(interval, machine, terms, batches, memory_stall, queues):
+    """(Delay of an interval, wait of one request) for MSHRs, where an interval has more reads than MSHRs."""
+    if terms.mshr == MDM_MSHR:
+        return (batches - 1.0) * memory_stall, memory_stall  # Eq. (M-6)
+    if terms.mshr == NO_MSHR:
+        return 0.0, 0.0
+    latency = machine.miss_latency
+    if terms.mshr == GPUMECH_MSHR_WITH_QUEUES:
+        latency += queues
+    wait = mshr_wait(interval.reads * machine.warps, machine.mshrs, latency)
+    return wait * interval.memory_instructions, wait  # Eq. (G-20)
+
+
+@inlined
+def add_contention(interval, machine, terms, heaviest, result):
+    """Add the contention of an interval that sends requests; returns the largest M so far."""
+    reads = interval.reads * machine.warps
+    writes = interval.writes * machine.warps
+    divergent = reads > machine.mshrs  # Eq. (M-2)
+    M = min(reads, machine.mshrs) + writes  # Eq. (M-3)
+    saturated = machine.sms * M * machine.noc_service > machine.llc_latency + machine.dram_latency  # Eq. (M-10)
+    noc, dram, utilisation = queue_delays(interval, machine, terms, M, divergent, saturated)
+    # Eqs. (M-4, M-5)
+    memory_stall = machine.llc_latency + interval.miss_ratio * machine.dram_latency + noc + dram
+    batches = ceil(reads / machine.mshrs)
+    wait = 0.0
+    if divergent:
+        delay, wait = mshr_delays(interval, machine, terms, batches, memory_stall, noc + dram)
+        result.mshr += delay
+    result.noc += noc
+    result.dram += dram
+    result.divergent += divergent
+    result.saturated += saturated
+    result.utilisation = max(result.utilisation, utilisation)
+    if heaviest < M:
+        result.concurrent = M
+        result.memory_stall = memory_stall
+        result.batches = batches
+        result.queue_wait = wait
+        result.requests = reads + writes
+    return max(heaviest, M)
+
+
+@kernel
+def evaluate(intervals, machines, terms, results):
+    """Fill one record of `results`, zero at first, per machine."""
     total_instructions = 0.0
     total_stall = 0.0
-    for i in range(count):
-        total_instructions += intervals[i, INSTRUCTIONS]
-        total_stall += intervals[i, STALL]
-    average_instructions = total_instructions / count  # Eq. (G-13)
-    for m in range(machines.shape[0]):
-        W = machines[m, M_WARPS]
-        sms = machines[m, M_SMS]
-        issue_rate = machines[m, M_ISSUE_RATE]
-        mshrs = machines[m, M_MSHRS]
-        llc_latency = machines[m, M_LLC_LATENCY]
-        dram_latency = machines[m, M_DRAM_LATENCY]
-        noc_service = machines[m, M_NOC_SERVICE]
-        dram_service = machines[m, M_DRAM_SERVICE]
-        issue_probability = total_instructions / (total_instructions / issue_rate + total_stall)  # Eq. (G-9)
-        sum_nonoverlapped = sum_mshr = sum_noc = sum_dram = 0.0
+    for i in range(len(intervals)):
+        total_instructions += intervals[i].instructions
+        total_stall += intervals[i].stall
+    average_instructions = total_instructions / len(intervals)  # Eq. (G-13)
+    contends = terms.mshr != NO_MSHR or terms.queue != NO_QUEUE
+    for m in range(len(machines)):
+        machine, result = machines[m], results[m]
+        # Eq. (G-9)
+        issue_probability = total_instructions / (total_instructions / machine.issue_rate + total_stall)
         heaviest = -1.0
-        for i in range(count):
-            instructions = intervals[i, INSTRUCTIONS]
-            stall = intervals[i, STALL]
+        sum_nonoverlapped = 0.0
+        for i in range(len(intervals)):
+            interval = intervals[i]
             sum_nonoverlapped += nonoverlapped(
-                policy, instructions, stall, W, issue_rate, issue_probability, average_instructions
+                terms.policy,
+                interval.instructions,
+                interval.stall,
+                machine.warps,
+                machine.issue_rate,
+                issue_probability,
+                average_instructions,
             )  # Eq. (G-8)
-            reads = intervals[i, READS] * W
-            writes = intervals[i, WRITES] * W
-            if reads + writes <= 0.0 or (mshr_term == NO_MSHR and queue_term == NO_QUEUE):
-                continue
-            miss_ratio = intervals[i, MISS_RATIO]
-            divergent = reads > mshrs  # Eq. (M-2)
-            M = min(reads, mshrs) + writes  # Eq. (M-3)
-            cycles = instructions / issue_rate + stall
-            noc_queue = sms * M * noc_service
-            saturated = noc_queue > llc_latency + dram_latency  # Eq. (M-10)
-            utilisation = 0.0
-            noc = dram = 0.0
-            if queue_term in (MDM_QUEUE, MDM_QUEUE_CAL2019):
-                exposed = divergent and (saturated or queue_term == MDM_QUEUE_CAL2019)
-                share = 1.0 if exposed else 0.5
-                noc = share * noc_queue  # Eq. (M-9), (C-5)
-                dram = share * (sms * M * (miss_ratio * dram_service))  # Eqs. (M-8, M-9)
-            elif queue_term != NO_QUEUE:
-                requests = (M if request_rule == MSHR_CAPPED else reads + writes) * sms  # Eq. (G-18)
-                dram = md1_wait(requests * miss_ratio, cycles, dram_service)  # Eq. (G-21)
-                utilisation = requests * miss_ratio * dram_service / cycles  # Eq. (G-22)
-                if queue_term == GPUMECH_NOC_AND_DRAM:
-                    noc = md1_wait(requests, cycles, noc_service)
-            memory_stall = llc_latency + miss_ratio * dram_latency + noc + dram  # Eqs. (M-4, M-5)
-            batches = ceil(reads / mshrs)
-            wait = 0.0
-            if divergent:
-                if mshr_term == MDM_MSHR:
-                    wait = memory_stall
-                    sum_mshr += (batches - 1.0) * memory_stall  # Eq. (M-6)
-                elif mshr_term != NO_MSHR:
-                    latency = machines[m, M_MISS_LATENCY]
-                    if mshr_term == GPUMECH_MSHR_WITH_QUEUES:
-                        latency += noc + dram
-                    wait = mshr_wait(reads, mshrs, latency)
-                    sum_mshr += wait * intervals[i, MEMORY_INSTRUCTIONS]  # Eq. (G-20)
-            sum_noc += noc
-            sum_dram += dram
-            result[m, R_DIVERGENT] += divergent
-            result[m, R_SATURATED] += saturated
-            result[m, R_UTILISATION] = max(result[m, R_UTILISATION], utilisation)
-            if heaviest < M:
-                heaviest = M
-                result[m, R_CONCURRENT] = M
-                result[m, R_MEMORY_STALL] = memory_stall
-                result[m, R_BATCHES] = batches
-                result[m, R_QUEUE_WAIT] = wait
-                result[m, R_REQUESTS] = reads + writes
-        result[m, R_NONOVERLAPPED] = sum_nonoverlapped
-        result[m, R_MSHR] = sum_mshr
-        result[m, R_NOC] = sum_noc
-        result[m, R_DRAM] = sum_dram
+            if contends and interval.reads * machine.warps + interval.writes * machine.warps > 0.0:
+                heaviest = add_contention(interval, machine, terms, heaviest, result)
+        result.nonoverlapped = sum_nonoverlapped
 
 
-@allocating_kernel
-def evaluate_batch(matrix, start, of_machine, machines, policy, mshr_term, queue_term, request_rule, result):
+@kernel
+def evaluate_batch(intervals, start, of_machine, machines, terms, results):
     """`evaluate` where machine m has the intervals of profile `of_machine[m]` (see `ProfileBatch`)."""
     first = 0
     while first < len(of_machine):
@@ -182,8 +168,7 @@ def evaluate_batch(matrix, start, of_machine, machines, policy, mshr_term, queue
         last = first + 1
         while last < len(of_machine) and of_machine[last] == p:
             last += 1
-        intervals = matrix[start[p] : start[p + 1]]
-        evaluate(intervals, machines[first:last], policy, mshr_term, queue_term, request_rule, result[first:last])
+        evaluate(intervals[start[p] : start[p + 1]], machines[first:last], terms, results[first:last])
         first = last
 
 

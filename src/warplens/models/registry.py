@@ -8,15 +8,8 @@ from typing import Any
 from ..errors import UnknownNameError, nearest
 from .base import Model, parse_options
 from .crisp import Crisp
-from .gpumech import (
-    CorrectedRoundRobin,
-    GpuMech,
-    MarkovChain,
-    MultiThreading,
-    MultiThreadingMshr,
-    NaiveInterval,
-)
-from .mdm import GpuMechPlus, MdmMshr, MdmQueue, MemoryDivergence, MemoryDivergence2019
+from .interval import INTERVAL_MODELS
+from .markov_chain import MarkovChain
 from .mwp_cwp import CorrectedMwpCwp, MwpCwp
 from .pipeline import Pipeline
 from .roofline import Roofline
@@ -25,33 +18,24 @@ from .volkov import Volkov
 from .warplens_model import Warplens
 from .wfg import CorrectedWorkFlow, WorkFlow
 
+_NAIVE, *_INTERVAL = INTERVAL_MODELS.values()
+_ALL: tuple[type[Model], ...] = (
+    Roofline,
+    Volkov,
+    Transit,
+    MwpCwp,
+    CorrectedMwpCwp,
+    WorkFlow,
+    CorrectedWorkFlow,
+    _NAIVE,
+    MarkovChain,
+    *_INTERVAL,
+    Pipeline,
+    Crisp,
+    Warplens,
+)
 #: In the order in which tables show them.
-MODELS: dict[str, type[Model]] = {
-    model.name: model
-    for model in (
-        Roofline,
-        Volkov,
-        Transit,
-        MwpCwp,
-        CorrectedMwpCwp,
-        WorkFlow,
-        CorrectedWorkFlow,
-        NaiveInterval,
-        MarkovChain,
-        MultiThreading,
-        MultiThreadingMshr,
-        GpuMech,
-        CorrectedRoundRobin,
-        GpuMechPlus,
-        MdmQueue,
-        MdmMshr,
-        MemoryDivergence2019,
-        MemoryDivergence,
-        Pipeline,
-        Crisp,
-        Warplens,
-    )
-}
+MODELS: dict[str, type[Model]] = {model.name: model for model in _ALL}
 
 #: Those that predict from a kernel alone, without a run that was measured.
 GENERAL_MODELS = {name: model for name, model in MODELS.items() if model.needs != "measured_run"}

@@ -10,7 +10,7 @@ import numpy as np
 from ..workload.sampled import sample_batches
 from ..workload.traced import TracedWorkload
 from .base import Array, Aspect, Case, Model, Outcome, option
-from .interval import IntervalModel
+from .interval import given_stalls
 from .network import FLIT_BYTES, Demand, demand_of_sample, l1_sets
 from .papers import WARPLENS
 from .prediction import Condition
@@ -243,7 +243,7 @@ class Warplens(Model):
                 "cycles_low": low,
                 "cycles_high": high,
             },
-            conditions=(*conditions, *reasons, *IntervalModel._given_stalls(case)),
+            conditions=(*conditions, *reasons, *given_stalls(case)),
         )
 
     def _range(
