@@ -70,8 +70,11 @@ class Block:
         return int(found[1]) if found else 0
 
 
-def pages() -> list[Path]:
-    return sorted(DOCS.rglob("*.md"))
+def pages() -> dict[str, Path]:
+    """The README and all pages below docs, by name."""
+    return {"README.md": ROOT / "README.md"} | {
+        page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))
+    }
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -354,6 +357,10 @@ def accuracy() -> str:
     return _reference().accuracy()
 
 
+def readme_accuracy() -> str:
+    return _reference().readme_accuracy()
+
+
 def traced_suite() -> str:
     return _reference().traced_suite()
 
@@ -383,6 +390,7 @@ TABLES: dict[str, Callable[..., str]] = {
         measured,
         errors,
         accuracy,
+        readme_accuracy,
         traced_suite,
         cli,
         api,
@@ -435,9 +443,9 @@ def keep_outcomes() -> None:
 
 def main() -> None:
     names = [name for name in sys.argv[1:] if not name.startswith("--")]
-    every = {page.relative_to(DOCS).as_posix(): page for page in pages()}
+    every = pages()
     if unknown := sorted(set(names) - set(every)):
-        sys.exit(f"{', '.join(unknown)}: no such page below {DOCS.name}, such as {next(iter(every))}")
+        sys.exit(f"{', '.join(unknown)}: no such page; a name is README.md, or a path below {DOCS.name}")
     chosen = [every[name] for name in every if not names or name in names]
     if DOCS / "reproductions.md" in chosen:
         keep_outcomes()

@@ -149,8 +149,8 @@ def _members(item: type) -> Iterator[str]:
 
 
 @cache
-def _h200() -> Any:
-    return kept_comparison()
+def _h200(source: str = "sass") -> Any:
+    return kept_comparison(source)
 
 
 #: Groups of the Accel-Sim kernels, by what tables call them.
@@ -169,9 +169,9 @@ def _accelsim(name: str, group: str) -> list[float]:
         return []
 
 
-def _measured(name: str) -> list[float]:
+def _measured(name: str, source: str = "sass") -> list[float]:
     """Signed errors of cycles in percent, on the H200's long kernels; none where the model was not run on all."""
-    found = _h200()
+    found = _h200(source)
     errors = [found.error(name, kernel) for kernel in found.long_kernels] if name in found.models else [None]
     return [] if None in errors else [100.0 * each for each in errors]
 
@@ -204,6 +204,25 @@ def accuracy() -> str:
         means = [f"{statistics.mean(map(abs, each)):.0f} %" if each else "–" for each in columns]
         rows.append((f"[`{name}`]({name}.md#accuracy)", *means))
     return table(("model", *(f"Accel-Sim, {group} (IPC)" for group in GROUPS), "H200 (cycles)"), rows)
+
+
+def readme_accuracy() -> str:
+    """A few models against both references: mean magnitudes of their errors."""
+    names = ("warplens", "pipeline", "mdm", "gpumech", "roofline")
+    references = {
+        "Accel-Sim, 16 kernels, IPC ([every kernel](docs/validation/accelsim.md))": [
+            _accelsim(name, "all") for name in names
+        ],
+        "H200, suite kernels above 20 µs, cycles, from CUDA source ([every kernel](docs/validation/h200.md))": [
+            _measured(name, "ptx") for name in names
+        ],
+        "H200, the same, from SASS traced there": [_measured(name) for name in names],
+    }
+    rows: Rows = [
+        (reference, *(f"{statistics.mean(map(abs, errors)):.0f} %" for errors in found))
+        for reference, found in references.items()
+    ]
+    return table(("mean absolute error", *(f"`{name}`" for name in names)), rows)
 
 
 def _row(reference: str, found: list[float], quantity: str) -> tuple[str, ...]:

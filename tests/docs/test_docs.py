@@ -17,11 +17,11 @@ from warplens_studies.reproduce import RECIPES
 from . import pages, reference
 from .pages import DOCS, ROOT, blocks, page_folder, refreshed, run
 
-PAGES = [page.relative_to(DOCS).as_posix() for page in pages.pages()]
+PAGES = pages.pages()
 
 
 def read(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
+    return PAGES[name].read_text(encoding="utf-8")
 
 
 # -- completeness ------------------------------------------------------------------------
