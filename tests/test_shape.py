@@ -21,8 +21,6 @@ OFFENDERS: frozenset[str] = frozenset(
         "src/warplens/analysis/_family_kernels.py access_family",
         "src/warplens/analysis/_progress_kernels.py simulate_progress",
         "src/warplens/frontends/ptx/_record_kernels.py expand_records",
-        "src/warplens/frontends/sass/_replay_kernels.py replay",
-        "src/warplens/frontends/sass/trace.py trace_program",
         "src/warplens/models/_access_kernels.py access",
         "src/warplens/models/_network_kernels.py solve",
         "src/warplens/models/network.py demand_of_sample",

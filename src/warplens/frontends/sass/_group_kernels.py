@@ -1,21 +1,17 @@
-"""Groups of lanes that run together while a warp is replayed, and guesses about branches."""
+"""Groups of lanes that run together while a warp is replayed."""
 # mypy: ignore-errors
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...jit import allocating_kernel
-from ...traces._bit_kernels import bit_count
-
-RUNNING, AT_REGION_END, AT_RECORD = 0, 1, 2
-#: The next record of a lane that has none.
-NEVER = np.int64(1) << 62
+from ...jit import inlined
+from ._replay_state import AT_REGION_END, NEVER, RUNNING
 
 
-@allocating_kernel
+@inlined
 def next_record(lane, at, end, masks):
-    """The first record from `at` on that has a lane, or NEVER."""
+    """The first record of a lane from `at` on, or NEVER."""
     bit = np.int64(1) << lane
     while at < end:
         if masks[at] & bit:
@@ -24,12 +20,7 @@ def next_record(lane, at, end, masks):
     return NEVER
 
 
-@allocating_kernel
-def reaches(reach, place, bit):
-    return place < len(reach) and (reach[place, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != 0
-
-
-@allocating_kernel
+@inlined
 def lowest(mask):
     lane = 0
     while not (mask >> lane) & 1:
@@ -37,111 +28,108 @@ def lowest(mask):
     return lane
 
 
-@allocating_kernel
-def first_lanes(mask, count):
-    """The lowest `count` lanes of a mask."""
-    taken = np.int64(0)
-    while count > 0 and mask:
-        low = mask & -mask
-        taken |= low
-        mask ^= low
-        count -= 1
-    return taken
+@inlined
+def add_group(r, place, mask):
+    """Start a group that can run."""
+    group = r.groups[r.warp.groups]
+    group.place = place
+    group.mask = mask
+    group.state = RUNNING
+    group.wait = -1
+    r.warp.groups += 1
 
 
-@allocating_kernel
-def guess(branch, lanes, share, lane_share, statistics):
-    """Lanes that take a branch of which the records say nothing: so that shares of none, all and some come out.
-
-    The commonest of the three happens until a rarer one is a whole execution
-    behind its share; so a loop of n rounds goes round n - 1 times and leaves.
-    """
-    best = 0
-    for case in range(1, 3):
-        if share[branch, case] > share[branch, best]:
-            best = case
-    chosen = best
-    most = 1.0 - 1e-6
-    for case in range(3):
-        behind = share[branch, case] * statistics[branch, 0] - statistics[branch, 2 + case]
-        if case != best and behind >= most:
-            chosen = case
-            most = behind
-    if chosen == 0:
-        return np.int64(0)
-    if chosen == 1:
-        return lanes
-    count = bit_count(lanes)
-    if count == 1:
-        return lanes if share[branch, 1] >= share[branch, 0] else np.int64(0)
-    wanted = int(np.floor(lane_share[branch] * count + 0.5))
-    return first_lanes(lanes, min(max(wanted, 1), count - 1))
+@inlined
+def remove_group(r, g):
+    """The last group takes the place of the removed one."""
+    last = r.warp.groups - 1
+    r.groups[g] = r.groups[last]
+    r.warp.groups = last
 
 
-@allocating_kernel
-def release(groups, alive, place, mask, state, wait, members):
-    """Let groups go on whose region's lanes have all arrived (or are gone); returns the number of groups."""
+@inlined
+def take_lanes(r, lanes):
+    """Remove lanes from whichever groups have them."""
     g = 0
-    while g < groups:
-        if state[g] != AT_REGION_END:
-            g += 1
-            continue
-        wanted = members[wait[g], lowest(mask[g])] & alive
-        together = np.int64(0)
-        for other in range(groups):
-            if state[other] == AT_REGION_END and wait[other] == wait[g] and place[other] == place[g]:
-                together |= mask[other]
-        if wanted & ~together:
-            g += 1
-            continue
-        whole = mask[g]
-        other = groups - 1
-        while other >= 0:
-            if (
-                other != g
-                and state[other] == AT_REGION_END
-                and wait[other] == wait[g]
-                and place[other] == place[g]
-                and mask[other] & wanted
-            ):
-                whole |= mask[other]
-                groups = remove(other, groups, place, mask, state, wait)
-                if g == groups:  # the last one took the place of the removed one
-                    g = other
-            other -= 1
-        mask[g] = whole
-        state[g] = RUNNING
-        place[g] += 1
-        g = 0
-    return groups
-
-
-@allocating_kernel
-def remove(g, groups, place, mask, state, wait):
-    last = groups - 1
-    place[g], mask[g], state[g], wait[g] = place[last], mask[last], state[last], wait[last]
-    return last
-
-
-@allocating_kernel
-def take_lanes(lanes, groups, place, mask, state, wait):
-    """Remove lanes from whatever groups have them."""
-    g = 0
-    while g < groups:
-        mask[g] &= ~lanes
-        if mask[g] == 0:
-            groups = remove(g, groups, place, mask, state, wait)
+    while g < r.warp.groups:
+        r.groups[g].mask &= ~lanes
+        if r.groups[g].mask == 0:
+            remove_group(r, g)
         else:
             g += 1
-    return groups
 
 
-@allocating_kernel
-def add_lane(lane, to, first, groups, place, mask, state, wait):
-    """Put a lane at a place: into one of the groups from `first` on that is there, else into one of its own."""
-    for g in range(first, groups):
-        if place[g] == to:
-            mask[g] |= np.int64(1) << lane
-            return groups
-    place[groups], mask[groups], state[groups], wait[groups] = to, np.int64(1) << lane, RUNNING, -1
-    return groups + 1
+@inlined
+def add_lane(r, lane, place, first):
+    """Put a lane at a place: into a group from `first` on that is there, else into a new one."""
+    for g in range(first, r.warp.groups):
+        if r.groups[g].place == place:
+            r.groups[g].mask |= np.int64(1) << lane
+            return
+    add_group(r, place, np.int64(1) << lane)
+
+
+@inlined
+def waits_with(r, g, other):
+    """Whether a group waits at the same end of a region as another."""
+    return (
+        r.groups[other].state == AT_REGION_END
+        and r.groups[other].wait == r.groups[g].wait
+        and r.groups[other].place == r.groups[g].place
+    )
+
+
+@inlined
+def lanes_waiting_with(r, g):
+    together = np.int64(0)
+    for other in range(r.warp.groups):
+        if waits_with(r, g, other):
+            together |= r.groups[other].mask
+    return together
+
+
+@inlined
+def join(r, g, wanted):
+    """Merge the groups that wait with a group into it; returns its place, which may change."""
+    other = r.warp.groups - 1
+    while other >= 0:
+        if other != g and waits_with(r, g, other) and r.groups[other].mask & wanted:
+            r.groups[g].mask |= r.groups[other].mask
+            remove_group(r, other)
+            if g == r.warp.groups:  # it was the last one and took the removed one's place
+                g = other
+        other -= 1
+    return g
+
+
+@inlined
+def release(r):
+    """Let groups continue once all lanes of their region have arrived or exited."""
+    g = 0
+    while g < r.warp.groups:
+        if r.groups[g].state != AT_REGION_END:
+            g += 1
+            continue
+        wanted = r.lanes.members[r.groups[g].wait, lowest(r.groups[g].mask)] & r.warp.alive
+        if wanted & ~lanes_waiting_with(r, g):
+            g += 1
+            continue
+        g = join(r, g, wanted)
+        r.groups[g].state = RUNNING
+        r.groups[g].place += 1
+        g = 0
+
+
+@inlined
+def jump_to_records(r, lanes):
+    """Move lanes that are off their path to their next records; those without one exit."""
+    first = r.warp.groups
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            upcoming = r.lanes.upcoming[lane]
+            if upcoming >= NEVER:
+                r.warp.alive &= ~(np.int64(1) << lane)
+                r.tallies.lost += 1
+            else:
+                r.tallies.jumped += 1
+                add_lane(r, lane, r.records.place[upcoming], first)

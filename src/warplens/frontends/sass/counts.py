@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import TraceError
 from ._program import BRANCH, CALL, EXIT, INDIRECT, JUMP, LEAVE_REGION, RETURN, Program
+from ._replay_state import Shares
 
 WARP_METRIC, THREAD_METRIC = "inst_executed", "thread_inst_executed"
 METRICS = f"{WARP_METRIC},{THREAD_METRIC}"
@@ -78,15 +79,6 @@ def _aligned(launched: list[str], tables: list[tuple[str, array[int]]]) -> list[
             table = np.array(found[number * each][1], dtype=np.int64).reshape(-1, 2)
             result.append((name, Counts(table[:, 0].copy(), table[:, 1].copy())))
     return result
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """How branches went, as shares of their executions: in `cases`, that none, all or some of the lanes took it."""
-
-    cases: NDArray[np.float64]
-    lanes: NDArray[np.float64]
-    """Share of the lanes that took it."""
 
 
 def unknown_shares(instructions: int) -> Shares:

@@ -123,7 +123,7 @@ def build_program(kernel: SassKernel, recorded: Any, has_access: Any) -> Program
         ahead=_reach(action, conditional, recorded, target, lists, reach_bit, back=False),
         reach_bit=reach_bit,
         has_access=np.ascontiguousarray(has_access, dtype=np.bool_),
-        regions=np.array([regions], dtype=np.int64),
+        regions=regions,
     )
 
 
@@ -177,27 +177,35 @@ def _reach(
 ) -> Any:
     """Sets of first records per instruction, as bits, by iteration to a fixed point; with or without going `back`."""
     n = len(action)
+    own = [0 if recorded[i] == SILENT else 1 << int(bit[i]) for i in range(n)]
+    following = [
+        () if recorded[i] == SURE and not (conditional[i] and action[i] != RETURN) else _following(i, *row)
+        for i, row in enumerate(zip(action, conditional, target, lists, strict=True))
+    ]
     sets = [0] * (n + 1)
     changed = True
     while changed:
         changed = False
         for i in range(n - 1, -1, -1):
-            found = 0
-            if recorded[i] != SILENT:
-                found = 1 << int(bit[i])
-            if recorded[i] != SURE or (conditional[i] and action[i] != RETURN):
-                if action[i] == JUMP:
-                    found |= sets[target[i]] if back or target[i] > i else 0
-                elif action[i] in (BRANCH, CALL) and target[i] >= 0:
-                    found |= sets[i + 1] | (sets[target[i]] if back or target[i] > i else 0)
-                elif action[i] == INDIRECT and lists[i]:
-                    for each in lists[i]:
-                        found |= sets[each] if back or each > i else 0
-                elif not (action[i] in (EXIT, RETURN) and not conditional[i]):
-                    found |= sets[i + 1]
+            found = own[i]
+            for j in following[i]:
+                found |= sets[j] if back or j > i else 0
             if found != sets[i]:
                 sets[i] = found
                 changed = True
     words = max(-(-int(bit.max(initial=-1) + 1) // 64), 1)
     rows = b"".join(each.to_bytes(words * 8, "little") for each in sets[:n])
     return np.frombuffer(rows, dtype=np.uint64).reshape(n, words).copy()
+
+
+def _following(i: int, action: int, conditional: bool, target: int, indirect: list[int]) -> tuple[int, ...]:
+    """Where the path of a lane can go on after instruction i."""
+    if action == JUMP:
+        return (target,)
+    if action in (BRANCH, CALL) and target >= 0:
+        return i + 1, target
+    if action == INDIRECT and indirect:
+        return tuple(indirect)
+    if action in (EXIT, RETURN) and not conditional:
+        return ()
+    return (i + 1,)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-
-MOST_KIND = 63
+from ._raw_state import BlockRecords, Blocks, RecordLimits
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class Survey:
 
 def survey_records(launch: RawLaunch) -> Survey:
     """Check all records of a launch and count them."""
-    from . import _raw_kernels as k
+    from ._raw_kernels import survey
 
     path = launch.records
     size = path.stat().st_size if path.exists() else 0
@@ -117,18 +116,16 @@ def survey_records(launch: RawLaunch) -> Survey:
         raise TraceError(f"{path}: has {size} bytes, not {launch.raw_bytes}; trace the program again")
     units = np.memmap(path, dtype=np.uint32, mode="r") if size else np.frombuffer(b"", dtype=np.uint32)
     units = units.reshape(-1, 4)
-    records, first, last = (np.zeros(launch.blocks, dtype=np.int64) for _ in range(3))
+    blocks = BlockRecords(*(np.zeros(launch.blocks, dtype=np.int64) for _ in BlockRecords._fields))
     seen = np.zeros(launch.code_bytes // 16, dtype=np.uint64)
     local = np.array([np.iinfo(np.int64).max, -1], dtype=np.int64)
-    bad = k.survey(
-        units, 0, len(units), launch.warps_per_block, launch.blocks, launch.code_bytes, MOST_KIND, records, first,
-        last, seen, local,
-    )  # fmt: skip
+    limits = RecordLimits(launch.warps_per_block, launch.blocks, launch.code_bytes)
+    bad = survey(units, limits, blocks, seen, local)
     if bad >= 0:
         raise TraceError(f"{path}: the record at byte {16 * bad} is damaged; trace the program again")
     low = int(local[0]) & ~127 if local[1] >= 0 else 0
     span = int(local[1]) + 16 - low if local[1] >= 0 else 0
-    return Survey(units, records, first, last, seen, low, -(-span // 128) * 128)
+    return Survey(units, *blocks, seen, low, -(-span // 128) * 128)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +142,7 @@ class Batch:
 
 def batches(launch: RawLaunch, survey: Survey, most_records: int) -> Iterator[Batch]:
     """All records, of as many blocks at a time as have about `most_records`."""
-    from . import _raw_kernels as k
+    from ._raw_kernels import count_records, sort_records
 
     warps = launch.warps_per_block
     totals = np.append(0, np.cumsum(survey.records))
@@ -157,8 +154,9 @@ def batches(launch: RawLaunch, survey: Survey, most_records: int) -> Iterator[Ba
         begin = int(survey.first[block:stop][some].min(initial=len(survey.units)))
         end = int(survey.last[block:stop][some].max(initial=0))
         start = np.zeros((stop - block) * warps + 1, dtype=np.int64)
-        k.count_records(survey.units, begin, end, block, stop - block, warps, start)
+        blocks = Blocks(block, stop - block, warps, begin, end)
+        count_records(survey.units, blocks, start)
         position = np.empty(int(start[-1]), dtype=np.int64)
-        k.sort_records(survey.units, begin, end, block, stop - block, warps, start, position)
+        sort_records(survey.units, blocks, start[:-1].copy(), position)
         yield Batch(block, stop - block, start, position)
         block = stop

@@ -11,7 +11,22 @@ import numpy as np
 from ...errors import TraceError
 from ...traces import SPACES, StaticTable, WarpGroup
 from ._program import Program
-from .counts import Counts, Shares, branch_shares, unknown_shares
+from ._raw_state import Accesses, LocalMemory, new_addresses
+from ._replay_state import (
+    GROUP,
+    MOST_GROUPS,
+    TALLIES,
+    WARP,
+    Outcomes,
+    Output,
+    Records,
+    Replay,
+    Shares,
+    new_lanes,
+    new_outcomes,
+    new_output,
+)
+from .counts import Counts, branch_shares, unknown_shares
 from .disassembly import SassKernel
 from .flow import build_program, recordings, silent_mnemonics
 from .raw import Batch, RawLaunch, Survey, batches, survey_records
@@ -124,82 +139,96 @@ class Reconstruction:
         shares = unknown_shares(n)
         if self.counts is not None:
             shares = branch_shares(self.program, Counts(self.counts.warps[:n], self.counts.threads[:n]))
-        statistics = np.zeros((n, 5), dtype=np.int64)
-        tallies = np.zeros(4, dtype=np.int64)
+        outcomes, tallies = new_outcomes(n), np.zeros(1, dtype=TALLIES)[0]
         for batch in batches(self.launch, self.survey, MOST_RECORDS):
-            for group in _BatchReplay(self, batch).run(shares, statistics, tallies):
+            for group in _BatchReplay(self, batch).run(shares, outcomes, tallies):
                 self.exactness.replayed += np.bincount(group.static, minlength=n)
                 yield group
-        guessed, jumped, lost, forced = tallies.tolist()  # in the order of _replay_kernels
-        self.exactness.guessed, self.exactness.jumped = guessed, jumped
-        self.exactness.lost, self.exactness.forced = lost, forced
+        for name in TALLIES.names or ():
+            setattr(self.exactness, name, int(tallies[name]))
 
 
 class _BatchReplay:
-    """The warps of some blocks, replayed as often as it takes."""
+    """The warps of some blocks, replayed in as many steps as the output needs."""
 
     def __init__(self, owner: Reconstruction, batch: Batch) -> None:
         self._owner, self._batch = owner, batch
         units = owner.survey.units
-        self._place = (units[batch.position, 0] // 16).astype(np.int64)
-        self._mask = units[batch.position, 1].astype(np.int64)
+        self._records = Records(
+            start=batch.start,
+            place=(units[batch.position, 0] // 16).astype(np.int64),
+            mask=units[batch.position, 1].astype(np.int64),
+        )
         x, y, z = owner.launch.block
-        warps = owner.launch.warps_per_block
-        masks = np.full(warps, 0xFFFFFFFF, dtype=np.int64)
+        masks = np.full(owner.launch.warps_per_block, 0xFFFFFFFF, dtype=np.int64)
         if x * y * z % 32:
             masks[-1] = (1 << (x * y * z % 32)) - 1
         self._first_mask = np.tile(masks, batch.blocks)
-        self._local = owner.static.space == SPACES.index("local")
 
-    def run(self, shares: Shares, statistics: Any, tallies: Any) -> Iterator[WarpGroup]:
-        from . import _replay_kernels as k
+    def run(self, shares: Shares, outcomes: Outcomes, tallies: Any) -> Iterator[WarpGroup]:
+        from ._replay_kernels import replay
 
-        batch, warps = self._batch, self._owner.launch.warps_per_block
+        program, warps = self._owner.program, self._owner.launch.warps_per_block
+        state = Replay(
+            program=program,
+            records=self._records,
+            shares=shares,
+            outcomes=outcomes,
+            saved_outcomes=new_outcomes(len(program.action)),
+            tallies=tallies,
+            saved_tallies=np.zeros(1, dtype=TALLIES)[0],
+            first_mask=self._first_mask,
+            warps_per_block=warps,
+            idle_limit=self._owner.idle_limit,
+            warp=np.zeros(1, dtype=WARP)[0],
+            groups=np.zeros(MOST_GROUPS, dtype=GROUP),
+            lanes=new_lanes(program.regions),
+            output=new_output(0, 0),
+        )
         room = GROUP_INSTRUCTIONS
-        total = len(batch.start) - 1
         block = 0
-        while block < batch.blocks:
+        while block < self._batch.blocks:
             first = block * warps
-            static = np.empty(room, dtype=np.uint32)
-            mask = np.empty(room, dtype=np.uint32)
-            access = np.empty(room, dtype=np.int64)
-            ends = np.zeros((total + 1, 2), dtype=np.int64)
-            stop = k.replay(
-                self._owner.program, shares.cases, shares.lanes, statistics, batch.start, self._place, self._mask,
-                self._first_mask, first, warps, self._owner.idle_limit, room, static, mask, access, ends, tallies,
-            )  # fmt: skip
-            if stop == first:  # not even one block
+            output = new_output(room, len(self._first_mask))
+            stop = replay(state._replace(output=output), first)
+            if stop == first:  # not even one block fits
                 room *= 2
                 continue
             blocks = (stop - first) // warps
-            yield self._group(block, blocks, static, mask, access, ends[first : stop + 1])
+            yield self._group(block, blocks, output, slice(first, stop + 1))
             block += blocks
 
-    def _group(self, block: int, blocks: int, static: Any, mask: Any, access: Any, ends: Any) -> WarpGroup:
-        from . import _raw_kernels as k
+    def _group(self, block: int, blocks: int, output: Output, done: slice) -> WarpGroup:
+        from ._raw_kernels import expand
 
         owner, batch, warps = self._owner, self._batch, self._owner.launch.warps_per_block
-        instructions, accesses = int(ends[-1, 0]), int(ends[-1, 1])
-        static, mask, access = static[:instructions].copy(), mask[:instructions].copy(), access[:accesses]
-        has_access = owner.program.has_access[static]
-        lanes_listed = int(np.count_nonzero(access >= 0)) * 32
-        base, stride = np.empty(accesses, dtype=np.int64), np.empty(accesses, dtype=np.int64)
-        lanes = np.empty(lanes_listed, dtype=np.int64)
-        lane_end = np.zeros(blocks * warps, dtype=np.int64)
-        used = k.expand(
-            owner.survey.units, batch.position, access, static[has_access], accesses, ends[1:, 1].copy(), self._local,
-            owner.static.access_bytes.astype(np.int64), (batch.first_block + block) * warps, owner.survey.local_low,
-            owner.survey.local_span, LOCAL_BASE, base, stride, lanes, lane_end,
-        )  # fmt: skip
+        start, access_start = output.instruction_end[done].copy(), output.access_end[done].copy()
+        static, mask = output.static[: start[-1]].copy(), output.mask[: start[-1]].copy()
+        record = output.access[: access_start[-1]]
+        accesses = Accesses(
+            unit=np.where(record >= 0, batch.position[record] if len(batch.position) else -1, -1),
+            static=static[owner.program.has_access[static]],
+            end=access_start[1:],
+        )
+        local = LocalMemory(
+            is_local=owner.static.space == SPACES.index("local"),
+            access_bytes=owner.static.access_bytes.astype(np.int64),
+            base=LOCAL_BASE,
+            first_warp=(batch.first_block + block) * warps,
+            low=owner.survey.local_low,
+            span=owner.survey.local_span,
+        )
+        addresses = new_addresses(len(record), int(np.count_nonzero(record >= 0)), blocks * warps)
+        used = expand(owner.survey.units, accesses, local, addresses)
         return WarpGroup(
             block=np.repeat(np.arange(blocks, dtype=np.int64) + batch.first_block + block, warps),
             warp=np.tile(np.arange(warps, dtype=np.int32), blocks),
-            start=ends[:, 0].copy(),
+            start=start,
             static=static,
             mask=mask,
-            access_start=ends[:, 1].copy(),
-            base=base.view(np.uint64),
-            stride=stride,
-            lane_start=np.append(0, lane_end),
-            lanes=lanes[:used].copy().view(np.uint64),
+            access_start=access_start,
+            base=addresses.base.view(np.uint64),
+            stride=addresses.stride,
+            lane_start=np.append(0, addresses.lane_end),
+            lanes=addresses.lanes[:used].copy().view(np.uint64),
         )

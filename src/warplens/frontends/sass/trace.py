@@ -24,7 +24,7 @@ from .disassembly import SassKernel, disassemble, parse_kernel
 from .profile import count_executions
 from .raw import RawLaunch
 from .reconstruct import LOCAL_BASE, Prepared, Reconstruction
-from .running import Tracing, check_run, run_untraced
+from .running import Run, Tracing, check_run, run_untraced
 
 BUFFER_BYTES = 4 << 30
 RAW_LIMIT_BYTES = 64 << 30
@@ -94,17 +94,17 @@ def trace_program(
     progress: Callable[[str], None] | None = None,
     watch: Callable[[float, float], None] | None = None,
 ) -> TraceSummary:
-    """Run a program with its kernels recorded and write them as a trace.
+    """Run a program, record its kernels, and write them as a trace.
 
     `kernel_regex` selects kernels by (part of) their name, mangled or not;
     `launches` numbers the launches of those, from 0. `max_blocks` and `waves`
-    record only the first thread blocks of each. The program runs once more
+    limit each launch to its first thread blocks. The program also runs once
     untraced (`baseline`, for the overhead) and once under Nsight Compute
-    (`counts`, which decide what records leave open). `keep_raw` keeps the raw
-    records in a folder; `program_output` is the file descriptor for what the
-    traced program prints, where it is not standard output. `progress` is told what
-    begins, `watch` how much of how many records has been replayed. The output
-    appears only when everything went well.
+    (`counts`, which decide branches that records leave open). `keep_raw` is a
+    folder that keeps the raw records. `program_output` is the file descriptor
+    for what the traced program prints, by default standard output. `progress`
+    is called with each step, `watch` with the bytes replayed and their total.
+    The output file appears only if everything succeeds.
     """
     say = progress or (lambda text: None)
     output = Path(output)
@@ -112,33 +112,22 @@ def trace_program(
     tools = find_tools()
     say("building the tracer (first use only)")
     injection = build_injection(tools)
-    untraced = code = None
-    if baseline:
-        say("running the program untraced")
-        untraced, code = run_untraced(program)
-        if untraced < _SHORT_SECONDS:  # the first run also fills caches
-            untraced = min(untraced, run_untraced(program)[0])
+    untraced, code = _time_untraced(program, say) if baseline else (None, None)
     with _raw_folder(output, keep_raw) as folder:
         # The trace needs room too.
         raw_limit_bytes = min(raw_limit_bytes, shutil.disk_usage(folder).free * 3 // 4)
         settings = {
-            "WARPLENS_TRACE_FOLDER": str(folder),
-            "WARPLENS_TRACE_PATCHES": str(injection.patches),
-            "WARPLENS_TRACE_BUFFER_BYTES": str(buffer_bytes),
-            "WARPLENS_TRACE_RAW_LIMIT": str(raw_limit_bytes),
-            "LD_PRELOAD": " ".join(filter(None, (str(injection.library), os.environ.get("LD_PRELOAD")))),
+            "FOLDER": folder,
+            "PATCHES": injection.patches,
+            "BUFFER_BYTES": buffer_bytes,
+            "RAW_LIMIT": raw_limit_bytes,
+            "KERNEL": kernel_regex,
+            "LAUNCHES": None if launches is None else launch_ranges(launches),
+            "BLOCKS": max_blocks,
+            "WAVES": waves,
         }
-        for name, value in (
-            ("KERNEL", kernel_regex),
-            ("LAUNCHES", None if launches is None else launch_ranges(launches)),
-            ("BLOCKS", max_blocks),
-            ("WAVES", waves),
-        ):
-            if value is not None:
-                settings[f"WARPLENS_TRACE_{name}"] = str(value)
-        tracing = Tracing(
-            program, {**os.environ, **settings}, folder, accept_failure, untraced, code, program_output, say
-        )
+        environment = _environment(injection.library, settings)
+        tracing = Tracing(program, environment, folder, accept_failure, untraced, code, program_output, say)
         run, warnings = tracing.run()
         check_run(run, kernel_regex, raw_limit_bytes)
         warnings += dict.fromkeys(run.notes)
@@ -146,22 +135,7 @@ def trace_program(
             f"not traced: {text}" + (f" ({count} times)" if count > 1 else "")
             for text, count in Counter(run.left_out).items()
         ]
-        counted: dict[tuple[str, int], Counts] = {}
-        seconds = None
-        if counts and tools.ncu is None:
-            warnings.append("Nsight Compute (ncu) is not installed: branches that records leave open are guesses")
-        elif counts and tools.ncu is not None:
-            say("counting executed instructions with Nsight Compute")
-            began = time.perf_counter()
-            try:
-                counted = count_executions(tools.ncu, program, run.launches, run.launched, folder, os.environ)
-            except TraceError as error:
-                warnings.append(
-                    f"executions could not be counted, branches that records leave open are guesses: {error}"
-                )
-            else:
-                warnings += not_counted(run.launches, counted)
-            seconds = time.perf_counter() - began
+        counted, counting_seconds = _count(tools, program, run, folder, warnings, say) if counts else ({}, None)
         say("reconstructing the warps")
         began = time.perf_counter()
         traced = write_launches(run.launches, output, tools, counted, warnings, watch, discard=keep_raw is None)
@@ -172,10 +146,45 @@ def trace_program(
             launches_in_program=len(run.launched),
             traced_seconds=run.seconds,
             untraced_seconds=untraced,
-            counting_seconds=seconds,
+            counting_seconds=counting_seconds,
             decoding_seconds=time.perf_counter() - began,
             warnings=tuple(dict.fromkeys(warnings)),
         )
+
+
+def _time_untraced(program: list[str], say: Callable[[str], None]) -> tuple[float, int]:
+    """(seconds, exit code) without tracing; a short program runs twice, because the first run also fills caches."""
+    say("running the program untraced")
+    seconds, code = run_untraced(program)
+    if seconds < _SHORT_SECONDS:
+        seconds = min(seconds, run_untraced(program)[0])
+    return seconds, code
+
+
+def _environment(library: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """The environment of the traced program; settings that are None stay unset."""
+    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))
+    given = {f"WARPLENS_TRACE_{name}": str(value) for name, value in settings.items() if value is not None}
+    return {**os.environ, **given, "LD_PRELOAD": preload}
+
+
+def _count(
+    tools: Tools, program: list[str], run: Run, folder: Path, warnings: list[str], say: Callable[[str], None]
+) -> tuple[dict[tuple[str, int], Counts], float | None]:
+    """Counted executions of the recorded launches, and the seconds that counting took."""
+    if tools.ncu is None:
+        warnings.append("Nsight Compute (ncu) is not installed: branches that records leave open are guessed")
+        return {}, None
+    say("counting executed instructions with Nsight Compute")
+    began = time.perf_counter()
+    counted: dict[tuple[str, int], Counts] = {}
+    try:
+        counted = count_executions(tools.ncu, program, run.launches, run.launched, folder, os.environ)
+    except TraceError as error:
+        warnings.append(f"executions could not be counted: {error}; branches that records leave open are guessed")
+    else:
+        warnings += not_counted(run.launches, counted)
+    return counted, time.perf_counter() - began
 
 
 def launch_ranges(launches: Iterable[int]) -> str:
