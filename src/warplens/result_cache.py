@@ -1,21 +1,38 @@
-"""What took time to make, kept in the user's cache folder under a hash of all that it depends on."""
+"""The one result cache: what took time to work out, kept on disk under a digest of all that it depends on.
+
+A key is made of the inputs, as a frozen record, and of the code that computes
+the result (`code_digest`): what another version of warplens kept is never used.
+An entry appears whole or not at all, so any number of processes may write at
+once. A checksum guards it: a damaged entry is no entry. The least recently used
+entries go when a folder grows past its limit.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
+import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 #: Names another folder for everything that is kept.
 CACHE_VARIABLE = "WARPLENS_CACHE_DIR"
 #: Bytes that entries of one kind may take.
 MOST_BYTES = 2**28
+#: Entries that a process writes between two looks at the size of the folder.
+_LOOK_EVERY = 256
+_SUFFIX = ".entry"
 
 
 def cache_folder() -> Path:
@@ -40,35 +57,106 @@ def content_hash(parts: Iterable[str | bytes]) -> str:
     return digest.hexdigest()
 
 
-def read_entry(kind: str, key: str) -> dict[str, Any] | None:
-    """The entry, or None where there is none that can be read."""
-    path = cache_folder() / kind / f"{key}.json"
-    try:
-        value = json.loads(path.read_bytes())
-        os.utime(path)  # used just now
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
+@cache
+def code_digest(folder: Path = Path(__file__).parent) -> str:
+    """A hash of the sources in a folder, all of the package without one: no list of modules could miss a part."""
+    files = sorted(folder.rglob("*.py"))
+    return content_hash(part for path in files for part in (str(path.relative_to(folder)), path.read_bytes()))
 
 
-def write_entry(kind: str, key: str, value: dict[str, Any]) -> None:
-    """Keep an entry, and the folder within its bounds.
+def result_key(record: Any, *others: str) -> str:
+    """The key of what this code computes from a record and `others`; a count given as a float is the same count."""
+    return content_hash([code_digest(), repr(_plain(record)), *others])
 
-    The entry appears whole or not at all; a folder that cannot be written to is no error.
-    """
-    folder = cache_folder() / kind
-    temporary = None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}-", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(value, file)
-        Path(temporary).replace(folder / f"{key}.json")
-    except OSError:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        return
-    evict(folder.glob("*.json"), MOST_BYTES)
+
+def _plain(value: Any) -> Any:
+    """A record as nested tuples of its type's name and its values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, *(_plain(getattr(value, item.name)) for item in dataclasses.fields(value))
+    if isinstance(value, tuple | list):
+        return tuple(_plain(each) for each in value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return float(value) if isinstance(value, int | float | np.number) else value
+
+
+@dataclass
+class ResultCache:
+    """A folder of entries by key. Whatever goes wrong with it costs time, never a result."""
+
+    folder: Path
+    most_bytes: int = MOST_BYTES
+    _written: int = 0
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The values of an entry, or None where there is none that can be read. Lists come back as tuples."""
+        path = self._path(key)
+        try:
+            found = _unpacked(path.read_bytes())
+            os.utime(path)  # used just now
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found
+
+    def put(self, key: str, values: Mapping[str, Any]) -> None:
+        """Keep arrays, and whatever JSON can hold. A folder that cannot be written to is no error."""
+        path = self._path(key)
+        temporary = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(_packed(values))
+            Path(temporary).replace(path)
+        except OSError:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+            return
+        if self._written % _LOOK_EVERY == 0:
+            self.evict()
+        self._written += 1
+
+    def evict(self) -> None:
+        """Remove the least recently used entries where there is too much."""
+        evict(self.folder.glob(f"*/*{_SUFFIX}"), self.most_bytes)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}{_SUFFIX}"
+
+
+def open_results(kind: str, most_bytes: int | None = None) -> ResultCache:
+    """The results of one kind in the user's cache folder."""
+    return ResultCache(cache_folder() / kind, MOST_BYTES if most_bytes is None else most_bytes)
+
+
+def _packed(values: Mapping[str, Any]) -> bytes:
+    """A checksum, a line of JSON, then the arrays: `np.savez` takes several times as long, and pickles run code."""
+    arrays = {name: np.ascontiguousarray(each) for name, each in values.items() if isinstance(each, np.ndarray)}
+    plain = {name: each.item() if isinstance(each, np.generic) else each for name, each in values.items()}
+    header = {
+        "order": list(values),
+        "arrays": {name: [each.dtype.str, each.shape] for name, each in arrays.items()},
+        "plain": {name: each for name, each in plain.items() if name not in arrays},
+    }
+    body = b"".join([json.dumps(header).encode(), b"\n", *(each.tobytes() for each in arrays.values())])
+    return b"%08x\n" % zlib.crc32(body) + body
+
+
+def _unpacked(raw: bytes) -> dict[str, Any]:
+    """The values of an entry; ValueError where it is damaged."""
+    checksum, _, body = raw.partition(b"\n")
+    if zlib.crc32(body) != int(checksum, 16):
+        raise ValueError("damaged")
+    line, _, rest = body.partition(b"\n")
+    header = json.loads(line)
+    found: dict[str, Any] = {}
+    for name, value in header["plain"].items():
+        found[name] = tuple(value) if isinstance(value, list) else value
+    start = 0
+    for name, (kind, shape) in header["arrays"].items():
+        found[name] = np.frombuffer(rest, kind, math.prod(shape), start).reshape(shape)
+        start += found[name].nbytes
+    return {name: found[name] for name in header["order"]}
 
 
 def evict(paths: Iterable[Path], most_bytes: int) -> None:

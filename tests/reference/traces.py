@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warplens.traces import LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
-from warplens.traces import IRREGULAR
+from warplens.traces import IRREGULAR, LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
 
 
 @dataclass(frozen=True)

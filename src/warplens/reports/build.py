@@ -14,7 +14,7 @@ from ..frontends.ncu import KernelProfile
 from ..machine import Gpu
 from ..models import Prediction
 from ..workload import Workload
-from ..workload.kept import open_kept
+from ..workload.results import open_kept
 from ..workload.traced import TracedWorkload, workload_of_trace
 from .headline import preferred_model
 from .section import VIEWS, Section, Settings, make_section

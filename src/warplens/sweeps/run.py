@@ -20,9 +20,10 @@ from ..machine.schema import parameters
 from ..models import MODELS, get_model
 from ..notebook import Displayed
 from ..result_cache import content_hash
+from ..traces.digest import trace_digest
 from ..workload import Workload
-from ..workload.kept import open_kept, trace_digest
 from ..workload.launch import LAUNCH_KEYS
+from ..workload.results import open_kept
 from ..workload.traced import TracedWorkload, workload_of_trace
 from .cluster import Cluster
 from .evaluate import Question, Target, schema_of

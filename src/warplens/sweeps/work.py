@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..machine import Gpu
 from ..traces import MemoryTrace
 from ..workload import Workload
-from ..workload.kept import open_kept
+from ..workload.results import open_kept
 from ..workload.traced import TracedWorkload
 from .evaluate import Question, Rows, evaluate
 from .plan import Unit

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..api import load_workloads
 from ..workload import Workload
-from ..workload.kept import open_kept
 from ..workload.load import example_names
+from ..workload.results import open_kept
 from ..workload.traced import TracedWorkload, workload_of_trace
 
 #: Thread blocks that are recorded of a bundled or brought kernel: 8 on each of the 132 SMs of an H200. The rest of a

@@ -38,10 +38,11 @@ from ..analysis.representative import (
 )
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
 from ..machine.schema import parameters
+from ..result_cache import ResultCache
 from ..traces import CLASS_NAMES, LaunchTrace, WarpGroup
 from .batches import cache_keys, distinct, is_batch, with_values
-from .kept import Kept, Remembering
 from .launch import launch_of, resident
+from .results import Remembering
 from .workload import Workload
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class TracedWorkload(Remembering, Workload):
     order: str = DEFAULT_ORDER
     selection: str = "clustering"
     #: Where cache simulations and representative warps are kept between processes; None: nowhere.
-    kept: Kept | None = field(default=None, repr=False)
+    kept: ResultCache | None = field(default=None, repr=False)
     #: Called before each cache simulation that is not known yet; what it raises ends the work.
     before_simulation: Callable[[], None] | None = field(default=None, repr=False)
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -276,9 +277,7 @@ class TracedWorkload(Remembering, Workload):
                 float(named.issue_rate),
                 self.selection,
             ),
-            lambda cluster_sizes, **rest: Representative(
-                cluster_sizes=(int(cluster_sizes[0]), int(cluster_sizes[1])), **rest
-            ),
+            Representative,
         )
 
     @property

@@ -15,7 +15,7 @@ from warplens import result_cache as cache
 from warplens.errors import CompileError, MissingPackageError
 from warplens.frontends.cuda import compile as compile_module
 from warplens.frontends.cuda.compile import compile_cuda, kernel_names
-from warplens.result_cache import cache_folder, content_hash, read_entry, write_entry
+from warplens.result_cache import cache_folder, content_hash, open_results
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
 
@@ -130,7 +130,7 @@ def test_what_is_kept_depends_on_everything_but_the_name() -> None:
 def test_a_damaged_entry_is_made_again() -> None:
     source = SAXPY + "// damaged"
     compile_cuda(source)
-    newest = max((cache_folder() / "nvrtc-1").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    newest = max((cache_folder() / "nvrtc").glob("*/*.entry"), key=lambda path: path.stat().st_mtime_ns)
     for wrong in ("", "{", "[]", "{}", '{"ptx": 3, "log": "", "lowered_names": {}, "resources": {}}'):
         newest.write_text(wrong)
         assert not compile_cuda(source).from_cache
@@ -139,7 +139,7 @@ def test_a_damaged_entry_is_made_again() -> None:
 
 def _write_often(key: str) -> None:
     for index in range(50):
-        write_entry("test", key, {"value": str(index) * 20_000})
+        open_results("test").put(key, {"value": str(index) * 20_000})
 
 
 def test_several_writers_leave_a_whole_entry() -> None:
@@ -149,13 +149,13 @@ def test_several_writers_leave_a_whole_entry() -> None:
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
-        entry = read_entry("test", key)
+        entry = open_results("test").get(key)
         assert entry is None or len(set(entry["value"])) <= 2
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    assert set(read_entry("test", key)["value"]) == {"4", "9"}  # type: ignore[index]
-    assert [path.name for path in (cache_folder() / "test").iterdir()] == [f"{key}.json"]
+    assert set(open_results("test").get(key)["value"]) == {"4", "9"}  # type: ignore[index]
+    assert [path.name for path in (cache_folder() / "test").glob("*/*")] == [f"{key}.entry"]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,9 +269,9 @@ def test_what_is_kept_stays_within_its_bounds(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "MOST_BYTES", 10_500)
     for number in range(9):
-        write_entry("kind", str(number), {"text": "x" * 1000})
-        os.utime(tmp_path / "kind" / f"{number}.json", (number, number))
-    assert read_entry("kind", "0") is not None  # used just now
+        open_results("kind").put(str(number), {"text": "x" * 1000})
+        os.utime(tmp_path / "kind" / f"{number}"[:2] / f"{number}.entry", (number, number))
+    assert open_results("kind").get("0") is not None  # used just now
     for number in range(9, 11):
-        write_entry("kind", str(number), {"text": "x" * 1000})
-    assert {path.stem for path in (tmp_path / "kind").iterdir()} == {"0", *map(str, range(3, 11))}
+        open_results("kind").put(str(number), {"text": "x" * 1000})
+    assert {path.stem for path in (tmp_path / "kind").glob("*/*")} == {"0", *map(str, range(3, 11))}

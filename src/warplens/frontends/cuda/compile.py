@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import CompileError, MissingPackageError, nearest
-from ...result_cache import CACHE_VARIABLE, cache_folder, content_hash, read_entry, write_entry
+from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_hash, open_results
 from .cubin import KernelResources, read_cubin
 from .headers import STANDARD_HEADERS, included_files, includes_anything
 
@@ -26,8 +26,6 @@ _MORE_FILES = re.compile(r"--?(pre-include|include|pch|create-pch|use-pch)(=|$)"
 _WHEEL = "nvidia-cuda-nvrtc"
 #: The compiler sees this name, in the folder of the source; the user's name takes its place in what comes out.
 _PLACEHOLDER = "warplens_source.cu"
-#: Raise when what is kept of a compilation changes.
-_CACHE_KIND = "nvrtc-1"
 _LARGEST_SOURCE_BYTES = 64 << 20
 
 
@@ -80,16 +78,26 @@ def compile_cuda(
     if cached and not any(map(_MORE_FILES.match, arguments)):
         files = included_files(source, folder, folders)
         if files is not None:
-            parts = [version, architecture, *arguments, "", *kernels, "", source, *STANDARD_HEADERS.values()]
+            parts = [
+                code_digest(Path(__file__).parent),
+                version,
+                architecture,
+                *arguments,
+                "",
+                *kernels,
+                "",
+                source,
+                *STANDARD_HEADERS.values(),
+            ]
             key = content_hash([*parts, *(part for item in sorted(files.items()) for part in item)])
-    if key is not None and (entry := read_entry(_CACHE_KIND, key)) is not None:
+    if key is not None and (entry := open_results("nvrtc").get(key)) is not None:
         try:
             return _unpacked(entry, name, version, from_cache=True)
         except (KeyError, TypeError, AttributeError):
             pass  # not ours: made again below
     entry = _compiled(source, name, arguments, architecture, tuple(kernels), folder)
     if key is not None:
-        write_entry(_CACHE_KIND, key, entry)
+        open_results("nvrtc").put(key, entry)
     return _unpacked(entry, name, version, from_cache=False)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import ctypes
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ...errors import PtxError
-from ...result_cache import content_hash, read_entry, write_entry
+from ...result_cache import content_hash, open_results
 
 #: Bytes of IR above which code is generated with fewer optimisations: compile time grows faster than code.
 LARGE_IR_BYTES = 6_000_000
@@ -41,8 +42,8 @@ def compile_ir(text: str, name: str) -> NativeCode:
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     level = 1 if len(text) > LARGE_IR_BYTES else 2
     key = content_hash([text, cpu, features, llvmlite.__version__, str(level)])
-    entry = read_entry("native", key)
-    code = base64.b64decode(entry["object"]) if entry and isinstance(entry.get("object"), str) else None
+    entry = open_results("native").get(key)
+    code = None if entry is None else entry["object"].tobytes()
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", jit=True)
     from_cache = code is not None
@@ -56,7 +57,7 @@ def compile_ir(text: str, name: str) -> NativeCode:
             ) from None
         _optimise(binding, module, machine)
         code = machine.emit_object(module)
-        write_entry("native", key, {"object": base64.b64encode(code).decode("ascii")})
+        open_results("native").put(key, {"object": np.frombuffer(code, dtype=np.uint8)})
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -14,15 +11,16 @@ import pytest
 from reference.traces import Step, evenly, memory_trace
 from warplens.analysis import caches as caches
 from warplens.api import load_workloads, place
+from warplens.result_cache import ResultCache
 from warplens.traces import StaticInstruction
+from warplens.traces.digest import trace_digest
 from warplens.workload import traced
-from warplens.workload.kept import Kept, entry_key, trace_digest
 from warplens_studies.validate import accelsim
 
 
 @pytest.fixture
 def kept(tmp_path):
-    return Kept(tmp_path / "kept")
+    return ResultCache(tmp_path / "kept")
 
 
 @pytest.fixture
@@ -69,14 +67,14 @@ def test_what_changes_a_simulation_is_an_entry_of_its_own(workload, changes):
     workload.misses(gpu)
     without = fresh(workload, kept=None).misses(other)
     assert np.array_equal(fresh(workload).misses(other).counters, without.counters)
-    assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 2
+    assert len(list(workload.kept.folder.glob("*/*.entry"))) == 2
 
 
 @pytest.mark.parametrize("changes", [{"dram.bandwidth": "1GB/s"}, {"clock": "2GHz"}, {"dram.latency": 9}])
 def test_what_does_not_shares_it(workload, changes):
     workload.misses(place(workload, accelsim.GPU)[1])
     fresh(workload).misses(place(workload, accelsim.GPU, changes)[1])
-    assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 1
+    assert len(list(workload.kept.folder.glob("*/*.entry"))) == 1
 
 
 def test_orders_and_traces_are_told_apart(workload):
@@ -87,7 +85,7 @@ def test_orders_and_traces_are_told_apart(workload):
     assert trace_digest(same.trace) == trace_digest(workload.trace)
     for each in (workload, fresh(workload, order="round-robin"), dataclasses.replace(other, kept=workload.kept)):
         each.misses(gpu)
-    assert len(list(workload.kept.folder.glob("*/*.arrays"))) == 3
+    assert len(list(workload.kept.folder.glob("*/*.entry"))) == 3
 
 
 def test_how_warps_are_grouped_is_no_part_of_a_trace(workload):
@@ -108,64 +106,6 @@ def test_how_warps_are_grouped_is_no_part_of_a_trace(workload):
     (only, *others), (second, *rest) = blocks[:2]
     moved = memory_trace(rows, [[only[:-1], *others], [[only[-1], *second], *rest], *blocks[2:]])
     assert len({trace_digest(trace) for trace in (traces[0], shorter, moved)}) == 3
-
-
-def test_keys_do_not_depend_on_how_a_count_is_written():
-    assert entry_key("misses", "d", (14, None, "gto", True)) == entry_key("misses", "d", (14.0, None, "gto", True))
-    assert entry_key("misses", "d", (14,)) != entry_key("misses", "e", (14,))
-
-
-#: A header that could be right, over bytes that are not those that were written.
-FLIPPED = b'{"checksum": 1, "arrays": {"x": ["<i8", [3]]}}\n' + bytes(24)
-
-
-@pytest.mark.parametrize("damage", [b"", b"nonsense", b"\x00" * 100, b"{}\n", b"[]\n", FLIPPED])
-def test_a_damaged_entry_is_no_entry(kept, damage):
-    kept.put("ab12", {"x": np.arange(3)})
-    (path,) = kept.folder.glob("*/*.arrays")
-    path.write_bytes(damage)
-    assert kept.get("ab12") is None
-    kept.put("ab12", {"x": np.arange(4)})
-    assert kept.get("ab12")["x"].tolist() == [0, 1, 2, 3]
-
-
-def test_a_folder_that_cannot_be_written_to_costs_nothing_but_time(tmp_path):
-    (tmp_path / "file").write_text("")
-    kept = Kept(tmp_path / "file")
-    kept.put("ab", {"x": np.arange(3)})
-    assert kept.get("ab") is None
-
-
-def test_the_least_recently_used_go_first(kept):
-    kept.most_bytes = 10 * 2**20
-    for number in range(8):
-        kept.put(f"{number:02d}key", {"x": np.zeros(2**17)})  # 1 MiB each
-        os.utime(kept.folder / f"{number:02d}" / f"{number:02d}key.arrays", (number, number))
-    assert kept.get("00key") is not None  # used just now, so it stays
-    kept.most_bytes = 5 * 2**20
-    kept.evict()
-    left = sorted(path.stem for path in kept.folder.glob("*/*.arrays"))
-    assert left == ["00key", "05key", "06key", "07key"]
-
-
-WRITER = """
-import sys
-import numpy as np
-from pathlib import Path
-from warplens.workload.kept import Kept
-kept = Kept(Path(sys.argv[1]), most_bytes=200_000)
-for turn in range(200):
-    for key in ("aa", "bb", "cc"):
-        kept.put(key, {"x": np.full(2000, int(sys.argv[2]))})
-        found = kept.get(key)
-        assert found is None or len(set(found["x"].tolist())) == 1
-"""
-
-
-def test_many_writers_never_mix(tmp_path):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(number)]) for number in (1, 2)]
-    assert [writer.wait(120) for writer in writers] == [0, 0]
-    assert not list(tmp_path.glob("*/.*"))  # no half-written files are left
 
 
 def test_threads_share_a_workload(workload):
