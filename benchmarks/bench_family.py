@@ -10,7 +10,7 @@ import time
 import numpy as np
 from run import Row
 
-from warplens.analysis import collect_events, instruction_kinds, simulate_caches, simulate_family
+from warplens.analysis import cache_run, collect_events, instruction_kinds, simulate_caches, simulate_family
 from warplens.api import load_workloads
 from warplens.machine import load_gpu
 from warplens.workload import resident
@@ -36,11 +36,12 @@ def measure() -> list[Row]:
         gpus = [load_gpu(accelsim.GPU, {"llc.ways": each, "llc.size": WAY_BYTES * each}) for each in ways]
         together = apart = 0.0
         for events, kinds, blocks in inputs:
-            simulate_family(events, kinds, gpus, blocks, order=ORDER)  # compiled, and the events in memory
+            runs = [cache_run(gpu, gpu, blocks, order=ORDER) for gpu in gpus]
+            simulate_family(events, kinds, runs)  # compiled, and the events in memory
             start = time.process_time()
-            found = simulate_family(events, kinds, gpus, blocks, order=ORDER)
+            found = simulate_family(events, kinds, runs)
             middle = time.process_time()
-            alone = [simulate_caches(events, kinds, gpu, blocks, order=ORDER) for gpu in gpus]
+            alone = [simulate_caches(events, kinds, run) for run in runs]
             apart += time.process_time() - middle
             together += middle - start
             assert all(np.array_equal(a.counters, b.counters) for a, b in zip(found, alone, strict=True))

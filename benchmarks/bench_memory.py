@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from run import Row
 
-from warplens.analysis import Events, collect_events, instruction_kinds, order_window, simulate_caches
+from warplens.analysis import Events, cache_run, collect_events, instruction_kinds, order_window, simulate_caches
 from warplens.machine import load_gpu
 from warplens.traces import IRREGULAR, LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
 
@@ -122,8 +122,9 @@ def oracle_rate(events: Events, gpu_name: str, order: str, per_warp: int) -> flo
 
 def caches_row(name: str, chunks: list[Events], machine: str, order: str, target: float | None) -> Row:
     gpu = load_gpu(machine)
-    found = simulate_caches(chunks, KINDS, gpu, BLOCKS_PER_SM, order=order)
-    seconds = best_of(lambda: simulate_caches(chunks, KINDS, gpu, BLOCKS_PER_SM, order=order), time.process_time)
+    run = cache_run(gpu, gpu, BLOCKS_PER_SM, order=order)
+    found = simulate_caches(chunks, KINDS, run)
+    seconds = best_of(lambda: simulate_caches(chunks, KINDS, run), time.process_time)
     rate = found.l1_accesses / seconds
     return Row(
         f"caches of {machine}, {order}, {name} loads",
@@ -171,9 +172,10 @@ def measure() -> list[Row]:
 def threads_row(chunks: list[Events]) -> Row:
     """Two simulations in two threads against one after the other: compiled loops release the interpreter lock."""
     gpu = load_gpu("accelsim-mdm")
+    run = cache_run(gpu, gpu, BLOCKS_PER_SM, order="round-robin")
 
     def one(_: int = 0) -> None:
-        simulate_caches(chunks, KINDS, gpu, BLOCKS_PER_SM, order="round-robin")
+        simulate_caches(chunks, KINDS, run)
 
     with ThreadPoolExecutor(2) as pool:
         together = best_of(lambda: list(pool.map(one, range(2))), time.perf_counter, 5)

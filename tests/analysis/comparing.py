@@ -7,7 +7,7 @@ from typing import Any
 
 from reference import cache, coalescer
 from reference.traces import Block, Step, memory_trace
-from warplens.analysis import MissProfile, collect_events, instruction_kinds, simulate_caches
+from warplens.analysis import MissProfile, cache_run, collect_events, instruction_kinds, simulate_caches
 from warplens.analysis import _cache_kernels as kernels
 from warplens.machine import Gpu
 from warplens.traces import StaticInstruction
@@ -30,7 +30,8 @@ def simulate(
 ) -> MissProfile:
     trace = memory_trace(rows, blocks, blocks_per_group=blocks_per_group)
     chunks = collect_events(trace, gpu.l1.line_bytes, latency)
-    return simulate_caches(chunks, instruction_kinds(trace.static), gpu, blocks_per_sm, order=order)
+    run = cache_run(gpu, gpu, blocks_per_sm, order=order)
+    return simulate_caches(chunks, instruction_kinds(trace.static), run)
 
 
 SMALL_LLC = {"size_bytes": 128 * 16, "ways": 16, "banks": 1}

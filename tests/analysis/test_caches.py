@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reference import cache, progress
 from reference.traces import Step, evenly
-from warplens.analysis import _cache_kernels as kernels
+from warplens.analysis import _cache_records as records
 from warplens.analysis import events, order_window
 from warplens.analysis._progress_kernels import pick
 from warplens.analysis._round_kernels import TURNS
@@ -150,7 +150,7 @@ def test_busier_launches_equal_the_oracle(seed):
 def test_counts_add_up(blocks, gpu, order):
     found = simulate(blocks, gpu, 2, order)
     c = {name: found.counters[:, index] for index, name in enumerate(COUNTERS)}
-    loads, stores, atomics = (found.kinds == kind for kind in (kernels.LOAD, kernels.STORE, kernels.ATOMIC))
+    loads, stores, atomics = (found.kinds == kind for kind in (records.LOAD, records.STORE, records.ATOMIC))
     leaving = c["LLC_HITS"] + c["LLC_MISSES"]
     # Every memory instruction ran once, wherever it was; barriers and the rest are not counted.
     steps = [step.row for block in blocks for warp in block for step in warp]

@@ -10,12 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.traces import Step, memory_trace
-from warplens.analysis import collect_events, events, family_of, instruction_kinds, simulate_caches, simulate_family
+from warplens.analysis import (
+    cache_run,
+    collect_events,
+    events,
+    family_of,
+    instruction_kinds,
+    simulate_caches,
+    simulate_family,
+)
 from warplens.analysis._cache_kernels import C_LLC_HITS
 
 from .strategies import ROWS, latency, launches, machines, small_gpu
 
 orders = st.sampled_from(("round-robin", "oldest-1", "oldest-2", "oldest-5"))
+
+
+def family(gpu, blocks_per_sm, order):
+    return family_of(cache_run(gpu, gpu, blocks_per_sm, order=order))
 
 
 def with_ways(gpu, ways):
@@ -43,19 +55,19 @@ def assert_same(found, expected):
     st.booleans(),
 )
 def test_one_pass_equals_a_simulation_of_each(blocks, gpu, ways, blocks_per_sm, order, together):
-    family = family_of(gpu, blocks_per_sm, order)
-    if family is None:
+    common = family(gpu, blocks_per_sm, order)
+    if common is None:
         return
     gpus = [with_ways(gpu, each) for each in ways]
-    assert {family_of(each, blocks_per_sm, order) for each in gpus} == {family}
+    assert {family(each, blocks_per_sm, order) for each in gpus} == {common}
     trace = memory_trace(ROWS, blocks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         chunks = list(collect_events(trace, int(gpu.l1.line_bytes), latency))
     kinds = instruction_kinds(trace.static)
-    found = simulate_family(chunks, kinds, gpus, blocks_per_sm, order=order)
-    for machine, each in zip(gpus, found, strict=True):
-        assert_same(each, simulate_caches(chunks, kinds, machine, blocks_per_sm, order=order))
+    runs = [cache_run(each, each, blocks_per_sm, order=order) for each in gpus]
+    for run, each in zip(runs, simulate_family(chunks, kinds, runs), strict=True):
+        assert_same(each, simulate_caches(chunks, kinds, run))
 
 
 @pytest.mark.parametrize("write_policy", ["back", "through"])
@@ -70,10 +82,10 @@ def test_a_larger_cache_can_miss_what_a_smaller_one_fetched_for_an_atomic(write_
     warp = [Step(store, (128,)), Step(load, (4,)), Step(atomic, (128,)), Step(load, (128,))]
     trace = memory_trace(ROWS, [[warp]])
     chunks, kinds = list(collect_events(trace, 32, latency)), instruction_kinds(trace.static)
-    gpus = [gpu, with_ways(gpu, 2)]
-    found = simulate_family(chunks, kinds, gpus, 1, order="round-robin")
-    for machine, each in zip(gpus, found, strict=True):
-        assert_same(each, simulate_caches(chunks, kinds, machine, 1, order="round-robin"))
+    runs = [cache_run(each, each, 1, order="round-robin") for each in (gpu, with_ways(gpu, 2))]
+    found = simulate_family(chunks, kinds, runs)
+    for run, each in zip(runs, found, strict=True):
+        assert_same(each, simulate_caches(chunks, kinds, run))
     assert [each.counters[load, C_LLC_HITS] for each in found] == [1, 0]
 
 
@@ -82,11 +94,11 @@ LLC = {"size_bytes": 4096, "ways": 4, "banks": 1}
 
 def test_where_one_pass_is_exact():
     gpu = small_gpu(llc=LLC)
-    assert family_of(gpu, 1, "round-robin") is not None
-    assert family_of(gpu, 1, "oldest-4") != family_of(gpu, 1, "round-robin")
-    assert family_of(gpu, 1, "round-robin") != family_of(gpu, 2, "round-robin")
-    assert family_of(gpu, 1, "progress") is None  # what hits decides who is next
-    assert family_of(small_gpu(llc=LLC | {"write_allocate": False}), 1, "round-robin") is None
-    assert family_of(small_gpu(llc=LLC | {"size_bytes": None}), 1, "round-robin") is None
+    assert family(gpu, 1, "round-robin") is not None
+    assert family(gpu, 1, "oldest-4") != family(gpu, 1, "round-robin")
+    assert family(gpu, 1, "round-robin") != family(gpu, 2, "round-robin")
+    assert family(gpu, 1, "progress") is None  # what hits decides who is next
+    assert family(small_gpu(llc=LLC | {"write_allocate": False}), 1, "round-robin") is None
+    assert family(small_gpu(llc=LLC | {"size_bytes": None}), 1, "round-robin") is None
     more_sets = small_gpu(llc=LLC | {"size_bytes": 8192})
-    assert family_of(more_sets, 1, "round-robin") != family_of(gpu, 1, "round-robin")
+    assert family(more_sets, 1, "round-robin") != family(gpu, 1, "round-robin")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reference.traces import Step, memory_trace
-from warplens.analysis import collect_events, instruction_kinds, simulate_caches
+from warplens.analysis import cache_run, collect_events, instruction_kinds, simulate_caches
 from warplens.traces import MemoryTrace, StaticInstruction
 
 from .strategies import latency, small_gpu
@@ -61,9 +61,8 @@ def by_warplens(geometry: tuple[int, ...], pattern: str) -> dict[str, int]:
     )
     load = StaticInstruction(0, "LDG.E", "load_global", "global", 4, (1,), ())
     trace: MemoryTrace = memory_trace([load], [[[Step(0, (address,)) for address in addresses(pattern)]]])
-    found = simulate_caches(
-        collect_events(trace, line, latency), instruction_kinds(trace.static), gpu, 1, order="round-robin"
-    )
+    run = cache_run(gpu, gpu, 1, order="round-robin")
+    found = simulate_caches(collect_events(trace, line, latency), instruction_kinds(trace.static), run)
     counts = {"l1_hits": found.l1_accesses - found.l1_misses, "l1_misses": found.l1_misses}
     if llc_sets:
         counts |= {"llc_hits": found.llc_accesses - found.llc_misses, "llc_misses": found.llc_misses}

@@ -212,7 +212,7 @@ def test_caches_that_differ_in_ways_take_one_pass(monkeypatch):
     rest = {"mode": "zip", "models": ["mdm", "gpumech"], "workers": 1}
     with monkeypatch.context() as patch:
         simulated = []
-        patch.setattr(traced, "simulate_caches", lambda *a, **k: simulated.append(a[2].llc.ways) or original(*a, **k))
+        patch.setattr(traced, "simulate_caches", lambda *a: simulated.append(a[2].config.llc_ways) or original(*a))
         original = simulate_caches
         result = run_sweep(in_turn, GPU, vary, **rest)
         assert simulated == [8]  # the machine as named, for the representative warp

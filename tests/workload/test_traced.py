@@ -277,9 +277,9 @@ def simulations(monkeypatch) -> list[tuple[int, int]]:
     made: list[tuple[int, int]] = []
     real = traced.simulate_caches
 
-    def counting(events, kinds, gpu, blocks_per_sm, **options):
-        made.append((gpu.sms, blocks_per_sm))
-        return real(events, kinds, gpu, blocks_per_sm, **options)
+    def counting(events, kinds, run):
+        made.append((run.config.sms, run.config.blocks_per_sm))
+        return real(events, kinds, run)
 
     monkeypatch.setattr(traced, "simulate_caches", counting)
     return made

@@ -1,7 +1,8 @@
 """What models see of a launch: coalesced accesses, cache misses, and a warp's mix, dependences and intervals."""
 
 from .cache_families import family_of, simulate_families, simulate_family
-from .caches import DEFAULT_ORDER, MissProfile, order_window, simulate_caches
+from .cache_run import DEFAULT_ORDER, CacheRun, Coalescing, cache_run, cache_runs, order_window
+from .caches import MissProfile, simulate_caches
 from .dependence import DependenceGraph, Instruction
 from .events import Events, collect_events, collect_events_of, compute_latencies, instruction_kinds
 from .instruction_mix import InstructionMix, MixEntry
@@ -21,6 +22,8 @@ __all__ = [
     "DEFAULT_ORDER",
     "NODE_KINDS",
     "STALL_CAUSES",
+    "CacheRun",
+    "Coalescing",
     "DependenceGraph",
     "Events",
     "FlowNode",
@@ -32,6 +35,8 @@ __all__ = [
     "ProfileBatch",
     "WorkFlowGraph",
     "batch_of_profiles",
+    "cache_run",
+    "cache_runs",
     "collect_events",
     "collect_events_of",
     "compute_latencies",

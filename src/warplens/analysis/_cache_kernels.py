@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..jit import helper, inlined, kernel
 from ..traces._bit_kernels import bit_count
-
-# What an instruction does to memory (global and local space), or that it is a barrier.
-NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
-
+from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, GRANULES, LOAD, STORE
 
 # Columns of the per-instruction counters.
 (
@@ -33,87 +27,17 @@ NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
 ) = range(14)
 COUNTERS = 14
 
-# A line is written in 32 granules. State of a cached line: granules written in the upper half, sectors fetched
-# in the lower.
-GRANULES = 32
-ALL_GRANULES = 0xFFFFFFFF
-# Tag of a slot that holds no line: no address has it.
-EMPTY = np.iinfo(np.int64).min
-
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
 HASH = 0x1E3779B97F4A7C15
 
 # Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
 W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
 
-# Parameters of a cache hierarchy (int64).
-(
-    P_SMS,
-    P_BLOCKS_PER_SM,
-    P_L1_SETS,
-    P_L1_WAYS,
-    P_LLC_BANKS,
-    P_LLC_SETS,
-    P_LLC_WAYS,
-    P_SECTORS,
-    P_L1_WRITE_BACK,
-    P_L1_ALLOCATE,
-    P_LLC_WRITE_BACK,
-    P_LLC_ALLOCATE,
-    P_WINDOW,
-    P_GREEDY,
-    P_QUEUE,
-    P_HASHED,
-    P_FETCH,
-    P_KEEPS,  # lines on their way have places in an L1
-) = range(18)
-PARAMETERS = 18
-
 # Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
 # found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each. And how
 # many requests a miss found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one: sums.
 A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT, A_BANK, A_CHANNEL = range(6)
 ARRIVALS = 6
-
-
-class Lines(NamedTuple):
-    """Lines that instructions touch: their numbers, granules, and places.
-
-    A place is the L1 set of a line (upper half) and the first slot of its LLC set (lower half).
-    """
-
-    number: NDArray[np.int64]
-    words: NDArray[np.uint32]
-    place: NDArray[np.int64]
-
-
-class Caches(NamedTuple):
-    """Tags and states of the slots of all L1 caches and of the LLC, and what is counted.
-
-    `bank_load` has the requests and the DRAM transfers of each LLC bank.
-    """
-
-    l1_tags: NDArray[np.int64]
-    l1_states: NDArray[np.int64]
-    llc_tags: NDArray[np.int64]
-    llc_states: NDArray[np.int64]
-    parameters: NDArray[np.int64]
-    counters: NDArray[np.int64]
-    bank_load: NDArray[np.int64]
-
-
-# Parameters of the progress estimate (float64).
-(
-    Q_ISSUE_INTERVAL,
-    Q_L1_LATENCY,
-    Q_LLC_LATENCY,
-    Q_DRAM_LATENCY,
-    Q_NOC_SERVICE,
-    Q_SM_SERVICE,
-    Q_DRAM_SERVICE,
-    Q_OUTSTANDING,
-) = range(8)
-TIMINGS = 8
 
 
 @kernel
@@ -131,15 +55,15 @@ def divide(number, divisor, inverse):
 
 
 @kernel
-def find_places(line_id, parameters, place):
+def find_places(line_id, config, place):
     """Where each line goes: its L1 set (upper half) and the first slot of its LLC set (lower half).
 
     Line i lies in bank i mod banks.
     """
-    l1_sets = max(parameters[P_L1_SETS], 1)
-    banks = parameters[P_LLC_BANKS]
-    sets = max(parameters[P_LLC_SETS], 1)
-    ways = parameters[P_LLC_WAYS]
+    l1_sets = max(config.l1_sets, 1)
+    banks = config.llc_banks
+    sets = max(config.llc_sets, 1)
+    ways = config.llc_ways
     by_l1_sets, by_banks, by_sets = 1.0 / l1_sets, 1.0 / banks, 1.0 / sets
     for j in range(len(line_id)):
         _, l1_set = divide(line_id[j], l1_sets, by_l1_sets)
@@ -283,17 +207,17 @@ def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
 
 
 @helper
-def access_written_l1(what, line, words, touched, row, tags, states, parameters):
+def access_written_l1(what, line, words, touched, row, tags, states, config):
     """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
 
     `asked` are the sectors that go on to the LLC. As in the LLC nothing is
     fetched for a store: it hits a sector that was fetched or written in part, a
     load one that was fetched or written as a whole.
     """
-    ways = parameters[P_L1_WAYS]
-    sectors = parameters[P_SECTORS]
-    write_back = parameters[P_L1_WRITE_BACK] == 1
-    allocate = parameters[P_L1_ALLOCATE] == 1
+    ways = config.l1_ways
+    sectors = config.sectors
+    write_back = config.l1_write_back
+    allocate = config.l1_allocate
     slot = present(tags, row, ways, line)
     leaves = line
     left = 0
@@ -321,18 +245,18 @@ def access_written_l1(what, line, words, touched, row, tags, states, parameters)
 
 
 @helper
-def access_llc(what, line, words, asked, row, tags, states, parameters):
+def access_llc(what, line, words, asked, row, tags, states, config):
     """A line's access at the LLC, or what an L1 writes back (a store); (sectors that miss, that DRAM gives and gets).
 
     Nothing is fetched for a store. Without allocation, sectors that are not held
     go on to DRAM. Atomics fetch and write, unless all they touch was written.
     """
-    sectors = parameters[P_SECTORS]
-    ways = parameters[P_LLC_WAYS]
-    write_back = parameters[P_LLC_WRITE_BACK] == 1
-    stays_out = what == STORE and parameters[P_LLC_ALLOCATE] == 0
+    sectors = config.sectors
+    ways = config.llc_ways
+    write_back = config.llc_write_back
+    stays_out = what == STORE and not config.llc_allocate
     going = bit_count(asked)
-    if parameters[P_LLC_SETS] == 0 or (stays_out and present(tags, row, ways, line) < 0):
+    if config.llc_sets == 0 or (stays_out and present(tags, row, ways, line) < 0):
         return going, going if what != STORE else 0, going if what != LOAD else 0
     evicted = touch(tags, states, row, ways, line)
     stored = 0
@@ -350,7 +274,7 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
     missed = bit_count(lacking)
     read = 0
     if missed and what != STORE:
-        coming = fetched_with(lacking, parameters[P_FETCH], sectors) & ~state
+        coming = fetched_with(lacking, config.fetch_sectors, sectors) & ~state
         coming &= sectors_of(ALL_GRANULES & ~((state >> 32) & ALL_GRANULES), sectors)
         read = bit_count(coming)
         state |= coming
@@ -365,11 +289,11 @@ def access_llc(what, line, words, asked, row, tags, states, parameters):
 
 
 @helper
-def llc_row(line, parameters):
+def llc_row(line, config):
     """First slot of a line's LLC set."""
-    banks = parameters[P_LLC_BANKS]
-    sets = max(parameters[P_LLC_SETS], 1)
-    return (line % banks * sets + line // banks % sets) * parameters[P_LLC_WAYS]
+    banks = config.llc_banks
+    sets = max(config.llc_sets, 1)
+    return (line % banks * sets + line // banks % sets) * config.llc_ways
 
 
 @helper
@@ -393,10 +317,10 @@ def access_line(sm, j, s, what, lines, caches):
     that drops it, goes to the LLC, and counts for that instruction.
     """
     what = np.int64(what)  # one type for all calls: each would be compiled apart
-    parameters = caches.parameters
-    ways = parameters[P_L1_WAYS]
-    sets = parameters[P_L1_SETS]
-    sectors = parameters[P_SECTORS]
+    config = caches.config
+    ways = config.l1_ways
+    sets = config.l1_sets
+    sectors = config.sectors
     llc_tags = caches.llc_tags
     llc_states = caches.llc_states
     store = np.int64(STORE)
@@ -411,16 +335,16 @@ def access_line(sm, j, s, what, lines, caches):
     stored_back = 0
     if sets > 0:
         row = (sm * sets + (lines.place[j] >> 32)) * ways
-        if parameters[P_L1_WRITE_BACK] == 0 and parameters[P_L1_ALLOCATE] == 0:
+        if not config.l1_write_back and not config.l1_allocate:
             missing, asked = access_read_l1(what, line, touched, row, ways, sectors, caches.l1_tags, caches.l1_states)
         else:
             missing, asked, leaves, dirty = access_written_l1(
-                what, line, words, touched, row, caches.l1_tags, caches.l1_states, parameters
+                what, line, words, touched, row, caches.l1_tags, caches.l1_states, config
             )
             if dirty:
                 sent = sectors_of(dirty, sectors)
                 missed, _, stored_back = access_llc(
-                    store, leaves, dirty, sent, llc_row(leaves, parameters), llc_tags, llc_states, parameters
+                    store, leaves, dirty, sent, llc_row(leaves, config), llc_tags, llc_states, config
                 )
                 written_back = bit_count(sent)
                 own[C_WRITEBACK_HITS] += written_back - missed
@@ -435,9 +359,9 @@ def access_line(sm, j, s, what, lines, caches):
     reads = 0
     stored = 0
     if going:
-        bank = bank_of(line, parameters[P_LLC_BANKS], parameters[P_HASHED] == 1)
+        bank = bank_of(line, config.llc_banks, config.llc_hashed)
         row = lines.place[j] & 0xFFFFFFFF
-        missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, parameters)
+        missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, config)
         own[C_LLC_HITS] += going - missed
         own[C_LLC_MISSES] += missed
         own[C_DRAM_READS] += reads

@@ -7,7 +7,7 @@ import numpy as np
 from ..jit import allocating_kernel
 from ..traces._bit_kernels import bit_count
 from ..traces._codes import IRREGULAR
-from ._cache_kernels import ATOMIC, BARRIER, LOAD, NOTHING
+from ._cache_records import ATOMIC, BARRIER, LOAD, NOTHING
 
 
 @allocating_kernel

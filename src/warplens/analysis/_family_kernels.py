@@ -1,7 +1,4 @@
-"""Last-level caches that differ in their ways alone, all in one pass: LRU stacks (Mattson et al. 1970).
-
-Numba's cache looks at this file alone: touch it after editing the kernels that it calls.
-"""
+"""Last-level caches that differ in their ways alone, all in one pass: LRU stacks (Mattson et al. 1970)."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from numpy.typing import NDArray
 from ..jit import allocating_kernel, helper
 from ..traces._bit_kernels import bit_count
 from ._cache_kernels import (
-    ALL_GRANULES,
-    ATOMIC,
     C_DIVERGENT,
     C_DRAM_READS,
     C_DRAM_WRITES,
@@ -29,18 +24,6 @@ from ._cache_kernels import (
     C_WORST_LLC,
     C_WRITEBACK_HITS,
     C_WRITEBACK_MISSES,
-    LOAD,
-    P_HASHED,
-    P_L1_ALLOCATE,
-    P_L1_SETS,
-    P_L1_WAYS,
-    P_L1_WRITE_BACK,
-    P_LLC_BANKS,
-    P_LLC_WAYS,
-    P_LLC_WRITE_BACK,
-    P_SECTORS,
-    P_SMS,
-    STORE,
     W_FIRST,
     W_KIND,
     W_LAST,
@@ -53,6 +36,7 @@ from ._cache_kernels import (
     llc_row,
     sectors_of,
 )
+from ._cache_records import ALL_GRANULES, ATOMIC, LOAD, STORE, CacheConfig
 from ._round_kernels import TURNS, fill_turns, start_rounds
 
 # What one instruction does in each cache: sectors that miss, those written to DRAM, those written back that miss.
@@ -74,7 +58,7 @@ class Family(NamedTuple):
     records: NDArray[np.int64]
     states: NDArray[np.int64]
     dirty: NDArray[np.bool_]
-    parameters: NDArray[np.int64]
+    config: CacheConfig
     counters: NDArray[np.int64]
     bank_load: NDArray[np.int64]
     channels: NDArray[np.int64]
@@ -94,9 +78,9 @@ def to_front(line, row, family, totals, channel):
     records = family.records
     states = family.states
     dirty = family.dirty
-    parameters = family.parameters
-    depth = parameters[P_LLC_WAYS]
-    write_back = parameters[P_LLC_WRITE_BACK] == 1
+    config = family.config
+    depth = config.llc_ways
+    write_back = config.llc_write_back
     position = 0
     while position < depth and tags[row + position] != line:
         position += 1
@@ -106,7 +90,7 @@ def to_front(line, row, family, totals, channel):
         if write_back and dirty[last]:
             written = (states[last, without] >> 32) & ALL_GRANULES
             if written:
-                stored = bit_count(sectors_of(written, parameters[P_SECTORS]))
+                stored = bit_count(sectors_of(written, config.sectors))
                 totals[WRITTEN, without] += stored
                 channel[without] += stored
                 states[last, without] = 0
@@ -136,7 +120,7 @@ def request(what, line, words, asked, row, family, totals, entered, missed, chan
     ways = family.ways
     states = family.states
     dirty = family.dirty
-    sectors = family.parameters[P_SECTORS]
+    sectors = family.config.sectors
     record, without = to_front(line, row, family, totals, channel)
     fresh = 0 if what == STORE else asked
     if what != LOAD:
@@ -169,21 +153,21 @@ def request(what, line, words, asked, row, family, totals, entered, missed, chan
 def access_family(turns, count, lines, family):
     """Memory instructions, in order, through L1 and all last-level caches: `access_lines` for a family."""
     ways = family.ways
-    parameters = family.parameters
+    config = family.config
     bank_load = family.bank_load
     channels = family.channels
     l1_tags = family.l1_tags
     l1_states = family.l1_states
-    l1_ways = parameters[P_L1_WAYS]
-    sets = parameters[P_L1_SETS]
-    sectors = parameters[P_SECTORS]
-    holds_writes = parameters[P_L1_WRITE_BACK] == 1 or parameters[P_L1_ALLOCATE] == 1
-    write_through = parameters[P_LLC_WRITE_BACK] == 0
+    l1_ways = config.l1_ways
+    sets = config.l1_sets
+    sectors = config.sectors
+    holds_writes = config.l1_write_back or config.l1_allocate
+    write_through = not config.llc_write_back
     totals = np.zeros((3, len(ways)), dtype=np.int64)
     entered = np.zeros((3, len(ways) + 1), dtype=np.int64)
     not_counted = np.zeros(len(ways), dtype=np.int64)  # as for a single cache, of what an L1 writes back
-    banks = parameters[P_LLC_BANKS]
-    hashed = parameters[P_HASHED] == 1
+    banks = config.llc_banks
+    hashed = config.llc_hashed
     for turn in range(count):
         sm = turns[turn, W_SM]
         first = turns[turn, W_FIRST]
@@ -209,7 +193,7 @@ def access_family(turns, count, lines, family):
                     )
                 else:
                     missing, asked, leaves, left = access_written_l1(
-                        what, line, words, touched, row, l1_tags, l1_states, parameters
+                        what, line, words, touched, row, l1_tags, l1_states, config
                     )
                     if left:
                         sent = sectors_of(left, sectors)
@@ -219,7 +203,7 @@ def access_family(turns, count, lines, family):
                             leaves,
                             left,
                             sent,
-                            llc_row(leaves, parameters),
+                            llc_row(leaves, config),
                             family,
                             totals,
                             entered,
@@ -271,11 +255,11 @@ def access_family(turns, count, lines, family):
 @allocating_kernel
 def simulate_family(block_start, event_start, event_static, line_start, kind, lines, family):
     """Warps that take turns, through all caches."""
-    parameters = family.parameters
-    state = start_rounds(block_start, event_start, parameters)
-    turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
+    config = family.config
+    state = start_rounds(block_start, event_start, config)
+    turns = np.empty((TURNS + config.sms, 5), dtype=np.int64)
     while True:
-        filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
+        filled = fill_turns(block_start, event_start, event_static, line_start, kind, config, state, turns)
         if filled == 0:
             return
         access_family(turns, filled, lines, family)

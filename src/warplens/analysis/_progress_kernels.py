@@ -1,7 +1,4 @@
-"""Caches in the order of an estimate of when warps reach memory.
-
-Numba's cache looks at this file alone: touch it after editing `_kernels.py`.
-"""
+"""Caches in the order of an estimate of when warps reach memory."""
 
 from __future__ import annotations
 
@@ -18,32 +15,13 @@ from ._cache_kernels import (
     A_L1_LEFT,
     A_LLC,
     A_LLC_LEFT,
-    BARRIER,
     C_LLC_MISSES,
-    LOAD,
-    P_BLOCKS_PER_SM,
-    P_GREEDY,
-    P_HASHED,
-    P_KEEPS,
-    P_L1_ALLOCATE,
-    P_L1_SETS,
-    P_L1_WAYS,
-    P_LLC_BANKS,
-    P_QUEUE,
-    P_SMS,
-    Q_DRAM_LATENCY,
-    Q_DRAM_SERVICE,
-    Q_ISSUE_INTERVAL,
-    Q_L1_LATENCY,
-    Q_LLC_LATENCY,
-    Q_NOC_SERVICE,
-    Q_SM_SERVICE,
-    STORE,
     access_line,
     bank_of,
     count_instruction,
     present,
 )
+from ._cache_records import BARRIER, LOAD, STORE
 
 # Lines on their way that are remembered, of an SM and of the LLC (powers of two).
 L1_PLACES, LLC_PLACES = 1 << 10, 1 << 16
@@ -178,34 +156,34 @@ def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing,
     bank and not at the `even` one, which has its share of all.
     """
     back = start
-    service = timing[Q_NOC_SERVICE] * banks
-    channel_service = timing[Q_DRAM_SERVICE] * banks
+    service = timing.noc_service * banks
+    channel_service = timing.dram_service * banks
     for request in range(going):
         if waits:
             place = sm.flown % len(flight)
             start = max(start, flight[place])  # the miss that many before this one must be back
             sent = max(start, sm.in_free)
-            sm.in_free = sent + timing[Q_SM_SERVICE]
-            arrival = max(sent, bank.out_free) + timing[Q_LLC_LATENCY]
+            sm.in_free = sent + timing.sm_service
+            arrival = max(sent, bank.out_free) + timing.llc_latency
             crowds[A_BANK] += ahead(bank.out_free, even.out_free, now, service)
             bank.out_free = max(now, bank.out_free) + service
-            even.out_free = max(now, even.out_free) + timing[Q_NOC_SERVICE]
+            even.out_free = max(now, even.out_free) + timing.noc_service
             if request < reads:
-                arrival = max(arrival, bank.channel_free + timing[Q_LLC_LATENCY]) + timing[Q_DRAM_LATENCY]
+                arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
                 crowds[A_CHANNEL] += ahead(bank.channel_free, even.channel_free, now, channel_service)
                 bank.channel_free = max(now, bank.channel_free) + channel_service
-                even.channel_free = max(now, even.channel_free) + timing[Q_DRAM_SERVICE]
+                even.channel_free = max(now, even.channel_free) + timing.dram_service
             flight[place] = arrival
             sm.flown += 1
         else:
             sent = max(start, sm.out_free)
-            sm.out_free = sent + timing[Q_SM_SERVICE]
-            arrival = max(sent, bank.in_free) + timing[Q_LLC_LATENCY]
+            sm.out_free = sent + timing.sm_service
+            arrival = max(sent, bank.in_free) + timing.llc_latency
             bank.in_free = max(now, bank.in_free) + service
         back = max(back, arrival)
     if stored > 0:
         bank.channel_free = max(now, bank.channel_free) + stored * channel_service
-        even.channel_free = max(now, even.channel_free) + stored * timing[Q_DRAM_SERVICE]
+        even.channel_free = max(now, even.channel_free) + stored * timing.dram_service
     return back, start
 
 
@@ -257,15 +235,15 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     sm = state.sms[number]
     coming = state.coming[number]
     flight = state.flight[number]
-    parameters = caches.parameters
-    banks = parameters[P_LLC_BANKS]
-    hashed = parameters[P_HASHED] == 1
+    config = caches.config
+    banks = config.llc_banks
+    hashed = config.llc_hashed
     even = state.servers[banks]
     crowds = arrivals[s]
-    sets = parameters[P_L1_SETS]
-    ways = parameters[P_L1_WAYS]
-    enters = what == LOAD or (what == STORE and parameters[P_L1_ALLOCATE] == 1)
-    keeps = enters and parameters[P_KEEPS] == 1
+    sets = config.l1_sets
+    ways = config.l1_ways
+    enters = what == LOAD or (what == STORE and config.l1_allocate)
+    keeps = enters and sets > 0 and not config.streaming
     own = caches.counters[s]
     missed_before = own[C_LLC_MISSES]
     in_l1 = 0.0
@@ -278,7 +256,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         line = lines.number[j]
         if keeps:
             row = (number * sets + (lines.place[j] >> 32)) * ways
-            at_tags = start + timing[Q_L1_LATENCY]
+            at_tags = start + timing.l1_latency
             start += make_room(line, row, ways, at_tags, caches.l1_tags, caches.l1_states, coming)
         going, reads, stored, leaves, written_back, stored_back = access_line(number, j, s, what, lines, caches)
         mine = coming[line & (L1_PLACES - 1)]
@@ -346,11 +324,11 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
     heap = state.heap
     sms = len(state.sms)
     done = state.done
-    parameters = caches.parameters
-    depth = parameters[P_QUEUE]
+    config = caches.config
+    depth = config.queue
     warps = len(state.warps)
     blocks = len(state.blocks)
-    started = min(blocks, parameters[P_SMS] * parameters[P_BLOCKS_PER_SM])
+    started = min(blocks, config.sms * config.blocks_per_sm)
     size = np.int64(0)
     now = 0.0
     # Blocks whose held warps go on: at first those that are resident.
@@ -389,7 +367,7 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
                     started += 1
                     freed_end = started
             elif kind[steps.static[warp.event]] == BARRIER:
-                sm.free = max(now, sm.free) + steps.instructions[warp.event] * timing[Q_ISSUE_INTERVAL]
+                sm.free = max(now, sm.free) + steps.instructions[warp.event] * timing.issue_interval
                 done[warp.event] = now
                 warp.event += 1
                 warp.held = True
@@ -414,7 +392,7 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
             sm.lined_up -= 1
             if sm.outside > 0:
                 outside = state.outside[number]
-                k = pick(outside, sm.outside, sm.last, parameters[P_GREEDY] == 1)
+                k = pick(outside, sm.outside, sm.last, config.greedy)
                 sm.last = outside[k]
                 state.line_up[number, (sm.head + sm.lined_up) % depth] = sm.last
                 sm.lined_up += 1
@@ -427,12 +405,12 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
             first = steps.line_start[event]
             end = steps.line_start[event + 1]
             there, accepts = serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals)
-            there = max(there, now + timing[Q_L1_LATENCY])
+            there = max(there, now + timing.l1_latency)
             if what == LOAD:
                 there = max(there, warp.latest)
                 warp.latest = there  # results are taken in order
             done[event] = there
-            sm.free = max(accepts, now + steps.instructions[event] * timing[Q_ISSUE_INTERVAL])
+            sm.free = max(accepts, now + steps.instructions[event] * timing.issue_interval)
             when = reach_time(warp, event_start[w], now, steps, done)
             # The SM's next service takes the place of this one, else the warp's next event.
             if sm.lined_up > 0:

@@ -1,7 +1,4 @@
-"""Caches with warps that take turns.
-
-Numba's cache looks at this file alone: touch it after editing `_kernels.py`.
-"""
+"""Caches with warps that take turns."""
 
 from __future__ import annotations
 
@@ -9,11 +6,7 @@ import numpy as np
 
 from ..jit import allocating_kernel, helper
 from ._cache_kernels import (
-    BARRIER,
     C_LLC_MISSES,
-    P_BLOCKS_PER_SM,
-    P_SMS,
-    P_WINDOW,
     W_FIRST,
     W_KIND,
     W_LAST,
@@ -22,6 +15,7 @@ from ._cache_kernels import (
     access_line,
     count_instruction,
 )
+from ._cache_records import BARRIER
 
 # Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
 TURNS = 512
@@ -42,20 +36,20 @@ def warps_of_blocks(block_start):
 
 
 @allocating_kernel
-def start_rounds(block_start, event_start, parameters):
+def start_rounds(block_start, event_start, config):
     """Warps that are resident at first, and all that `fill_turns` needs to go on from there.
 
     (block of each warp, its warps that are left, warps of each SM with the oldest
     first, their number, whose turn it is, next event of each warp, next block)
     """
     blocks = len(block_start) - 1
-    sms = parameters[P_SMS]
+    sms = config.sms
     block_of, left, largest = warps_of_blocks(block_start)
-    resident = np.empty((sms, parameters[P_BLOCKS_PER_SM] * largest), dtype=np.int64)
+    resident = np.empty((sms, config.blocks_per_sm * largest), dtype=np.int64)
     count = np.zeros(sms, dtype=np.int64)
     turn = np.zeros(sms, dtype=np.int64)
     next_block = np.zeros(1, dtype=np.int64)
-    next_block[0] = min(blocks, sms * parameters[P_BLOCKS_PER_SM])
+    next_block[0] = min(blocks, sms * config.blocks_per_sm)
     for b in range(next_block[0]):
         for w in range(block_start[b], block_start[b + 1]):
             resident[b % sms, count[b % sms]] = w
@@ -64,17 +58,17 @@ def start_rounds(block_start, event_start, parameters):
 
 
 @allocating_kernel
-def fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns):
+def fill_turns(block_start, event_start, event_static, line_start, kind, config, state, turns):
     """The next memory instructions, some rounds of them; their number, 0 where all is done.
 
     Warps of an SM take turns, one memory instruction each; SMs take turns too.
-    Only the `P_WINDOW` oldest resident warps of an SM that are not finished take
+    Only the `window` oldest resident warps of an SM that are not finished take
     part (0: all of them). Thread blocks go to SMs round robin, and a new one
     enters where one has left. No turn depends on what hits.
     """
     block_of, left, resident, count, turn, position, next_block = state
     blocks = len(block_start) - 1
-    window = parameters[P_WINDOW]
+    window = config.window
     filled = 0
     busy = True
     while busy and filled < TURNS:
@@ -129,11 +123,11 @@ def access_lines(sm, first, last, s, what, lines, caches):
 @allocating_kernel
 def simulate_rounds(block_start, event_start, event_static, line_start, kind, lines, caches):
     """Warps that take turns, through the caches of one machine."""
-    parameters = caches.parameters
-    state = start_rounds(block_start, event_start, parameters)
-    turns = np.empty((TURNS + parameters[P_SMS], 5), dtype=np.int64)
+    config = caches.config
+    state = start_rounds(block_start, event_start, config)
+    turns = np.empty((TURNS + config.sms, 5), dtype=np.int64)
     while True:
-        filled = fill_turns(block_start, event_start, event_static, line_start, kind, parameters, state, turns)
+        filled = fill_turns(block_start, event_start, event_static, line_start, kind, config, state, turns)
         if filled == 0:
             return
         for t in range(filled):

@@ -18,112 +18,83 @@ A cache that is larger by more sets has other stacks, and is another family.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine import Gpu
-from .caches import (
-    MissProfile,
-    cache_parameters,
-    empty_caches,
-    order_window,
-    placed_lines,
-    unevenness,
-    written_sectors,
-)
+from .cache_run import CacheRun, Coalescing
+from .caches import MissProfile, empty_caches, placed_lines, unevenness, written_sectors
 from .events import Events
 
-#: Machines from which on one pass is faster than one each.
+#: Runs from which on one pass is faster than one each.
 FEWEST = 6
 
 
-def family_of(gpu: Gpu, blocks_per_sm: int, order: str) -> tuple[int, ...] | None:
-    """Equal for machines that one pass is exact for; None where it is for no other machine."""
-    from . import _cache_kernels as _kernels
-
-    if order == "progress":
+def family_of(run: CacheRun) -> CacheRun | None:
+    """Equal for runs that one pass is exact for; None where it is for no other run."""
+    config = run.config
+    if run.order == "progress" or not config.llc_allocate or not config.llc_sets or config.fetch_sectors > 1:
         return None
-    parameters = cache_parameters(gpu, blocks_per_sm, order_window(order), "the cache simulation")
-    allocates, holds = parameters[_kernels.P_LLC_ALLOCATE], parameters[_kernels.P_LLC_SETS]
-    if not allocates or not holds or parameters[_kernels.P_FETCH] > 1:
-        return None
-    parameters[_kernels.P_LLC_WAYS] = 0
-    return tuple(parameters.tolist())
+    return replace(run, config=config._replace(llc_ways=0))
 
 
 def simulate_families(
-    events_of: Callable[[Gpu], Sequence[Events]],
-    kinds: NDArray[np.uint8],
-    gpus: Sequence[Gpu],
-    blocks_per_sm: Sequence[int],
-    *,
-    order: str,
+    events_of: Callable[[Coalescing], Sequence[Events]], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
 ) -> dict[int, MissProfile]:
-    """By index, the profiles of machines of families that are large enough; the rest is to be simulated."""
-    families: dict[tuple[int, ...], list[int]] = {}
-    for index, (gpu, blocks) in enumerate(zip(gpus, blocks_per_sm, strict=True)):
-        family = family_of(gpu, blocks, order)
+    """By index, the profiles of runs whose families are large enough; the rest is to be simulated."""
+    families: dict[CacheRun, list[int]] = {}
+    for index, run in enumerate(runs):
+        family = family_of(run)
         if family is not None:
             families.setdefault(family, []).append(index)
     found: dict[int, MissProfile] = {}
-    for members in families.values():
+    for family, members in families.items():
         if len(members) >= FEWEST:
-            some = [gpus[index] for index in members]
-            made = simulate_family(events_of(some[0]), kinds, some, blocks_per_sm[members[0]], order=order)
+            made = simulate_family(events_of(family.coalescing), kinds, [runs[index] for index in members])
             found |= dict(zip(members, made, strict=True))
     return found
 
 
 def simulate_family(
-    chunks: Iterable[Events],
-    kinds: NDArray[np.uint8],
-    gpus: Sequence[Gpu],
-    blocks_per_sm: int,
-    *,
-    order: str,
-    needed_by: str = "the cache simulation",
+    chunks: Iterable[Events], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
 ) -> list[MissProfile]:
-    """What `simulate_caches` gives for each of some machines of one family, bit for bit."""
+    """What `simulate_caches` gives for each of some runs of one family, bit for bit."""
     from . import _cache_kernels as _kernels
     from . import _family_kernels
 
-    wanted = [int(gpu.llc.ways or 1) for gpu in gpus]
-    largest = gpus[int(np.argmax(wanted))]
-    ways = np.unique(wanted)
-    parameters = cache_parameters(largest, blocks_per_sm, order_window(order), needed_by)
-    l1_tags, l1_states, tags, _ = empty_caches(parameters)
+    ways = np.unique([run.config.llc_ways for run in runs])
+    config = runs[0].config._replace(llc_ways=int(ways[-1]))
+    l1_tags, l1_states, tags, _ = empty_caches(config)
     records = np.arange(len(tags))
     states = np.zeros((len(tags), len(ways)), dtype=np.int64)
     dirty = np.zeros(len(tags), dtype=np.bool_)
     counters = np.zeros((len(ways), len(kinds), _kernels.COUNTERS), dtype=np.int64)
-    bank_load = np.zeros(int(parameters[_kernels.P_LLC_BANKS]), dtype=np.int64)
-    channels = np.zeros((len(bank_load), len(ways)), dtype=np.int64)
+    bank_load = np.zeros(config.llc_banks, dtype=np.int64)
+    channels = np.zeros((config.llc_banks, len(ways)), dtype=np.int64)
     family = _family_kernels.Family(
-        l1_tags, l1_states, ways, tags, records, states, dirty, parameters, counters, bank_load, channels
+        l1_tags, l1_states, ways, tags, records, states, dirty, config, counters, bank_load, channels
     )
     for chunk in chunks:
-        lines = placed_lines(chunk, parameters)
+        lines = placed_lines(chunk, config)
         _family_kernels.simulate_family(
             chunk.block_start, chunk.event_start, chunk.event_static, chunk.line_start, kinds, lines, family
         )
-    sectors = int(parameters[_kernels.P_SECTORS])
-    l1_dirty = written_sectors(l1_states, sectors) if parameters[_kernels.P_L1_WRITE_BACK] else 0
+    l1_dirty = written_sectors(l1_states, config.sectors) if config.l1_write_back else 0
     made = {}
-    place_in_stack = np.arange(len(tags)) % int(parameters[_kernels.P_LLC_WAYS])
+    place_in_stack = np.arange(len(tags)) % config.llc_ways
     for index, count in enumerate(ways.tolist()):
         held = states[records[place_in_stack < count], index]
-        left = written_sectors(held, sectors) if parameters[_kernels.P_LLC_WRITE_BACK] else 0
         made[count] = MissProfile(
             counters[index].copy(),
             kinds,
-            int(largest.transfer_bytes),
-            left,
-            order,
+            runs[0].transfer_bytes,
+            written_sectors(held, config.sectors) if config.llc_write_back else 0,
+            runs[0].order,
             0.0,
             l1_dirty,
             unevenness(bank_load),
             unevenness(channels[:, index]),
             np.zeros((len(kinds), _kernels.ARRIVALS)),
         )
-    return [made[count] for count in wanted]
+    return [made[run.config.llc_ways] for run in runs]

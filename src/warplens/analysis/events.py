@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import MachineError
 from ..traces import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
+from ._cache_records import ATOMIC, BARRIER, GRANULES, LOAD, NOTHING, STORE
 
 #: A chunk of blocks is simulated together; caches keep their contents from one chunk to the next.
 CHUNK_BYTES = 256 * 2**20
@@ -38,21 +39,19 @@ class Events:
 
 def instruction_kinds(static: StaticTable) -> NDArray[np.uint8]:
     """What each static instruction does to memory."""
-    from . import _cache_kernels as _kernels
-
     by_class = {
-        "load_global": _kernels.LOAD,
-        "load_local": _kernels.LOAD,
-        "async_copy": _kernels.LOAD,
-        "mem": _kernels.LOAD,
-        "store_global": _kernels.STORE,
-        "store_local": _kernels.STORE,
-        "atomic_global": _kernels.ATOMIC,
-        "barrier": _kernels.BARRIER,
+        "load_global": LOAD,
+        "load_local": LOAD,
+        "async_copy": LOAD,
+        "mem": LOAD,
+        "store_global": STORE,
+        "store_local": STORE,
+        "atomic_global": ATOMIC,
+        "barrier": BARRIER,
     }
-    kinds = np.array([by_class.get(name, _kernels.NOTHING) for name in CLASS_NAMES], dtype=np.uint8)[static.class_id]
-    touches_memory = np.isin(kinds, (_kernels.LOAD, _kernels.STORE, _kernels.ATOMIC))
-    kinds[touches_memory & (static.access_bytes == 0)] = _kernels.NOTHING
+    kinds = np.array([by_class.get(name, NOTHING) for name in CLASS_NAMES], dtype=np.uint8)[static.class_id]
+    touches_memory = np.isin(kinds, (LOAD, STORE, ATOMIC))
+    kinds[touches_memory & (static.access_bytes == 0)] = NOTHING
     return kinds
 
 
@@ -64,12 +63,8 @@ def compute_latencies(static: StaticTable, latency_of_class: Callable[[str], flo
 
 def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]) -> Iterator[Events]:
     """The events of a launch in chunks of whole thread blocks."""
-    from . import _cache_kernels as _kernels
-
-    if line_bytes < _kernels.GRANULES or line_bytes & (line_bytes - 1):
-        raise MachineError(
-            f"l1.line_bytes: {line_bytes}: coalescing needs a power of two of at least {_kernels.GRANULES}"
-        )
+    if line_bytes < GRANULES or line_bytes & (line_bytes - 1):
+        raise MachineError(f"l1.line_bytes: {line_bytes}: coalescing needs a power of two of at least {GRANULES}")
     static = trace.static
     kinds = instruction_kinds(static)
     latencies = compute_latencies(static, latency_of_class)

@@ -26,7 +26,7 @@ def latencies(static: StaticTable, misses: MissProfile, gpu: Gpu, needed_by: str
     AMAT weighs the latencies of L1, LLC and DRAM with the parts of executions
     whose worst request each of them served (§V-B).
     """
-    from . import _cache_kernels as memory
+    from . import _cache_records as memory
 
     def latency_of_class(name: str) -> float:
         if INSTRUCTION_CLASSES[name].kind == "memory":
@@ -174,7 +174,7 @@ def profiles_of_warp(
     min_gap: float = 1.0,
 ) -> ProfileBatch:
     """`profile_of_warp` for many machines at once: one row of `latency` and one `issue_rate` each."""
-    from . import _cache_kernels as memory
+    from . import _cache_records as memory
     from . import _profile_kernels as _kernels
 
     is_read = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
@@ -234,7 +234,7 @@ def profile_of_warp(
     min_gap: float = 1.0,
 ) -> IntervalProfile:
     """Intervals of the representative warp with the average misses of its memory instructions."""
-    from . import _cache_kernels as memory
+    from . import _cache_records as memory
 
     end, stall, cause = _intervals_alone(warp, static, latency, issue_rate, min_gap)
     count = len(end)

@@ -1,5 +1,6 @@
 """GPU descriptions: schema, loading, overrides and occupancy."""
 
+from .batches import distinct
 from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
 from .load import find_parameter, gpu_names, load_gpu, machine_of_batch, split_override, with_overrides
 from .occupancy import Occupancy, occupancy, warps_of_block
@@ -14,6 +15,7 @@ __all__ = [
     "Parameter",
     "Quantity",
     "Source",
+    "distinct",
     "find_parameter",
     "gpu_names",
     "lineage",

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..machine import Gpu, find_parameter, with_overrides
+from ..machine import Gpu, distinct, find_parameter, with_overrides
 from ..machine.schema import parameters
 from ..workload import MeasuredRun, Workload
-from ..workload.batches import distinct
 from .base import Array, Case, Model, Outcome, option
 from .papers import NATH_TULLSEN
 from .prediction import Condition

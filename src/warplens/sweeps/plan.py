@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..analysis import DEFAULT_ORDER
+from ..machine import distinct
 from ..machine.schema import parameters_by_key
 from ..workload import Workload
-from ..workload.batches import cache_keys, distinct
+from ..workload.batches import cache_keys
 from ..workload.launch import LAUNCH_KEYS
 from ..workload.traced import TracedWorkload
 from .evaluate import Question, Rows

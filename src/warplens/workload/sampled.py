@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis.block_samples import BlockSample, shortened
-from ..machine import Gpu
-from .batches import distinct
+from ..machine import Gpu, distinct
 from .traced import TracedWorkload
 
 

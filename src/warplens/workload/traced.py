@@ -12,6 +12,8 @@ import numpy as np
 
 from ..analysis import (
     DEFAULT_ORDER,
+    CacheRun,
+    Coalescing,
     DependenceGraph,
     Events,
     InstructionMix,
@@ -20,6 +22,7 @@ from ..analysis import (
     MixEntry,
     ProfileBatch,
     WorkFlowGraph,
+    cache_run,
     collect_events,
     instruction_kinds,
     simulate_caches,
@@ -36,11 +39,11 @@ from ..analysis.representative import (
     profiles_of_warp,
     representative_warp,
 )
-from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, machine_of_batch
+from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, distinct, machine_of_batch
 from ..machine.schema import parameters
 from ..result_cache import ResultCache
 from ..traces import CLASS_NAMES, LaunchTrace, WarpGroup
-from .batches import cache_keys, distinct, is_batch, with_values
+from .batches import cache_keys, is_batch
 from .launch import launch_of, resident
 from .results import Remembering
 from .workload import Workload
@@ -190,14 +193,12 @@ class TracedWorkload(Remembering, Workload):
         named, so that changed bandwidths, latencies or clocks do not change what
         hits: those sweeps share one simulation.
         """
-        blocks_per_sm = self._blocks_per_sm(gpu)
 
         def simulate() -> MissProfile:
-            machine = self._as_simulated(gpu)
             if self.before_simulation is not None:
                 self.before_simulation()
-            events = self._events(machine, needed_by)
-            return simulate_caches(events, self._kinds, machine, blocks_per_sm, order=self.order, needed_by=needed_by)
+            run = self._cache_run(gpu, needed_by)
+            return simulate_caches(self._events(run.coalescing), self._kinds, run)
 
         return self._kept(self._misses_key(gpu), simulate, MissProfile)
 
@@ -208,35 +209,25 @@ class TracedWorkload(Remembering, Workload):
         values = (gpu.get(path) for path in cache_keys(self.order))
         return ("misses", *self._named(gpu), self.order, self._blocks_per_sm(gpu), *values)
 
-    def _as_simulated(self, gpu: Gpu) -> Gpu:
-        """The machine as named, with those values of another that caches depend on."""
-        if gpu.original is None:
-            return gpu
-        keep = {path: gpu.get(path) for path in cache_keys(self.order) if gpu.get(path) is not None}
-        return with_values(gpu.original, keep)
+    def _cache_run(self, gpu: Gpu, needed_by: str) -> CacheRun:
+        classes = [CLASS_NAMES[index] for index in np.unique(self._trace.static.class_id)]
+        blocks = self._blocks_per_sm(gpu)
+        return cache_run(gpu, gpu.original or gpu, blocks, order=self.order, classes=classes, needed_by=needed_by)
 
     def _simulate_families(self, pairs: Sequence[tuple[Gpu, TracedWorkload]], needed_by: str) -> None:
         """Cache simulations that one pass can do together, before they are asked for one by one."""
         keyed = {workload._misses_key(gpu): (gpu, workload) for gpu, workload in pairs}
         unknown = {key: pair for key, pair in keyed.items() if self._known(key, MissProfile) is None}
-        machines = [self._as_simulated(gpu) for gpu, _ in unknown.values()]
-        blocks = [workload._blocks_per_sm(gpu) for gpu, workload in unknown.values()]
-        events = functools.partial(self._events, needed_by=needed_by)
-        found = simulate_families(events, self._kinds, machines, blocks, order=self.order)
+        runs = [workload._cache_run(gpu, needed_by) for gpu, workload in unknown.values()]
+        found = simulate_families(self._events, self._kinds, runs)
         for index, key in enumerate(unknown):
             if index in found:
                 self._kept(key, functools.partial(found.pop, index), MissProfile)
 
-    def _events(self, gpu: Gpu, needed_by: str) -> list[Events]:
-        line_bytes = int(gpu.require("l1.line_bytes", needed_by))
-
-        def latency(name: str) -> float:
-            if INSTRUCTION_CLASSES[name].kind == "memory":
-                return 0.0
-            return float(gpu.timing(name, needed_by).latency_cycles)
-
+    def _events(self, coalescing: Coalescing) -> list[Events]:
         return self.once(
-            ("events", self._named(gpu), line_bytes), lambda: list(collect_events(self._trace, line_bytes, latency))
+            ("events", coalescing),
+            lambda: list(collect_events(self._trace, coalescing.line_bytes, coalescing.latency_of)),
         )
 
     def block_sample(
@@ -332,7 +323,7 @@ class TracedWorkload(Remembering, Workload):
         self, gpu: Gpu, rows: Any, misses: MissProfile, needed_by: str, min_gap: float
     ) -> Iterator[tuple[Any, ProfileBatch]]:
         """Profiles of machines that share a cache simulation, in parts that fit in memory."""
-        from ..analysis import _cache_kernels as memory
+        from ..analysis import _cache_records as memory
 
         static = self._trace.static
         warp = self.representative(gpu, needed_by)

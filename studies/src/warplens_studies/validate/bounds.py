@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis import MissProfile, collect_events
-from warplens.analysis import _cache_kernels as memory
+from warplens.analysis import _cache_records as memory
 from warplens.machine import Gpu
 from warplens.workload import resident
 from warplens.workload.traced import TracedWorkload

@@ -68,9 +68,10 @@ def with_caches(workload: TracedWorkload, misses: MissProfile) -> TracedWorkload
 def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
     """Misses of loads, and of their executions, in the same proportions, but as many in all as were counted."""
     from warplens.analysis import _cache_kernels as k
+    from warplens.analysis._cache_records import LOAD
 
     counters = misses.counters.copy()
-    loads = misses.kinds == k.LOAD
+    loads = misses.kinds == LOAD
 
     def scaled(columns: list[int], total: float, limit: Any) -> None:
         """Loads' numbers so that with the other instructions' the first column has this total."""

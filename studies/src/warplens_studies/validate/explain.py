@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis import DEFAULT_ORDER, MissProfile
-from warplens.analysis import _cache_kernels as memory
+from warplens.analysis import _cache_records as memory
 from warplens.api import place
 from warplens.models import get_model
 from warplens.models.prediction import Prediction

@@ -1,0 +1,187 @@
+"""What a cache simulation depends on, as one record: equal records give equal results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MachineError, OptionError
+from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, distinct
+from ._cache_records import GRANULES, CacheConfig, Timing
+
+DEFAULT_ORDER = "progress"
+#: Memory instructions that wait in order for an L1, where a machine does not say.
+DEFAULT_QUEUE = 8
+#: Misses of an SM in flight, where nothing limits them.
+NO_LIMIT = 1_000_000
+
+
+class Coalescing(NamedTuple):
+    """What the events of a trace depend on."""
+
+    line_bytes: int
+    #: Cycles by instruction class; none for classes of memory, whose latency is what caches decide.
+    latencies: tuple[tuple[str, float], ...] = ()
+
+    def latency_of(self, instruction_class: str) -> float:
+        return dict(self.latencies)[instruction_class]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRun:
+    """All that a cache simulation of a trace depends on: the key of its result."""
+
+    order: str
+    config: CacheConfig
+    #: None where the order of accesses needs no times.
+    timing: Timing | None
+    coalescing: Coalescing
+    transfer_bytes: int
+
+
+def order_window(order: str) -> int:
+    """Warps of an SM that take turns (0: all); raises `OptionError` for an unknown order."""
+    if order in ("round-robin", "progress"):
+        return 0
+    match = re.fullmatch(r"oldest-([1-9]\d{0,5})", order)
+    if not match:
+        raise OptionError(f"order {order!r} is not one of round-robin, oldest-N (for example oldest-8), progress")
+    return int(match[1])
+
+
+def cache_run(
+    gpu: Gpu,
+    named: Gpu,
+    blocks_per_sm: Quantity,
+    *,
+    order: str = DEFAULT_ORDER,
+    classes: Sequence[str] = (),
+    needed_by: str = "the cache simulation",
+) -> CacheRun:
+    """The run of one machine; see `cache_runs`."""
+    runs, _ = cache_runs(gpu, named, blocks_per_sm, 1, order=order, classes=classes, needed_by=needed_by)
+    return runs[0]
+
+
+def cache_runs(
+    gpu: Gpu,
+    named: Gpu,
+    blocks_per_sm: Quantity,
+    size: int,
+    *,
+    order: str = DEFAULT_ORDER,
+    classes: Sequence[str] = (),
+    needed_by: str = "the cache simulation",
+) -> tuple[list[CacheRun], NDArray[np.int64]]:
+    """(Distinct runs of a batch of `size` machines, which of them each machine takes).
+
+    Caches, SMs, queues and scheduler are those of `gpu`. Times are those of
+    `named`, the machine without overrides: changed bandwidths, latencies or clocks
+    do not change what hits, and sweeps of those share one simulation. `classes`
+    are the instruction classes of the trace.
+    """
+    config = _config(gpu, blocks_per_sm, order, needed_by)
+    timing = _timing(gpu, named, needed_by) if order == "progress" else {}
+    line_bytes, transfer_bytes = gpu.l1.line_bytes, gpu.transfer_bytes
+    latencies = tuple((name, _latency(named, name, needed_by)) for name in classes)
+    first, which = distinct([*config.values(), *timing.values(), line_bytes, transfer_bytes], size)
+    runs = [
+        CacheRun(
+            order,
+            CacheConfig(**{name: _plain(_at(value, row)) for name, value in config.items()}),
+            Timing(**{name: float(_at(value, row)) for name, value in timing.items()}) if timing else None,
+            Coalescing(int(_at(line_bytes, row)), latencies),
+            int(_at(transfer_bytes, row)),
+        )
+        for row in first.tolist()
+    ]
+    return runs, which
+
+
+def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> dict[str, Any]:
+    """Fields of `CacheConfig`, each for one machine or for all of a batch."""
+    line = gpu.require("l1.line_bytes", needed_by)
+    sectors = line // gpu.transfer_bytes
+    uneven = np.mod(GRANULES, sectors) != 0
+    if np.any(uneven):
+        refused = np.broadcast_to(gpu.transfer_bytes, np.shape(uneven))[uneven][0]
+        raise MachineError(
+            f"machine {gpu.name!r}: l1.sector_bytes: {refused:g}: {needed_by} can split a line "
+            f"in {GRANULES} sectors at most"
+        )
+    l1_size, llc_size = _given(gpu.l1.size_bytes, 0), _given(gpu.llc.size_bytes, 0)
+    l1_ways, llc_ways = _given(gpu.l1.ways, 1), _given(gpu.llc.ways, 1)
+    banks = _given(gpu.llc.banks, 1)
+    banks = np.where(llc_size // (line * llc_ways) < banks, 1, banks)
+    config = {
+        "sms": gpu.sms,
+        "blocks_per_sm": np.maximum(np.floor(blocks_per_sm), 1),
+        "window": order_window(order),
+        "l1_sets": l1_size // (line * l1_ways),
+        "l1_ways": l1_ways,
+        "l1_write_back": gpu.l1.writes_back,
+        "l1_allocate": gpu.l1.allocates_stores,
+        "llc_banks": banks,
+        "llc_sets": llc_size // (line * llc_ways * banks),
+        "llc_ways": llc_ways,
+        "llc_write_back": gpu.llc.writes_back,
+        "llc_allocate": gpu.llc.allocates_stores,
+        "llc_hashed": bool(gpu.llc.hashed),
+        "sectors": sectors,
+        "fetch_sectors": np.minimum(np.maximum(_given(gpu.llc.fetch_bytes, 0) // gpu.transfer_bytes, 1), sectors),
+    }
+    if order != "progress":
+        return config | {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0}
+    return config | {
+        "queue": _given(gpu.l1.queue_entries, DEFAULT_QUEUE),
+        "greedy": gpu.scheduler in ("gto", "oldest"),
+        "streaming": bool(gpu.l1.streaming),
+        "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
+    }
+
+
+def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
+    """Fields of `Timing`, likewise; what a machine lacks takes no time."""
+    # A transfer takes the time of the machine as named, for as many SMs and bytes as there are now.
+    l1 = replace(named.l1, line_bytes=gpu.l1.line_bytes, sector_bytes=gpu.l1.sector_bytes)
+    timed = replace(named, sms=gpu.sms, l1=l1)
+    noc_service: Quantity = 0.0
+    sm_service: Quantity = 0.0
+    if timed.noc.bandwidth_bytes_per_s is not None:
+        noc_service = timed.service_cycles_now("noc", needed_by)
+        port = timed.noc.sm_bandwidth_bytes_per_s
+        sm_service = noc_service * timed.sms if port is None else timed.clock_hz * timed.transfer_bytes / port
+    return {
+        "issue_interval": 1.0 / timed.issue_rate,
+        "l1_latency": _given(timed.l1.latency_cycles, 0.0),
+        "llc_latency": _given(timed.llc.latency_cycles, 0.0),
+        "dram_latency": timed.dram_latency_cycles_now(needed_by),
+        "noc_service": noc_service,
+        "sm_service": sm_service,
+        "dram_service": timed.service_cycles_now("dram", needed_by),
+    }
+
+
+def _latency(gpu: Gpu, instruction_class: str, needed_by: str) -> float:
+    if INSTRUCTION_CLASSES[instruction_class].kind == "memory":
+        return 0.0
+    return float(gpu.timing(instruction_class, needed_by).latency_cycles)
+
+
+def _at(value: Quantity, row: int) -> Any:
+    """The value of one machine of a batch."""
+    return value[row] if np.ndim(value) else value
+
+
+def _plain(value: Any) -> Any:
+    """A whole number or truth value as Python has it: kernels are compiled for one type of each field."""
+    return bool(value) if isinstance(value, bool | np.bool_) else int(value)
+
+
+def _given(value: Quantity, default: float) -> Quantity:
+    return default if value is None else value
