@@ -26,7 +26,6 @@ OFFENDERS: frozenset[str] = frozenset(
         "src/warplens/models/network.py demand_of_sample",
         "src/warplens/simulators/detailed/_l1_kernels.py l1_load",
         "src/warplens/simulators/detailed/_memory_kernels.py at_bank",
-        "src/warplens/simulators/pipeline/_kernels.py simulate",
         "studies/src/warplens_studies/cli/validate.py validate",
         "studies/src/warplens_studies/reproduce/gpumech.py figure9",
         "studies/src/warplens_studies/reproduce/gpumech_errors.py _policy",

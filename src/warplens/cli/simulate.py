@@ -30,12 +30,12 @@ def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: b
 
     from ..errors import OptionError
     from ..models import get_model
-    from ..simulators.pipeline import Settings, simulate_pipeline
+    from ..simulators.pipeline import PipelineOptions, simulate_pipeline
 
     model = get_model("pipeline", options)
     if model.launch_overhead:
         raise OptionError("launch_overhead: what is simulated is an SM at work; `warplens predict` adds the launch")
-    chosen = {item.name: getattr(model, item.name) for item in fields(Settings)}
+    chosen = {item.name: getattr(model, item.name) for item in fields(PipelineOptions)}
     return simulate_pipeline(workload, gpu, record=record, **chosen)
 
 

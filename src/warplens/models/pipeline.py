@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..simulators.pipeline import MOST_ISSUES, POLICIES, Settings, Share, Simulation, SmRun, Times
+from ..simulators.pipeline import (
+    MOST_ISSUES,
+    POLICIES,
+    ClassTimes,
+    PipelineOptions,
+    PipelineSimulation,
+    SmRun,
+    SmShare,
+)
 from .base import Aspect, Case, Model, Outcome, option
 from .papers import LEMEIRE
 from .prediction import Condition
@@ -46,7 +54,7 @@ class Pipeline(Model):
     most_issues: float = option(MOST_ISSUES, "issues of an SM to simulate; of longer launches some waves are, scaled")
 
     def evaluate(self, case: Case) -> Outcome:
-        settings = Settings(
+        settings = PipelineOptions(
             self.policy,
             self.in_order,
             self.issue_limit,
@@ -55,7 +63,7 @@ class Pipeline(Model):
             self.bank_conflicts,
             self.most_issues,
         )
-        simulation = Simulation(case.workload, case.gpu, settings, case.model_name)
+        simulation = PipelineSimulation(case.workload, case.gpu, settings, case.model_name)
         names = list(simulation.timings)
         timings = list(simulation.timings.values())
         residency = case.residency
@@ -81,13 +89,13 @@ class Pipeline(Model):
         for row in distinct.tolist():
             intervals, latencies, rest = row[: len(names)], row[len(names) : 2 * len(names)], row[2 * len(names) :]
             times = {
-                name: Times(interval, latency, str(timing.subsystem))
+                name: ClassTimes(interval, latency, str(timing.subsystem))
                 for name, interval, latency, timing in zip(names, intervals, latencies, timings, strict=True)
             }
-            runs.append(simulation.run(times, rest[0], Share(*rest[1:])))
+            runs.append(simulation.run(times, rest[0], SmShare(*rest[1:])))
         return self._outcome(case, simulation, runs, inverse.ravel())
 
-    def _outcome(self, case: Case, simulation: Simulation, runs: list[SmRun], order: Any) -> Outcome:
+    def _outcome(self, case: Case, simulation: PipelineSimulation, runs: list[SmRun], order: Any) -> Outcome:
         def column(values: list[float]) -> Any:
             return np.array(values, dtype=np.float64)[order]
 
@@ -107,7 +115,7 @@ class Pipeline(Model):
         for text in dict.fromkeys(text for each in runs for text in each.execution.warnings):
             conditions.append(Condition(text, np.array([text in each.execution.warnings for each in runs])[order]))
         return Outcome(
-            instructions_per_warp=float(simulation.program.longest),
+            instructions_per_warp=float(simulation.graphs.longest),
             cycles=column([each.cycles for each in runs]),
             terms=terms,
             conditions=tuple(conditions),

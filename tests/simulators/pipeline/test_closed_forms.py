@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from making import graph_of
 from reference import warp as one_warp
 from warplens.models import instruction_mix_forms as forms
-from warplens.simulators.pipeline import POLICIES, Execution, Times, program_of_graphs, run_core
+from warplens.simulators.pipeline import POLICIES, ClassTimes, ExecutionConfig, run_core, warp_graphs_of
 
 ALU, SFU, MEMORY = "alu", "sfu", "memory"
 
@@ -21,8 +21,8 @@ def chain(*names):
 
 
 def simulate(graph, times, warps=1, *, groups=1, concurrent=1, issue=None, policy="rr", in_order=False, record=0):
-    program = program_of_graphs([graph])
-    execution = Execution(warps, concurrent, groups)
+    program = warp_graphs_of([graph])
+    execution = ExecutionConfig(warps, concurrent, groups)
     return run_core(program, times, issue, execution, policy=policy, in_order=in_order, most_rows=record)
 
 
@@ -33,7 +33,7 @@ class TestInstructionMix:
 
     def throughput(self, beta, lambda1, lambda2, pipeline, limit, policy="rr"):
         graph = chain(*(["fp32"] * beta + ["sfu"]) * self.REPEATS)
-        times = {"fp32": Times(lambda1, lambda1, ALU), "sfu": Times(lambda2, lambda2, pipeline)}
+        times = {"fp32": ClassTimes(lambda1, lambda1, ALU), "sfu": ClassTimes(lambda2, lambda2, pipeline)}
         run = simulate(graph, times, self.WARPS, issue=limit, policy=policy)
         return beta * self.REPEATS * self.WARPS / run.cycles
 
@@ -81,7 +81,7 @@ class TestExample:
     """Lemeire's example kernel: four computations, two memory accesses."""
 
     GRAPH = graph_of("comp", "comp", ("mem", (0, 1)), ("comp", (2,)), ("comp", (3,)), ("mem", (4,)))
-    TIMES = {"comp": Times(1, 4, "compute"), "mem": Times(2, 6, MEMORY)}
+    TIMES = {"comp": ClassTimes(1, 4, "compute"), "mem": ClassTimes(2, 6, MEMORY)}
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_one_warp_takes_25_cycles(self, policy):
@@ -124,14 +124,14 @@ def programs(draw, longest=12, classes=("comp", "sfu", "mem")):
 def test_one_warp_on_free_pipelines_takes_its_longest_path(program, latencies, policy):
     """λ = 0 and no issue limit: nothing is shared, so only dependences take time."""
     latency = dict(zip(("comp", "sfu", "mem"), latencies, strict=True))
-    each = {name: Times(0, value, name) for name, value in latency.items()}
+    each = {name: ClassTimes(0, value, name) for name, value in latency.items()}
     found = simulate(graph_of(*program), each, policy=policy).cycles
     assert found == one_warp.longest_latency(program, latency)
 
 
 @given(st.lists(st.sampled_from(("comp", "sfu", "mem")), min_size=1, max_size=12), st.booleans())
 def test_one_warp_that_is_a_chain_takes_the_sum_of_its_latencies(names, in_order):
-    each = {"comp": Times(1, 4, "c"), "sfu": Times(2, 9, "s"), "mem": Times(3, 30, "m")}
+    each = {"comp": ClassTimes(1, 4, "c"), "sfu": ClassTimes(2, 9, "s"), "mem": ClassTimes(3, 30, "m")}
     assert simulate(chain(*names), each, in_order=in_order).cycles == sum(each[name].latency for name in names)
 
 
@@ -153,7 +153,7 @@ def test_bounds(program, values, configuration):
     """
     size, groups, concurrent, issue, policy, in_order = configuration
     each = {
-        name: Times(interval, latency, pipeline)
+        name: ClassTimes(interval, latency, pipeline)
         for name, interval, latency, pipeline in zip(
             ("comp", "sfu", "mem"), values[:3], values[3:], ("a", "a", "b"), strict=True
         )
@@ -180,7 +180,7 @@ def test_bounds(program, values, configuration):
 @given(programs(), st.tuples(*[times] * 6), st.sampled_from(POLICIES), st.booleans())
 def test_each_pipeline_is_busy_for_its_work_and_idle_otherwise(program, values, policy, in_order):
     each = {
-        name: Times(interval, latency, name)
+        name: ClassTimes(interval, latency, name)
         for name, interval, latency in zip(("comp", "sfu", "mem"), values[:3], values[3:], strict=True)
     }
     run = simulate(graph_of(*program), each, 3, groups=3, concurrent=2, issue=2.0, policy=policy, in_order=in_order)
@@ -197,7 +197,7 @@ def test_each_pipeline_is_busy_for_its_work_and_idle_otherwise(program, values, 
 def test_more_warps_fill_the_pipeline():
     """One long chain on one pipeline: throughput is ω·λ/Λ of the peak until Λ/λ warps."""
     graph = chain(*["comp"] * 200)
-    each = {"comp": Times(1, 10, ALU)}
+    each = {"comp": ClassTimes(1, 10, ALU)}
     for warps in (1, 3, 7, 10, 15):
         run = simulate(graph, each, warps)
         assert run.pipelines[ALU].fill_rate == pytest.approx(min(1, warps / 10), rel=0.02)
@@ -206,6 +206,6 @@ def test_more_warps_fill_the_pipeline():
 def test_overlap_of_two_pipelines():
     """Independent work for two pipelines with the same λ: both are always busy together."""
     graph = graph_of(*["comp", "mem"] * 10)
-    run = simulate(graph, {"comp": Times(2, 2, "a"), "mem": Times(2, 2, "b")})
+    run = simulate(graph, {"comp": ClassTimes(2, 2, "a"), "mem": ClassTimes(2, 2, "b")})
     assert (run.cycles, run.overlap, run.any_busy) == (20, 1, 1)
     assert np.all([use.fill_rate == 1 for use in run.pipelines.values()])

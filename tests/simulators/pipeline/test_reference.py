@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reference import pipeline as reference
 from warplens.analysis import DependenceGraph, Instruction
-from warplens.simulators.pipeline import IDLE_CAUSES, POLICIES, Execution, Times, program_of_graphs, run_core
+from warplens.simulators.pipeline import IDLE_CAUSES, POLICIES, ClassTimes, ExecutionConfig, run_core, warp_graphs_of
 from warplens.simulators.pipeline.ticks import choose_ticks
 
 CLASSES = ("comp", "sfu", "mem", "barrier")
@@ -43,14 +43,17 @@ def cases(draw):
         name: (draw(times), draw(st.one_of(times, EIGHTHS.map(lambda t: 3 * t))), draw(st.integers(0, pipelines - 1)))
         for name in CLASSES
     }
-    execution = Execution(size, draw(st.integers(1, 3)), groups)
+    execution = ExecutionConfig(size, draw(st.integers(1, 3)), groups)
     return made, warps, execution, each, draw(ISSUE_LIMITS), draw(st.sampled_from(POLICIES)), draw(st.booleans())
 
 
 def both(made, warps, execution, times, limit, policy, in_order):
     run = run_core(
-        program_of_graphs(made, warps),
-        {name: Times(float(interval), float(latency), f"p{p}") for name, (interval, latency, p) in times.items()},
+        warp_graphs_of(made, warps),
+        {
+            name: ClassTimes(float(interval), float(latency), f"p{p}")
+            for name, (interval, latency, p) in times.items()
+        },
         None if limit is None else float(limit),
         execution,
         policy=policy,
@@ -112,12 +115,10 @@ def test_agrees_exactly(case):
 @given(cases())
 def test_no_recording_changes_nothing(case):
     made, warps, execution, times, limit, policy, in_order = case
-    each = {name: Times(float(a), float(b), f"p{p}") for name, (a, b, p) in times.items()}
+    each = {name: ClassTimes(float(a), float(b), f"p{p}") for name, (a, b, p) in times.items()}
     rate = None if limit is None else float(limit)
     runs = [
-        run_core(
-            program_of_graphs(made, warps), each, rate, execution, policy=policy, in_order=in_order, most_rows=rows
-        )
+        run_core(warp_graphs_of(made, warps), each, rate, execution, policy=policy, in_order=in_order, most_rows=rows)
         for rows in (0, 2, 1000)
     ]
     assert len({run.cycles for run in runs}) == 1

@@ -1,27 +1,27 @@
 """The Pipeline model of Lemeire et al. as an event simulation: warps' dependence graphs on abstract pipelines."""
 
-from .core import POLICIES, Times, run_core
-from .execution import Execution
-from .program import Program, program_of_graphs
+from .core import POLICIES, ClassTimes, run_core
+from .execution import ExecutionConfig
 from .result import IDLE_CAUSES, PipelineResult, PipelineUse, Profile
-from .simulate import MOST_ISSUES, MOST_ROWS, Settings, Share, Simulation, SmRun, simulate_pipeline
+from .simulate import MOST_ISSUES, MOST_ROWS, PipelineOptions, PipelineSimulation, SmRun, SmShare, simulate_pipeline
+from .warp_graphs import WarpGraphs, warp_graphs_of
 
 __all__ = [
     "IDLE_CAUSES",
     "MOST_ISSUES",
     "MOST_ROWS",
     "POLICIES",
-    "Execution",
+    "ClassTimes",
+    "ExecutionConfig",
+    "PipelineOptions",
     "PipelineResult",
+    "PipelineSimulation",
     "PipelineUse",
     "Profile",
-    "Program",
-    "Settings",
-    "Share",
-    "Simulation",
     "SmRun",
-    "Times",
-    "program_of_graphs",
+    "SmShare",
+    "WarpGraphs",
     "run_core",
     "simulate_pipeline",
+    "warp_graphs_of",
 ]

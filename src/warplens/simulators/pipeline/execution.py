@@ -17,7 +17,7 @@ FIRST_INSTRUCTIONS = (
 
 
 @dataclass(frozen=True)
-class Execution:
+class ExecutionConfig:
     """`groups` of `group_size` warps, `concurrent` at a time; simulated cycles × `scale` are those of the core.
 
     Only the first `most_instructions` of a warp are simulated, where set.
@@ -39,7 +39,7 @@ class Execution:
         return self.groups / self.concurrent
 
 
-def execution_of(warps: float, blocks_per_sm: float, warps_per_block: float, groups: float | None) -> Execution:
+def execution_of(warps: float, blocks_per_sm: float, warps_per_block: float, groups: float | None) -> ExecutionConfig:
     """Whole groups for one SM with `warps` residents; `groups` are its share of the launch (None: one run).
 
     Fewer residents than a block has are one group of their own; residents that
@@ -52,10 +52,12 @@ def execution_of(warps: float, blocks_per_sm: float, warps_per_block: float, gro
     whole = abs(size * concurrent - warps) <= _ROUNDING * warps
     wanted = warps if groups is None else groups * warps_per_block
     count = concurrent if groups is None else max(1, ceil(wanted / size - _ROUNDING))
-    return Execution(size, concurrent, count, wanted / (count * size), warnings=() if whole else (PARTIAL_GROUP,))
+    return ExecutionConfig(
+        size, concurrent, count, wanted / (count * size), warnings=() if whole else (PARTIAL_GROUP,)
+    )
 
 
-def bounded(execution: Execution, instructions: int, most_issues: float) -> Execution:
+def bounded(execution: ExecutionConfig, instructions: int, most_issues: float) -> ExecutionConfig:
     """The same, cut to whole waves, and the first instructions of a warp, that take at most `most_issues` issues."""
     run = execution
     if run.warps * instructions <= most_issues:
@@ -69,4 +71,4 @@ def bounded(execution: Execution, instructions: int, most_issues: float) -> Exec
         cut = max(1, floor(most_issues / wave))
         scale *= instructions / cut
         warnings.append(FIRST_INSTRUCTIONS)
-    return Execution(run.group_size, run.concurrent, groups, scale, cut, tuple(warnings))
+    return ExecutionConfig(run.group_size, run.concurrent, groups, scale, cut, tuple(warnings))

@@ -32,7 +32,7 @@ class Profile:
     """Execution profile: which instruction of which warp held which pipeline when, in order of issue.
 
     `busy_until` is the end of λ, `done` the end of Λ (of a barrier: when it
-    opens). Times are cycles; `pipeline` indexes `pipelines`. `waited_for` is the
+    opens). ClassTimes are cycles; `pipeline` indexes `pipelines`. `waited_for` is the
     row whose result the instruction waited for until it started, or -1.
     `complete` is False where later issues were left out.
     """

@@ -13,11 +13,11 @@ import numpy as np
 from ...errors import WorkloadError
 from ...machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming
 from ...workload import Workload, resident
-from .core import CoreRun, Times, run_core
-from .execution import SOME_WAVES, Execution, bounded, execution_of
+from .core import ClassTimes, CoreRun, run_core
+from .execution import SOME_WAVES, ExecutionConfig, bounded, execution_of
 from .memory_rules import timing_from_counters
-from .program import CLASS_NAMES, Program, program_of_graphs, program_of_trace
 from .result import PipelineResult
+from .warp_graphs import CLASS_NAMES, WarpGraphs, warp_graphs_of, warp_graphs_of_trace
 
 if TYPE_CHECKING:
     from ...traces import LaunchTrace
@@ -31,7 +31,7 @@ TWO_LEVEL = "the two-level policy is not simulated; loose round robin takes its 
 
 
 @dataclass(frozen=True)
-class Settings:
+class PipelineOptions:
     """What a user may choose; None follows the machine or the workload."""
 
     policy: str | None = None
@@ -44,7 +44,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Share:
+class SmShare:
     """How a launch lies on one machine, as plain numbers (`Residency`)."""
 
     warps: float
@@ -59,7 +59,7 @@ class SmRun:
     """The SM with most groups: `cycles` it takes for its `warps`, and what was simulated of them."""
 
     run: CoreRun
-    execution: Execution
+    execution: ExecutionConfig
     cycles: float
     warps: float
 
@@ -69,12 +69,12 @@ class SmRun:
 
 
 @dataclass(frozen=True)
-class Simulation:
+class PipelineSimulation:
     """A workload on a machine, or a batch of machines, ready to be simulated row by row."""
 
     workload: Workload
     gpu: Gpu
-    settings: Settings
+    settings: PipelineOptions
     needed_by: str
 
     @property
@@ -94,11 +94,11 @@ class Simulation:
         return (TWO_LEVEL,) if replaced else ()
 
     @cached_property
-    def program(self) -> Program:
-        return program_of_graphs([self.workload.dependence_graph(self.gpu, self.needed_by)])
+    def graphs(self) -> WarpGraphs:
+        return warp_graphs_of([self.workload.dependence_graph(self.gpu, self.needed_by)])
 
     @cached_property
-    def _programs(self) -> dict[int, tuple[Program, float]]:
+    def _graphs_by_sms(self) -> dict[int, tuple[WarpGraphs, float]]:
         return {}
 
     @property
@@ -110,9 +110,7 @@ class Simulation:
     def timings(self) -> dict[str, InstructionTiming]:
         """Mapper f and, for memory, g: λ, Λ and pipeline of every class (§3.1.3, §4.4)."""
         trace = self._recorded
-        classes = (
-            self.program.classes if trace is None else [CLASS_NAMES[n] for n in np.unique(trace.static.class_id)]
-        )
+        classes = self.graphs.classes if trace is None else [CLASS_NAMES[n] for n in np.unique(trace.static.class_id)]
         return {name: self._timing(name) for name in classes}
 
     def _timing(self, name: str) -> InstructionTiming:
@@ -122,24 +120,24 @@ class Simulation:
             return self.workload.timing(self.gpu, name, self.needed_by)
         return timing_from_counters(self.gpu, name, self.needed_by, ratio=ratio, conflict_degree=degree)
 
-    def run(self, times: Mapping[str, Times], issue_rate: float, share: Share, most_rows: int = 0) -> SmRun:
+    def run(self, times: Mapping[str, ClassTimes], issue_rate: float, share: SmShare, most_rows: int = 0) -> SmRun:
         """Simulates the SM with most groups."""
         blocks = self.workload.launch.blocks
         groups = None if blocks is None else ceil(blocks / share.active_sms - 1e-9)
         warps = share.warps if groups is None else groups * share.warps_per_block
         trace = self._recorded
         if trace is None:
-            program = self.program
+            graphs = self.graphs
             execution = execution_of(share.warps, share.blocks_per_sm, share.warps_per_block, groups)
-            execution = bounded(execution, program.longest, self.settings.most_issues)
+            execution = bounded(execution, graphs.longest, self.settings.most_issues)
             recorded = self.workload.total_instructions
             if recorded is not None:  # the representative warp is not the average one
-                scale = recorded / (program.longest * share.total_warps)
+                scale = recorded / (graphs.longest * share.total_warps)
                 execution = replace(execution, scale=execution.scale * scale)
         else:
-            program, execution = self._every_warp(trace, share)
+            graphs, execution = self._every_warp(trace, share)
         run = run_core(
-            program,
+            graphs,
             times,
             issue_rate if self.settings.issue_limit else None,
             execution,
@@ -149,18 +147,18 @@ class Simulation:
         )
         return SmRun(run, execution, run.cycles * execution.scale, warps)
 
-    def _every_warp(self, trace: LaunchTrace, share: Share) -> tuple[Program, Execution]:
+    def _every_warp(self, trace: LaunchTrace, share: SmShare) -> tuple[WarpGraphs, ExecutionConfig]:
         sms = round(share.active_sms)
-        if sms not in self._programs:
-            self._programs[sms] = program_of_trace(trace, sms, self.settings.most_issues)
-        program, scale = self._programs[sms]
-        assert program.warp_graph is not None
+        if sms not in self._graphs_by_sms:
+            self._graphs_by_sms[sms] = warp_graphs_of_trace(trace, sms, self.settings.most_issues)
+        graphs, scale = self._graphs_by_sms[sms]
+        assert graphs.warp_graph is not None
         size = max(1, round(share.warps_per_block))
-        if len(program.warp_graph) % size:
+        if len(graphs.warp_graph) % size:
             raise WorkloadError(f"the trace does not hold all {size} warps of every block; use warps=representative")
         concurrent = max(1, floor(share.blocks_per_sm + 1e-9))
         warnings = (SOME_WAVES,) if scale > 1 else ()
-        return program, Execution(size, concurrent, len(program.warp_graph) // size, scale, None, warnings)
+        return graphs, ExecutionConfig(size, concurrent, len(graphs.warp_graph) // size, scale, None, warnings)
 
 
 def simulate_pipeline(
@@ -185,10 +183,10 @@ def simulate_pipeline(
     representative one. `dram_ratio` (R) and `bank_conflicts` (D) apply the rules
     of §6.3 to the machine's own times.
     """
-    settings = Settings(policy, in_order, issue_limit, warps, dram_ratio, bank_conflicts, most_issues)
-    simulation = Simulation(workload, gpu, settings, "the pipeline simulator")
+    settings = PipelineOptions(policy, in_order, issue_limit, warps, dram_ratio, bank_conflicts, most_issues)
+    simulation = PipelineSimulation(workload, gpu, settings, "the pipeline simulator")
     residency = resident(workload.launch, gpu)
-    share = Share(
+    share = SmShare(
         *(
             float(value)
             for value in (
@@ -204,7 +202,7 @@ def simulate_pipeline(
     made = simulation.run(times, float(gpu.issue_rate), share, most_rows if record else 0)
     total = workload.total_instructions
     if total is None:
-        total = simulation.program.longest * share.total_warps
+        total = simulation.graphs.longest * share.total_warps
     overrides: dict[str, Any] = dict(gpu.overrides) | dict(workload.launch_overrides)
     execution = made.execution
     return PipelineResult(
@@ -233,5 +231,5 @@ def simulate_pipeline(
     )
 
 
-def _times(timing: InstructionTiming) -> Times:
-    return Times(float(timing.interval_cycles), float(timing.latency_cycles), str(timing.subsystem))
+def _times(timing: InstructionTiming) -> ClassTimes:
+    return ClassTimes(float(timing.interval_cycles), float(timing.latency_cycles), str(timing.subsystem))

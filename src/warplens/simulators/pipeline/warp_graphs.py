@@ -1,4 +1,4 @@
-"""Dependence graphs of warps as flat arrays, and what a machine's times make of them."""
+"""The dependence graphs of a core's warps as flat arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BARRIERS = np.array([item.kind == "barrier" for item in INSTRUCTION_CLASSES.val
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class WarpGraphs:
     """One or several graphs. Positions in `feeds` count within a graph; classes are numbered as in traces.
 
     `feeds[feed_start[i]:feed_start[i + 1]]` wait for instruction i, which waits
@@ -58,7 +58,7 @@ class Program:
         part = self.class_id[self.graph_start[graph] : self.graph_start[graph + 1]]
         return [CLASS_NAMES[number] for number in part]
 
-    def first_instructions(self, most: int) -> Program:
+    def first_instructions(self, most: int) -> WarpGraphs:
         """Every graph cut after `most` instructions."""
         lengths = np.minimum(np.diff(self.graph_start), most)
         keep = np.concatenate(
@@ -66,7 +66,7 @@ class Program:
         )
         feeds = [self.feeds[self.feed_start[i] : self.feed_start[i + 1]] for i in keep]
         feeds = [each[each < most] for each in feeds]
-        return Program(
+        return WarpGraphs(
             class_id=self.class_id[keep],
             feed_start=_offsets([len(each) for each in feeds]),
             feeds=np.concatenate(feeds).astype(np.int64),
@@ -75,15 +75,14 @@ class Program:
             warp_graph=self.warp_graph,
         )
 
-    def instructions(self, pipelines: Mapping[str, int], times: Mapping[str, tuple[int, int]]) -> Integers:
+    def instructions(self, pipelines: Mapping[str, int], times: Mapping[str, tuple[int, int]]) -> NDArray[Any]:
         """Kernel input: pipeline, λ, Λ (ticks) and whether it is a barrier, per instruction."""
-        from . import _kernels
+        from ._records import INSTRUCTION
 
-        by_class = np.zeros((len(CLASS_NAMES), _kernels.COLUMNS), dtype=np.int64)
-        by_class[:, _kernels.IS_BARRIER] = _BARRIERS
+        by_class = np.zeros(len(CLASS_NAMES), INSTRUCTION)
         for name, (interval, latency) in times.items():
-            row = by_class[CLASS_NAMES.index(name)]
-            row[_kernels.PIPELINE], row[_kernels.INTERVAL], row[_kernels.LATENCY] = pipelines[name], interval, latency
+            row = CLASS_NAMES.index(name)
+            by_class[row] = pipelines[name], interval, latency, _BARRIERS[row]
         return by_class[self.class_id]
 
 
@@ -91,7 +90,7 @@ def _offsets(counts: Any) -> Integers:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
-def program_of_graphs(graphs: Sequence[DependenceGraph], warp_graph: Sequence[int] | None = None) -> Program:
+def warp_graphs_of(graphs: Sequence[DependenceGraph], warp_graph: Sequence[int] | None = None) -> WarpGraphs:
     """Graphs as arrays; `warp_graph` gives each warp of a core one of them (all the first where absent)."""
     if not graphs or not all(graph.instructions for graph in graphs):
         raise WorkloadError("a dependence graph has no instructions")
@@ -117,7 +116,7 @@ def program_of_graphs(graphs: Sequence[DependenceGraph], warp_graph: Sequence[in
     chosen = None if warp_graph is None else np.asarray(warp_graph, dtype=np.int64)
     if chosen is not None and (chosen.size == 0 or chosen.min() < 0 or chosen.max() >= len(graphs)):
         raise WorkloadError(f"warps are given graphs that are not among the {len(graphs)}")
-    return Program(
+    return WarpGraphs(
         class_id=np.array(class_ids, dtype=np.int64),
         feed_start=_offsets(np.bincount(np.array(sources, dtype=np.int64), minlength=len(class_ids))),
         feeds=np.array(followers, dtype=np.int64)[order],
@@ -127,7 +126,7 @@ def program_of_graphs(graphs: Sequence[DependenceGraph], warp_graph: Sequence[in
     )
 
 
-def program_of_trace(trace: LaunchTrace, sms: int, most_issues: float) -> tuple[Program, float]:
+def warp_graphs_of_trace(trace: LaunchTrace, sms: int, most_issues: float) -> tuple[WarpGraphs, float]:
     """(every warp of the busiest SM with its own graph, instructions of the SM over those in it).
 
     Blocks go to the SMs in turn. Warps with the same instructions share a graph.
@@ -168,7 +167,7 @@ def program_of_trace(trace: LaunchTrace, sms: int, most_issues: float) -> tuple[
         static.source_offsets,
     )
     order = np.argsort(sources, kind="stable")
-    return Program(
+    return WarpGraphs(
         class_id=static.class_id[together].astype(np.int64),
         feed_start=_offsets(np.bincount(sources, minlength=len(together))),
         feeds=followers[order],
