@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from making import Interval, complete_gpu, gpu, run, with_graph, with_profile
 from warplens.machine import with_overrides
-from warplens.models._access_kernels import E_DRAM_READS, E_REQUESTS
-from warplens.models.network import demand_of_sample
+from warplens.models.network import LaunchSize, demand_config, demand_of_sample
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.workload.traced import workload_of_trace
@@ -31,10 +30,11 @@ def test_blocks_that_are_followed_ask_for_as_much_as_all(kernel):
     workload, machine = placed_launch(shipped_profiles("sass", "medium")[0][kernel], 0)
     sample, misses = workload.block_sample(machine), workload.misses(machine)
     recorded, instructions = workload.recorded_size
-    demand = demand_of_sample(sample, misses, recorded, instructions, 1.0, machine, "test")
-    asked = demand.events.sum(axis=0) * recorded / sample.blocks
-    assert asked[E_DRAM_READS] == pytest.approx(misses.dram_read_bytes / misses.transfer_bytes)
-    assert asked[E_REQUESTS] == pytest.approx((misses.packets_per_execution * misses.executed).sum())
+    config = demand_config(machine, sample.classes, "test")
+    events = demand_of_sample(sample, misses, LaunchSize(recorded, instructions, 1.0), config).stream.events
+    asked = {name: events[name].sum() * recorded / sample.blocks for name in ("dram_reads", "requests")}
+    assert asked["dram_reads"] == pytest.approx(misses.dram_read_bytes / misses.transfer_bytes)
+    assert asked["requests"] == pytest.approx((misses.packets_per_execution * misses.executed).sum())
 
 
 @pytest.mark.parametrize("warps", [16, 32, 64])
@@ -165,6 +165,14 @@ def test_a_row_of_a_batch_is_the_prediction_of_its_machine(parameter):
     alone = [run("warplens", workload, with_overrides(machine, {parameter: value})).cycles for value in values]
     assert batch.tolist() == alone
     assert len(set(alone)) > 1
+
+
+def test_machines_of_a_batch_may_differ_in_the_sets_of_their_l1():
+    workload = workload_of_trace(run_on_cpu(SUITE["transpose_naive"], "small", record=True).trace)
+    sizes = [24576, 49152, 98304]
+    batch = run("warplens", workload, with_overrides(gpu("mdm2020"), {"l1.size": np.array(sizes)})).cycles
+    alone = [run("warplens", workload, with_overrides(gpu("mdm2020"), {"l1.size": size})).cycles for size in sizes]
+    assert batch.tolist() == alone
 
 
 def test_mechanisms_that_are_left_out_are_those_of_the_machine():

@@ -19,7 +19,7 @@ SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram")
 
 @dataclass
 class Event:
-    """What one warp asks for at a time (see `warplens.models._access_kernels`)."""
+    """What one warp asks for at a time (see `warplens.models._network_records`)."""
 
     kind: str
     level: str
@@ -99,29 +99,29 @@ class Slot:
 
 
 class Network:
-    """`machine` is a dictionary of the columns `M_…`, by name."""
+    """`machine` is a record of `warplens.models._network_records.MACHINE`."""
 
-    def __init__(self, blocks: list[list[list[Event]]], traffic: list[float], machine: dict[str, float]) -> None:
+    def __init__(self, blocks: list[list[list[Event]]], traffic: list[float], machine: Any) -> None:
         self.blocks = blocks  # in the order in which an SM is given them
         self.traffic = traffic
         self.m = machine
         self.waits = dict.fromkeys(CAUSES, 0.0)
         self.busy = dict.fromkeys(SERVERS, 0.0)
         self.free = dict.fromkeys(SERVERS, 0.0)
-        self.in_order = machine["IN_ORDER"] == 1.0
+        self.in_order = bool(machine["in_order"])
         self.loads, self.stores = (
-            Ring(int(machine[name]), in_order=self.in_order) for name in ("OUTSTANDING", "STORES")
+            Ring(int(machine[name]), in_order=self.in_order) for name in ("outstanding", "stores")
         )
         self.sets: dict[int, Ring] = {}
-        self.recent = {"all": machine["LLC_LATENCY"], "llc": machine["LLC_LATENCY"]}
-        self.recent["dram"] = machine["LLC_LATENCY"] + machine["DRAM_LATENCY"]
+        self.recent = {"all": machine["llc_latency"], "llc": machine["llc_latency"]}
+        self.recent["dram"] = machine["llc_latency"] + machine["dram_latency"]
         self.split = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        self.schedulers = max(int(machine["SCHEDULERS"]), 1)
+        self.schedulers = max(int(machine["schedulers"]), 1)
         self.load = [0.0] * self.schedulers
         self.turns_free = [0.0] * self.schedulers
         units = len(blocks[0][0][0].units)
         self.unit_free, self.unit_busy = [0.0] * units, [0.0] * units
-        self.greedy = machine["GREEDY"] == 1.0
+        self.greedy = bool(machine["greedy"])
 
     # -- memory -------------------------------------------------------------------------
 
@@ -137,16 +137,16 @@ class Network:
         """Cycles for which a miss would hold its place, in the mean."""
         m = self.m
         sent = max(begin, *(self.free[name] for name in ("out", "bank in", "bank out", "in")))
-        latency = event.left if event.level == "given" else m["LLC_LATENCY"]
-        hold = sent - begin + latency * event.weight - m["L1_LATENCY"] * event.weight
+        latency = event.left if event.level == "given" else m["llc_latency"]
+        hold = sent - begin + latency * event.weight - m["l1_latency"] * event.weight
         if event.kind != "store":
             from_dram = min(event.dram_reads / (event.misses * event.weight), 1.0)
-            hold += from_dram * (max(self.free["dram"] - sent, 0.0) + m["DRAM_LATENCY"] * event.weight)
+            hold += from_dram * (max(self.free["dram"] - sent, 0.0) + m["dram_latency"] * event.weight)
         return max(hold, 0.0)
 
     def access(self, now: float, event: Event, share: float) -> tuple[float, float, list[float]]:
         m, weight = self.m, event.weight
-        pipe = m["L1_LATENCY"] * weight
+        pipe = m["l1_latency"] * weight
         begin = max(now, self.free["port"])
         through = begin + event.port
         self.free["port"] = through
@@ -155,7 +155,7 @@ class Network:
         back = last_in + pipe
         part = [back - now, 0.0, 0.0, 0.0, 0.0, 0.0]
         if event.level == "coming":
-            back = max(back, begin + event.left * m["ARRIVALS"] * self.recent["all"] * weight)
+            back = max(back, begin + event.left * m["arrivals"] * self.recent["all"] * weight)
             part[1] = back - now - part[0]
         elif event.level == "given":
             back = begin + event.left * weight
@@ -167,22 +167,22 @@ class Network:
         hold = self.hold(begin, event)
         first_in, last_in, taken = ring.enter(count, begin, last_in, hold)
         ways = None
-        if event.kind == "load" and m["SETS"] > 0.0:
-            ways = self.sets.setdefault(event.set, Ring(int(m["WAYS"]), in_order=self.in_order))
+        if event.kind == "load" and m["sets"] > 0.0:
+            ways = self.sets.setdefault(event.set, Ring(int(m["ways"]), in_order=self.in_order))
             lines = max(int(event.set_lines + 0.5), 1)
             first_in, last_in, lines = ways.enter(lines, first_in, last_in, hold)
         self.free["port"] = max(self.free["port"], last_in)
         part[3] = last_in - arrives
-        of = {"load": "", "store": "STORE_", "atomic": "ATOMIC_"}[event.kind]
-        total = max(event.flits_out * m[f"{of}SM_FLIT"], event.requests * m[f"{of}REQUEST"])
+        rates = m["network"][("load", "store", "atomic").index(event.kind)]
+        total = max(event.flits_out * rates["sm_flit"], event.requests * rates["request"])
         first, last = self.serve("out", first_in, last_in, event.misses, total)
-        self.free["port"] = max(self.free["port"], self.free["out"] - m["INJECTION"] * total / event.misses)
-        total = max(event.flits_out * m[f"{of}NET_FLIT"], event.requests * m[f"{of}NET_REQUEST"])
+        self.free["port"] = max(self.free["port"], self.free["out"] - m["injection"] * total / event.misses)
+        total = max(event.flits_out * rates["net_flit"], event.requests * rates["net_request"])
         first, last = self.serve("bank in", first, last, event.misses, total * share)
         part[4] = last - last_in
-        latency = event.left * weight if event.level == "given" else m["LLC_LATENCY"] * weight
+        latency = event.left * weight if event.level == "given" else m["llc_latency"] * weight
         part[1] = latency
-        service = m["DRAM_SERVICE"] * share
+        service = m["dram_service"] * share
         written = event.dram_writes * service
         if written > 0.0:
             self.free["dram"] = max(self.free["dram"], first) + written
@@ -191,14 +191,14 @@ class Network:
         if event.dram_reads > 0.0 and event.kind != "store":
             reads = max(event.dram_reads / weight, 1.0)
             first, last = self.serve("dram", first, last, reads, event.dram_reads * service)
-            crowd = event.channel * m["CHANNEL"] * weight
+            crowd = event.channel * m["channel"] * weight
             first, last = first + crowd, last + crowd
             if event.level == "dram":
-                latency += m["DRAM_LATENCY"] * weight
+                latency += m["dram_latency"] * weight
         if event.level == "llc" and event.left > 0.0:
-            longer = max(self.recent["dram"] - self.recent["llc"], m["DRAM_LATENCY"])
-            latency += event.left * m["ARRIVALS"] * longer * weight
-        full = self.free["dram"] - m["DRAM_QUEUE"]
+            longer = max(self.recent["dram"] - self.recent["llc"], m["dram_latency"])
+            latency += event.left * m["arrivals"] * longer * weight
+        full = self.free["dram"] - m["dram_queue"]
         if full > self.free["bank in"]:
             self.free["bank in"] = full
             if event.kind == "store":
@@ -206,10 +206,12 @@ class Network:
         part[2] = latency - part[1]
         part[5] = last - before
         before = last
-        first, last = self.serve("bank out", first, last, event.misses, event.flits_in * m["NET_FLIT"] * share)
-        first, last = self.serve("in", first, last, event.misses, event.flits_in * m["SM_FLIT"])
+        first, last = self.serve(
+            "bank out", first, last, event.misses, event.flits_in * m["network"][0]["net_flit"] * share
+        )
+        first, last = self.serve("in", first, last, event.misses, event.flits_in * m["network"][0]["sm_flit"])
         if event.kind == "load":
-            crowd = event.bank * m["BANK"] * weight
+            crowd = event.bank * m["bank"] * weight
             first, last = first + crowd, last + crowd
         part[4] += last - before
         first += latency
@@ -251,7 +253,7 @@ class Network:
     def has_room(self, warp: Warp, q: int) -> bool:
         if not self.greedy:
             return True
-        work = warp.event.issue * self.m["ISSUE_INTERVAL"]
+        work = warp.event.issue * self.m["issue_interval"]
         return 1.0 - self.load[q] >= 0.5 * (work / max(warp.gap, work, 1e-9)) - 1e-9
 
     def in_turn(self, warp: Warp, q: int, now: float, work: float) -> float:
@@ -263,13 +265,13 @@ class Network:
                 others += 1
             elif other.state == "data" and other.ready <= now:
                 others += 1
-                ahead += other.event.issue * self.m["ISSUE_INTERVAL"]
+                ahead += other.event.issue * self.m["issue_interval"]
         self.turns_free[q] = max(self.turns_free[q], now) + work
         return work + min(ahead, others * work)
 
     def issue(self, warp: Warp, q: int, now: float) -> None:
         event, many = warp.event, len(self.warps) - 1.0
-        work = event.issue * self.m["ISSUE_INTERVAL"]
+        work = event.issue * self.m["issue_interval"]
         alone = max(warp.gap, work)
         if self.greedy:
             reach = now + max(alone, work / max(1.0 - self.load[q], 1e-3))
@@ -320,23 +322,23 @@ class Network:
             slot.alive += 1
 
     def run(self) -> float:
-        m, per_block = self.m, int(self.m["WARPS_PER_BLOCK"])
-        blocks = math.ceil(m["BLOCKS"] - 1e-9)
-        count = min(int(m["BLOCKS_PER_SM"]), blocks)
+        m, per_block = self.m, int(self.m["warps_per_block"])
+        blocks = math.ceil(m["blocks"] - 1e-9)
+        count = min(int(m["blocks_per_sm"]), blocks)
         skipped = max((blocks - max(3 * count, 160 // per_block)) // count, 0)
         block = skipped * count
         to_run = blocks - block
         self.warps = [Warp(number) for number in range(count * per_block)]
         slots = [Slot(self.warps[s * per_block : (s + 1) * per_block]) for s in range(count)]
-        queue, accesses, last_port, clock = [0.0] * max(int(m["QUEUE"]), 1), 0, -1, 0.0
+        queue, accesses, last_port, clock = [0.0] * max(int(m["queue"]), 1), 0, -1, 0.0
         last_issued = [-1] * self.schedulers
         ends: list[float] = []
         while True:
             for slot in slots:
                 if slot.alive == 0 and block < blocks:
-                    begin = max(slot.left_at + m["BLOCK_START"], (block - skipped * count + 1) * m["BLOCK_LAUNCH"])
+                    begin = max(slot.left_at + m["block_start"], (block - skipped * count + 1) * m["block_launch"])
                     place = (block - skipped * count) % len(self.blocks)
-                    slot.share = min(max(m["BLOCKS"] - block, 0.0), 1.0) * self.traffic[place]
+                    slot.share = min(max(m["blocks"] - block, 0.0), 1.0) * self.traffic[place]
                     self.enter(slot, block, place, begin, per_block)
                     slot.left_at, slot.waiting, slot.gathered = begin, 0, 0.0
                     block += 1
@@ -421,7 +423,7 @@ class Network:
         if slot.waiting > 0 and slot.waiting == slot.alive:
             for other in slot.warps:
                 if other.state == "at barrier":
-                    opens = slot.gathered + self.m["BARRIER"] * other.event.weight
+                    opens = slot.gathered + self.m["barrier"] * other.event.weight
                     self.waits["SYNC"] += opens - other.since
                     self.advance(other, slot, opens)
             slot.waiting, slot.gathered = 0, 0.0
@@ -439,18 +441,16 @@ class Network:
         self.book(max(warp.back - now, 0.0), self.split)
 
 
-def solved(stream: Any, machine: dict[str, float]) -> tuple[float, dict[str, float], dict[str, float]]:
+def solved(stream: Any, machine: Any) -> tuple[float, dict[str, float], dict[str, float]]:
     """(Cycles, waits, busy) of a compiled network's input."""
     kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end"}
     levels = ("l1", "llc", "dram", "coming", "given")
     warps = [
         [
             Event(
-                kinds[int(stream.kind[e])],
-                levels[int(stream.level[e])],
-                int(stream.dependence[e]),
-                int(stream.sets[e]),
-                *stream.events[e].tolist(),
+                kinds[int(stream.events[e]["kind"])],
+                levels[int(stream.events[e]["level"])],
+                *stream.events[e].tolist()[2:],
                 units=stream.units[e].tolist(),
             )
             for e in range(stream.event_start[w], stream.event_start[w + 1])

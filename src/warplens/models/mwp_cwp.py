@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..analysis import InstructionMix
-from ._pipelines import Demand, demand
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import HONG_KIM, LEMEIRE
+from .pipeline_load import PipelineLoad, pipeline_load
 from .prediction import Condition
 
 
@@ -106,7 +106,7 @@ class MwpCwp(Model):
 
     def without_memory(self, case: Case, mix: InstructionMix) -> Outcome:
         if self.form == "lemeire":
-            compute = demand(case).interval_sum["compute"]  # Eq. (L-24)
+            compute = pipeline_load(case).interval_sum["compute"]  # Eq. (L-24)
         else:
             compute = _compute_interval(case, mix) * mix.total  # Eq. (H-19)
         return Outcome(
@@ -170,16 +170,16 @@ class MwpCwp(Model):
     def lemeire_form(
         self, case: Case, mix: InstructionMix, memory: MemoryWarps, conditions: tuple[Condition, ...]
     ) -> Outcome:
-        W, needs = case.W, demand(case)
+        W, load = case.W, pipeline_load(case)
         mwp = memory.unlimited  # Eq. (L-15)
         interval = memory.latency / mwp  # λ_mem
-        compute = needs.interval_sum["compute"]  # α_comp·λ_comp, Eq. (L-24)
+        compute = load.interval_sum["compute"]  # α_comp·λ_comp, Eq. (L-24)
         period = compute / mix.memory_count  # CI·λ_comp, Eq. (L-22)
         cwp = np.where(period > 0, memory.latency / period + 1.0, np.inf)  # Eq. (L-16)
         # The case has MWP < ω; where the largest case is taken, no more than ω warps can fill the pipeline (H-5).
         memory_bound = mix.memory_count * W * interval + period * np.minimum(mwp, W)  # Eq. (L-26)
         compute_bound = compute * W + memory.latency  # Eq. (L-27)
-        few_warps = self.single_warp(needs, memory, interval) + period * (W - 1.0)  # Eq. (L-28)
+        few_warps = self.single_warp(load, memory, interval) + period * (W - 1.0)  # Eq. (L-28)
         is_few = np.minimum(mwp, cwp) >= W
         chosen = np.where(is_few, few_warps, np.where(cwp >= mwp, memory_bound, compute_bound))
         per_run = self.choose(chosen, few_warps, memory_bound, compute_bound)
@@ -197,9 +197,9 @@ class MwpCwp(Model):
             conditions=conditions,
         )
 
-    def single_warp(self, needs: Demand, memory: MemoryWarps, interval: Array) -> Array:
+    def single_warp(self, load: PipelineLoad, memory: MemoryWarps, interval: Array) -> Array:
         """Λ*_app: no compute latency, all memory latencies."""
-        return needs.mix.memory_count * memory.latency + needs.interval_sum["compute"]
+        return load.mix.memory_count * memory.latency + load.interval_sum["compute"]
 
     def choose(self, chosen: Array, *cases: Array) -> Array:
         return chosen
@@ -210,7 +210,7 @@ def _compute_interval(case: Case, mix: InstructionMix) -> Array:
     slot = 1.0 / case.issue_rate
     if mix.compute_count == 0:
         return slot
-    return np.maximum(slot, demand(case).interval_sum["compute"] / mix.compute_count)
+    return np.maximum(slot, pipeline_load(case).interval_sum["compute"] / mix.compute_count)
 
 
 @dataclass(frozen=True)
@@ -225,10 +225,10 @@ class CorrectedMwpCwp(MwpCwp):
 
     form: str = option("lemeire", "the corrections are defined on Lemeire's restatement", ("lemeire",))
 
-    def single_warp(self, needs: Demand, memory: MemoryWarps, interval: Array) -> Array:
+    def single_warp(self, load: PipelineLoad, memory: MemoryWarps, interval: Array) -> Array:
         """Λ_app of Eq. (L-2), with the latency and interval of memory warps (§5.1)."""
-        free = sum((entry.independent for _, entry in needs.mix.of_kind("memory")), 0.0)
-        return needs.chain["compute"] + (needs.mix.memory_count - free) * memory.latency + free * interval
+        free = sum((entry.independent for _, entry in load.mix.of_kind("memory")), 0.0)
+        return load.chain["compute"] + (load.mix.memory_count - free) * memory.latency + free * interval
 
     def choose(self, chosen: Array, *cases: Array) -> Array:
         return np.maximum.reduce(cases)  # §5.1

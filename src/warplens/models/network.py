@@ -1,38 +1,35 @@
-"""What the warps of a launch ask of the network of resources, from blocks of a trace or an interval profile."""
+"""What the warps of a traced launch ask of the network of resources."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis.block_samples import BlockSample
-from ..machine import INSTRUCTION_CLASSES, Gpu
+from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
+from . import _network_records as k
 
 FLIT_BYTES = 32
-#: Over the median of blocks, what the longest takes where they differ.
+#: Blocks differ where the longest takes this many times as long as their median.
 DIFFERENT = 1.1
 #: The golden ratio's fraction: multiples of it spread evenly over the unit interval, however many there are.
 _GOLDEN = 0.6180339887498949
+#: Fields of an event that follow how often all blocks execute its instruction, and how many instructions they have.
+_ASKED = ("port", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
+_ISSUED = ("issue", "gap", "tail", "shared")
+_MOVED = ("flits_out", "flits_in", "dram_reads", "dram_writes")
 
 
 @dataclass(frozen=True, eq=False)
 class Demand:
     """Events of some thread blocks' warps, ready for `_network_kernels.solve`."""
 
-    block_start: NDArray[np.int64]
-    event_start: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    level: NDArray[np.int64]
-    dependence: NDArray[np.int64]
-    sets: NDArray[np.int64]
-    events: NDArray[np.float64]
-    units: NDArray[np.float64]
-    order: NDArray[np.int64]
-    traffic: NDArray[np.float64]
+    stream: k.Stream
     instructions_per_warp: float
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
@@ -40,114 +37,183 @@ class Demand:
     #: Of the cache simulation, where data that are on their way were counted.
     estimated_cycles: float = 0.0
 
+
+@dataclass(frozen=True)
+class DemandConfig:
+    """What decides a demand besides the caches. Fields hold one value, or one per machine of a batch."""
+
+    line_bytes: Quantity
+    transfer_bytes: Quantity
+    lines_per_cycle: Quantity
+    banked: bool
+    streaming: bool
+    sets: Quantity
+    dirty_bytes: Quantity
+    write_factor: Quantity
+    #: A header travels with a store's data, unless the machine says how long a store takes besides them.
+    store_headers: bool
+    #: (Functional unit, cycles that it is held) of each instruction class.
+    units: Mapping[str, tuple[str, Quantity]]
+    #: Latencies of L1, LLC and DRAM of the machine as named, whatever is varied.
+    named_latencies: tuple[float, float, float]
+
     @property
-    def stream(self) -> Any:
-        """What the compiled network reads."""
-        from ._warp_kernels import Stream
+    def columns(self) -> list[Any]:
+        """All values: machines of a batch that agree in them share a demand."""
+        plain = [getattr(self, name) for name in vars(self) if name != "units"]
+        return [*plain, *(cycles for _, cycles in self.units.values())]
 
-        return Stream(*(getattr(self, name) for name in Stream._fields))
+
+def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandConfig:
+    """The configuration of a machine or a batch, for a kernel that has instructions of some classes."""
+    named = gpu.original or gpu
+    llc = named.llc.latency_cycles or 0.0
+    return DemandConfig(
+        line_bytes=gpu.l1.line_bytes,
+        transfer_bytes=gpu.transfer_bytes,
+        lines_per_cycle=1.0 if gpu.l1.lines_per_cycle is None else gpu.l1.lines_per_cycle,
+        banked=bool(gpu.l1.banked),
+        streaming=bool(gpu.l1.streaming),
+        sets=l1_sets(gpu),
+        dirty_bytes=gpu.llc.dirty_bytes,
+        write_factor=1.0 if gpu.dram.write_factor is None else gpu.dram.write_factor,
+        store_headers=gpu.noc.store_cycles is None,
+        units={name: unit for name in classes if (unit := _unit(gpu, name, needed_by)) is not None},
+        named_latencies=(named.l1.latency_cycles or 0.0, llc, llc + (named.dram.latency_cycles or 0.0)),
+    )
 
 
-def l1_sets(gpu: Gpu) -> int:
+def _unit(gpu: Gpu, name: str, needed_by: str) -> tuple[str, Quantity] | None:
+    """The functional unit of a class, and the cycles that an instruction holds it; the network times the others."""
+    kind = INSTRUCTION_CLASSES[name].kind
+    if (
+        kind == "memory"
+        or (kind == "barrier" and "barrier" not in gpu.instructions)
+        or (kind == "shared" and name != "load_constant")
+    ):
+        return None
+    timing = gpu.timing(name, needed_by)
+    return timing.subsystem, timing.interval_cycles
+
+
+def l1_sets(gpu: Gpu) -> Quantity:
     """Sets in which ways wait for data; none where the L1 streams."""
     if gpu.l1.streaming or not np.all(gpu.l1.size_bytes):
         return 0
-    return int(gpu.l1.size_bytes // (gpu.l1.line_bytes * (gpu.l1.ways or 1)))
+    return np.floor_divide(
+        gpu.l1.size_bytes, np.multiply(gpu.l1.line_bytes, 1 if gpu.l1.ways is None else gpu.l1.ways)
+    )
 
 
-# -- a trace -------------------------------------------------------------------------------
+class LaunchSize(NamedTuple):
+    """Blocks of a launch that were recorded, instructions of each, and launched blocks for each recorded one."""
+
+    recorded_blocks: float
+    instructions_per_block: float
+    repeats: float
 
 
 def demand_of_sample(
-    sample: BlockSample,
-    misses: MissProfile,
-    recorded_blocks: float,
-    instructions_per_block: float,
-    repeats: float,
-    gpu: Gpu,
-    needed_by: str,
-    without: str = "none",
+    sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, without: str = "none"
 ) -> Demand:
-    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism.
+    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism."""
+    weight = sample.weight
+    sampled_instructions = float((sample.instructions * weight).sum())
+    more = size.instructions_per_block / max(sampled_instructions / sample.blocks, 1e-300)
+    events = _events(sample, misses, size, config, more, without)
+    order, traffic = _order(sample, events, misses.levels, config, balanced=without == "imbalance")
+    return Demand(
+        stream=k.Stream(
+            block_start=sample.block_start,
+            event_start=sample.event_start,
+            events=events,
+            units=_units(sample, config) * more,
+            order=order,
+            traffic=traffic,
+        ),
+        instructions_per_warp=float(
+            more * (sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)
+        ),
+        busiest_bank=1.0 if without == "banks" else misses.busiest_bank,
+        busiest_channel=1.0 if without == "banks" else misses.busiest_channel,
+        has_sets=bool(config.sets),
+        estimated_cycles=misses.estimated_cycles,
+    )
 
-    The launch has `repeats` times as many blocks as were recorded.
-    """
-    from . import _access_kernels as k
 
+def _events(
+    sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, more: float, without: str
+) -> NDArray[np.void]:
+    """All executions that each event stands for; `more` instructions than sampled."""
     static, weight = sample.static, sample.weight
     access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
     level, left = draw_levels(sample, misses, arrivals=without != "arrivals")
     level[~access] = k.L1
-    levels = misses.levels
-    dram_part = np.maximum(levels[:, 2], 1e-300)[static]
-    leaving_part = np.maximum(levels[:, 1] + levels[:, 2], 1e-300)[static]
     goes = (level == k.LLC) | (level == k.DRAM)
+    leaving_part = np.maximum(misses.levels[:, 1] + misses.levels[:, 2], 1e-300)[static]
     leaving = np.where(goes, misses.misses_per_execution[static] / leaving_part, 0.0)
-    lines = np.maximum(sample.lines, 1.0)
-    is_load = sample.kind == k.LOAD
-    early = early_writes(misses, gpu, repeats)
     packets = np.where(goes, misses.packets_per_execution[static] / leaving_part, 0.0)
-    line_flits = float(gpu.l1.line_bytes) / FLIT_BYTES
-    written = np.ceil(sample.access_bytes / lines / FLIT_BYTES)
-    # A header travels with the data, unless the machine says how long a store takes besides them.
-    headers = float(gpu.noc.store_cycles is None or without == "stores")
-    write_flits = np.clip(written + headers, 1.0 + headers, max(line_flits, 1.0 + headers))
-    per_cycle = float(gpu.l1.lines_per_cycle or 1.0)
-    wavefronts = np.maximum(lines / per_cycle, sample.access_bytes / float(gpu.l1.line_bytes))
-    if gpu.l1.banked and without != "conflicts":
-        wavefronts = np.maximum(wavefronts, sample.bank_words)
-    events = np.zeros((len(static), k.EVENT_COLUMNS))
-    columns = {
-        k.E_ISSUE: sample.instructions,
-        k.E_GAP: sample.gap,
-        k.E_TAIL: sample.tail,
-        k.E_PORT: np.where(access, np.maximum(wavefronts, 1.0), 0.0),
-        k.E_SHARED: sample.shared_cycles,
-        k.E_FLITS_OUT: np.where(is_load, packets, packets * write_flits),
-        k.E_FLITS_IN: np.where(is_load, leaving * float(gpu.transfer_bytes) / FLIT_BYTES, packets),
-        k.E_REQUESTS: packets,
-        k.E_DRAM_READS: np.where(level == k.DRAM, misses.per_execution("DRAM_READS")[static] / dram_part, 0.0),
-        k.E_DRAM_WRITES: (misses.per_execution("DRAM_WRITES")[static] * access + leaving * ~is_load * early)
-        * float(gpu.dram.write_factor or 1.0),
-    }
+    events = np.zeros(len(static), k.EVENT)
+    events["kind"], events["level"], events["needs"] = sample.kind, level, sample.dependence
+    events["weight"], events["left"] = weight, left
+    events["issue"], events["gap"] = sample.instructions, sample.gap
+    events["tail"], events["shared"] = sample.tail, sample.shared_cycles
+    events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
+    events["requests"] = packets
+    headers = config.store_headers or without == "stores"
+    _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
+    if without == "write-backs":
+        events["dram_writes"] = 0.0
     # Blocks that were not looked at may execute an instruction more or less often.
     own = np.bincount(static, weight, len(misses.kinds))
-    scale = misses.executed * (sample.blocks / recorded_blocks) / np.maximum(own, 1e-300)
+    scale = misses.executed * (sample.blocks / size.recorded_blocks) / np.maximum(own, 1e-300)
     scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
-    if without == "write-backs":
-        columns[k.E_DRAM_WRITES] = np.zeros(len(static))
-    more = instructions_per_block / max(float((sample.instructions * weight).sum()) / sample.blocks, 1e-300)
-    for column, values in columns.items():
-        asked = column in (k.E_PORT, k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS, k.E_DRAM_READS, k.E_DRAM_WRITES)
-        issued = column in (k.E_ISSUE, k.E_GAP, k.E_TAIL, k.E_SHARED)
-        events[:, column] = values * weight * (scale if asked else more if issued else 1.0)
-    _to_totals(events, sample, misses, recorded_blocks)
-    events[:, k.E_WEIGHT] = weight
-    events[:, k.E_LEFT] = left
-    events[:, k.E_MISSES] = leaving if gpu.l1.streaming else packets
+    for names, factor in ((_ASKED, scale), (_ISSUED, more)):
+        for name in names:
+            events[name] = events[name] * weight * factor
+    _to_totals(events, sample, misses, size.recorded_blocks)
+    events["misses"] = leaving if config.streaming else packets
     if without != "crowds":
-        events[:, k.E_BANK], events[:, k.E_CHANNEL] = crowds_of(misses)[:, static]
-    sets = np.zeros(len(static), dtype=np.int64)
-    count = l1_sets(gpu)
-    if count:
-        sets, most = sample.sets(count)
-        events[:, k.E_SET_LINES] = most * np.minimum(leaving / lines, 1.0)
-    return Demand(
-        sample.block_start,
-        sample.event_start,
-        sample.kind,
-        level,
-        sample.dependence,
-        sets,
-        events,
-        _units(sample, gpu, needed_by) * more,
-        *_order(sample, events, levels, gpu, balanced=without == "imbalance"),
-        float(more * (sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)),
-        1.0 if without == "banks" else misses.busiest_bank,
-        1.0 if without == "banks" else misses.busiest_channel,
-        count > 0,
-        misses.estimated_cycles,
-    )
+        events["bank"], events["channel"] = crowds_of(misses)[:, static]
+    if config.sets:
+        events["set"], most = sample.sets(int(config.sets))
+        events["set_lines"] = most * np.minimum(leaving / np.maximum(sample.lines, 1.0), 1.0)
+    return events
+
+
+def _wavefronts(sample: BlockSample, config: DemandConfig, *, conflicts: bool) -> Any:
+    """Cycles of an access at the port of the L1: by its lines, its bytes and its bank conflicts."""
+    lines = np.maximum(sample.lines, 1.0)
+    found = np.maximum(lines / float(config.lines_per_cycle), sample.access_bytes / float(config.line_bytes))
+    if config.banked and conflicts:
+        found = np.maximum(found, sample.bank_words)
+    return np.maximum(found, 1.0)
+
+
+def _put_traffic(
+    events: Any,
+    sample: BlockSample,
+    misses: MissProfile,
+    config: DemandConfig,
+    repeats: float,
+    leaving: Any,
+    packets: Any,
+    headers: float,
+) -> None:
+    """Flits of the network and transfers of DRAM, of one execution."""
+    static, is_load = sample.static, sample.kind == k.LOAD
+    access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
+    line_flits = float(config.line_bytes) / FLIT_BYTES
+    written = np.ceil(sample.access_bytes / np.maximum(sample.lines, 1.0) / FLIT_BYTES)
+    write_flits = np.clip(written + headers, 1.0 + headers, max(line_flits, 1.0 + headers))
+    events["flits_out"] = np.where(is_load, packets, packets * write_flits)
+    events["flits_in"] = np.where(is_load, leaving * float(config.transfer_bytes) / FLIT_BYTES, packets)
+    dram_part = np.maximum(misses.levels[:, 2], 1e-300)[static]
+    reads = misses.per_execution("DRAM_READS")[static] / dram_part
+    events["dram_reads"] = np.where(events["level"] == k.DRAM, reads, 0.0)
+    early = early_writes(misses, config, repeats)
+    writes = misses.per_execution("DRAM_WRITES")[static] * access + leaving * ~is_load * early
+    events["dram_writes"] = writes * float(config.write_factor)
 
 
 def crowds_of(misses: MissProfile) -> Any:
@@ -162,51 +228,44 @@ def crowds_of(misses: MissProfile) -> Any:
 
 
 def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:
-    """Lets the events ask the network and DRAM for as much as the caches found.
+    """Let the events ask the network and DRAM for as much as the caches found.
 
-    Instructions that no block looked at executes, and levels that were not drawn, are made up for by the others.
+    They make up for instructions that no sampled block executes, and for levels that were not drawn.
     """
-    from . import _access_kernels as k
-
     part = sample.blocks / recorded_blocks
     packets = misses.packets_per_execution * misses.executed
     for kind in (k.LOAD, k.STORE, k.ATOMIC):
         mine = sample.kind == kind
-        found = events[mine, k.E_REQUESTS].sum()
+        found = events["requests"][mine].sum()
         if found > 0.0:
             ratio = part * packets[misses.kinds == kind].sum() / found
-            events[np.ix_(mine, (k.E_FLITS_OUT, k.E_FLITS_IN, k.E_REQUESTS))] *= ratio
-    found = events[:, k.E_DRAM_READS].sum()
+            for name in ("flits_out", "flits_in", "requests"):
+                events[name][mine] *= ratio
+    found = events["dram_reads"].sum()
     if found > 0.0:
-        events[:, k.E_DRAM_READS] *= part * misses.per_execution("DRAM_READS") @ misses.executed / found
+        events["dram_reads"] *= part * misses.per_execution("DRAM_READS") @ misses.executed / found
 
 
-def early_writes(misses: MissProfile, gpu: Gpu, repeats: float) -> float:
+def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> float:
     """Transfers to DRAM for each request of a store: of what the LLC could hold, but writes back before the end."""
-    from . import _access_kernels as k
-
-    if gpu.llc.dirty_bytes is None:
+    if config.dirty_bytes is None:
         return 0.0
     dirty = misses.dirty_left * misses.transfer_bytes * repeats
     stored = misses.misses_per_execution * misses.executed
     requests = stored[np.isin(misses.kinds, (k.STORE, k.ATOMIC))].sum()
-    return misses.dirty_left * max(1.0 - float(gpu.llc.dirty_bytes) / max(dirty, 1e-300), 0.0) / max(requests, 1.0)
+    return misses.dirty_left * max(1.0 - float(config.dirty_bytes) / max(dirty, 1e-300), 0.0) / max(requests, 1.0)
 
 
-def _order(sample: BlockSample, events: Any, levels: Any, gpu: Gpu, *, balanced: bool) -> tuple[Any, Any]:
+def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, *, balanced: bool) -> tuple[Any, Any]:
     """(Blocks in the order in which the slowest SM is given them, part of the SMs that move as much as each).
 
-    Where blocks differ, some SM has one that takes longest; its others are as
-    they come. What a block moves beyond the mean, the other SMs do not. Which one
-    takes longest is decided once, on the machine as named, whatever is varied.
+    Where blocks differ, some SM has the one that takes longest; its others are
+    as they come. What a block moves beyond the mean, the other SMs do not. Which
+    one takes longest is decided once, on the machine as named, whatever is varied.
     """
-    from . import _access_kernels as k
-
-    named = gpu.original or gpu
-    llc = named.llc.latency_cycles or 0.0
-    latency = levels @ [named.l1.latency_cycles or 0.0, llc, llc + (named.dram.latency_cycles or 0.0)]
-    alone = events[:, k.E_GAP] + np.where(sample.kind == k.LOAD, latency[sample.static], 0.0) * sample.weight
-    moved = events[:, [k.E_FLITS_OUT, k.E_FLITS_IN, k.E_DRAM_READS, k.E_DRAM_WRITES]].sum(axis=1)
+    latency = levels @ list(config.named_latencies)
+    alone = events["gap"] + np.where(sample.kind == k.LOAD, latency[sample.static], 0.0) * sample.weight
+    moved = sum(events[name] for name in _MOVED)
 
     def warps(values: Any) -> Any:
         sums = np.concatenate(([0.0], np.cumsum(values)))
@@ -240,7 +299,6 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
     Executions of an instruction are spread over levels as the caches found.
     """
     from ..analysis import _cache_kernels as memory
-    from . import _access_kernels as k
 
     static = sample.static
     levels = misses.levels
@@ -263,18 +321,11 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
     return level.astype(np.int64), left
 
 
-def _units(sample: BlockSample, gpu: Gpu, needed_by: str) -> Any:
+def _units(sample: BlockSample, config: DemandConfig) -> Any:
     """Cycles that each event's instructions hold each functional unit."""
     held: dict[str, Any] = {}
     for index, name in enumerate(sample.classes):
-        kind = INSTRUCTION_CLASSES[name].kind
-        if (
-            kind == "memory"
-            or (kind == "barrier" and "barrier" not in gpu.instructions)
-            or (kind == "shared" and name != "load_constant")
-        ):
-            continue
-        timing = gpu.timing(name, needed_by)
-        cycles = sample.counts[:, index] * float(timing.interval_cycles) * sample.weight
-        held[timing.subsystem] = held.get(timing.subsystem, 0.0) + cycles
+        if name in config.units:
+            unit, interval = config.units[name]
+            held[unit] = held.get(unit, 0.0) + sample.counts[:, index] * float(interval) * sample.weight
     return np.stack(list(held.values()), axis=1) if held else np.zeros((len(sample.static), 1))

@@ -1,4 +1,4 @@
-"""What warps ask of the network of resources where one warp was written by hand: as a graph, or as intervals."""
+"""What warps ask of the network where one warp was written by hand: as a dependence graph, or as intervals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..analysis import DependenceGraph, IntervalProfile
 from ..machine import INSTRUCTION_CLASSES
-from . import _access_kernels as k
+from . import _network_records as k
 from .base import Case
 from .network import FLIT_BYTES, Demand
 
@@ -42,43 +42,39 @@ class _Warp:
     def __init__(self, case: Case) -> None:
         line = case.gpu.l1.line_bytes
         self.flits = 1.0 if line is None else float(np.max(case.gpu.transfer_bytes)) / FLIT_BYTES
-        self.rows: list[list[float]] = []
-        self.kinds: list[int] = []
-        self.dependence: list[int] = []
+        self.events: list[dict[str, float]] = []
 
-    def add(self, kind: int, issued: float, gap: float, needed: int = -1, tail: float = 0.0) -> list[float]:
-        row = [0.0] * k.EVENT_COLUMNS
-        row[k.E_ISSUE], row[k.E_GAP], row[k.E_TAIL], row[k.E_WEIGHT] = issued, gap, tail, 1.0
-        self.rows.append(row)
-        self.kinds.append(kind)
-        self.dependence.append(needed)
-        return row
+    def add(self, kind: int, issued: float, gap: float, needs: int = -1, tail: float = 0.0) -> dict[str, float]:
+        self.events.append(
+            {"kind": kind, "issue": issued, "gap": gap, "needs": needs, "tail": tail, "level": k.GIVEN, "weight": 1.0}
+        )
+        return self.events[-1]
 
-    def send(self, row: list[float], requests: float, to_dram: float, latency: float) -> None:
-        """Requests of the last event, each for a transfer of the machine; the result is there after a latency."""
-        load = self.kinds[-1] != k.STORE
-        row[k.E_PORT] = max(requests, 1.0)
-        row[k.E_MISSES] = row[k.E_REQUESTS] = requests
-        row[k.E_FLITS_OUT] = requests if load else requests * max(self.flits, 2.0)
-        row[k.E_FLITS_IN] = requests * self.flits if load else requests
-        row[k.E_DRAM_READS if load else k.E_DRAM_WRITES] = requests * to_dram
-        row[k.E_LEFT] = latency
+    def send(self, event: dict[str, float], requests: float, to_dram: float, latency: float) -> None:
+        """Requests of an event, each for a transfer of the machine; the result is there after a latency."""
+        load = event["kind"] != k.STORE
+        event |= {
+            "port": max(requests, 1.0),
+            "misses": requests,
+            "requests": requests,
+            "flits_out": requests if load else requests * max(self.flits, 2.0),
+            "flits_in": requests * self.flits if load else requests,
+            "dram_reads" if load else "dram_writes": requests * to_dram,
+            "left": latency,
+        }
 
     def demand(self, units: Any, instructions: float) -> Demand:
-        count = len(self.rows)
-        return Demand(
+        names = k.EVENT.names or ()
+        events = np.array([tuple(event.get(name, 0.0) for name in names) for event in self.events], k.EVENT)
+        stream = k.Stream(
             block_start=np.array([0, 1]),
-            event_start=np.array([0, count]),
-            kind=np.array(self.kinds, dtype=np.int64),
-            level=np.full(count, k.GIVEN, dtype=np.int64),
-            dependence=np.array(self.dependence, dtype=np.int64),
-            sets=np.zeros(count, dtype=np.int64),
-            events=np.array(self.rows),
+            event_start=np.array([0, len(events)]),
+            events=events,
             units=units,
             order=np.zeros(1, dtype=np.int64),
             traffic=np.ones(1),
-            instructions_per_warp=instructions,
         )
+        return Demand(stream, instructions)
 
 
 def _of_profile(profile: IntervalProfile, case: Case) -> Demand:
@@ -90,15 +86,15 @@ def _of_profile(profile: IntervalProfile, case: Case) -> Demand:
         gap += instructions
         for kind, requests in ((k.STORE, writes), (k.LOAD, reads)):
             if requests > 0.0:
-                row = warp.add(kind, issued, gap, needed, gap)
-                warp.send(row, requests, to_dram, stall if kind == k.LOAD else 0.0)
+                event = warp.add(kind, issued, gap, needed, gap)
+                warp.send(event, requests, to_dram, stall if kind == k.LOAD else 0.0)
                 gap, issued, needed = 0.0, 0.0, -1
         if reads > 0.0 and stall > 0.0:
-            needed = len(warp.rows) - 1
+            needed = len(warp.events) - 1
         else:
             gap += stall
     warp.add(k.END, issued, gap, needed, gap)
-    return warp.demand(np.zeros((len(warp.rows), 1)), profile.total_instructions)
+    return warp.demand(np.zeros((len(warp.events), 1)), profile.total_instructions)
 
 
 def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, machine: int) -> Demand:
@@ -127,15 +123,15 @@ def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, 
         if kind not in ("memory", "barrier"):
             continue
         what = k.BARRIER if kind == "barrier" else k.STORE if name.startswith("store_") else k.LOAD
-        row = warp.add(what, issued, issue - previous, needed, issue - tail_from)
+        event = warp.add(what, issued, issue - previous, needed, issue - tail_from)
         if kind == "memory":
-            warp.send(row, 1.0, 1.0, latency[name] if what == k.LOAD else 0.0)
+            warp.send(event, 1.0, 1.0, latency[name] if what == k.LOAD else 0.0)
             if what == k.LOAD:
-                loads[position] = len(warp.rows) - 1
+                loads[position] = len(warp.events) - 1
         previous, issued = issue, 0
         held.append({})
     last = warp.add(k.END, issued, time - previous, needed, time - tail_from)
-    last[k.E_LEFT] = max([0.0, *(each - time for each in ready)])  # the warp leaves when its last result is there
+    last["left"] = max([0.0, *(each - time for each in ready)])  # the warp leaves when its last result is there
     units = sorted({unit for each in held for unit in each})
     table = (
         np.array([[each.get(unit, 0.0) for unit in units] for each in held]) if units else np.zeros((len(held), 1))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._pipelines import demand, roof_warps_per_cycle
 from .base import Aspect, Case, Model, Outcome
 from .papers import LEMEIRE
+from .pipeline_load import pipeline_load, roof_warps_per_cycle
 from .prediction import Condition
 
 
@@ -26,13 +26,13 @@ class Roofline(Model):
     aspects = frozenset({Aspect.SUBSYSTEMS, Aspect.ISSUE_LIMIT})
 
     def evaluate(self, case: Case) -> Outcome:
-        needs = demand(case)
-        mix = needs.mix
-        roof, _ = roof_warps_per_cycle(case, needs)
-        terms = {"WPC_roof": roof, **{f"busy_{name}": busy for name, busy in needs.busy.items()}}
+        load = pipeline_load(case)
+        mix = load.mix
+        roof, _ = roof_warps_per_cycle(case, load)
+        terms = {"WPC_roof": roof, **{f"busy_{name}": busy for name, busy in load.busy.items()}}
         if mix.memory_count > 0:
             terms["CI"] = case.array(mix.compute_count / mix.memory_count)
-        hidden = needs.app_latency * roof
+        hidden = load.app_latency * roof
         return Outcome(
             instructions_per_warp=mix.total,
             ipc_sm=roof * mix.total,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._pipelines import demand
 from .base import Array, Aspect, Case, Model, Outcome
 from .papers import LEMEIRE
+from .pipeline_load import pipeline_load
 from .prediction import Condition
 
 
@@ -67,15 +67,15 @@ class Sides:
 
 def sides_of(case: Case) -> Sides:
     """Both occupancy rooflines of a case."""
-    needs = demand(case)
-    names = [name for name in needs.busy if name != "memory"]
-    compute_roof = np.min([1.0 / needs.busy[name] for name in names], axis=0) if names else np.inf
+    load = pipeline_load(case)
+    names = [name for name in load.busy if name != "memory"]
+    compute_roof = np.min([1.0 / load.busy[name] for name in names], axis=0) if names else np.inf
     return Sides(
-        needs.mix.total,
-        needs.latency_sum["compute"],
-        needs.latency_sum["memory"],
+        load.mix.total,
+        load.latency_sum["compute"],
+        load.latency_sum["memory"],
         case.array(compute_roof),
-        1.0 / needs.interval_sum["memory"],
+        1.0 / load.interval_sum["memory"],
         len(names) > 1,
     )
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._pipelines import demand, roof_warps_per_cycle
 from .base import Aspect, Case, Model, Outcome
 from .papers import LEMEIRE
+from .pipeline_load import pipeline_load, roof_warps_per_cycle
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,16 @@ class Volkov(Model):
     )
 
     def evaluate(self, case: Case) -> Outcome:
-        needs = demand(case)
-        roof, _ = roof_warps_per_cycle(case, needs)
-        warps_per_cycle = np.minimum(roof, case.W / needs.app_latency)  # Eq. (L-3)
+        load = pipeline_load(case)
+        roof, _ = roof_warps_per_cycle(case, load)
+        warps_per_cycle = np.minimum(roof, case.W / load.app_latency)  # Eq. (L-3)
         return Outcome(
-            instructions_per_warp=needs.mix.total,
-            ipc_sm=warps_per_cycle * needs.mix.total,
+            instructions_per_warp=load.mix.total,
+            ipc_sm=warps_per_cycle * load.mix.total,
             terms={
-                "Lambda_app": needs.app_latency,
+                "Lambda_app": load.app_latency,
                 "WPC": warps_per_cycle,
                 "WPC_roof": roof,
-                "warps_to_saturate": needs.app_latency * roof,
+                "warps_to_saturate": load.app_latency * roof,
             },
         )

@@ -9,22 +9,23 @@ import numpy as np
 
 from ..workload.sampled import sample_batches
 from ..workload.traced import TracedWorkload
+from . import _network_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls
-from .network import FLIT_BYTES, Demand, demand_of_sample, l1_sets
+from .network import FLIT_BYTES, Demand, LaunchSize, demand_config, demand_of_sample, l1_sets
+from .network_by_hand import demands_by_hand
 from .papers import WARPLENS
 from .prediction import Condition
 
 CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
-#: What can bind, in the order of the busy cycles that the network gives; the ports of an SM and of the banks have
-#: two directions.
+#: What can bind; the ports of an SM and of the banks have two directions.
 RESOURCES = {
-    "issue": (0,),
-    "units": (1,),
-    "L1": (2,),
-    "NoC_SM": (3, 4),
-    "NoC": (5, 6),
-    "DRAM": (7,),
+    "issue": (k.R_ISSUE,),
+    "units": (k.R_UNIT,),
+    "L1": (k.R_PORT,),
+    "NoC_SM": (k.R_SM_OUT, k.R_SM_IN),
+    "NoC": (k.R_NET_IN, k.R_NET_OUT),
+    "DRAM": (k.R_DRAM,),
 }
 _IN_WORDS = {
     "issue": "the issue slots",
@@ -74,20 +75,18 @@ class Warplens(Model):
     )
 
     def evaluate(self, case: Case) -> Outcome:
-        from . import _access_kernels as a
-
         size = case.size
         cycles = np.empty(size)
-        waits, busy = np.zeros((size, a.CAUSES)), np.zeros((size, a.RESOURCES))
+        waits, busy = np.zeros((size, k.CAUSES)), np.zeros((size, k.RESOURCES))
         instructions = 0.0
         for rows, demand in self._demands(case):
             machines = self._machines(case, demand)[rows]
-            part = _solve(demand, machines)
+            part = _solve(demand.stream, machines)
             # Lines are on their way for a smaller part of a time that is longer than the cache simulation's.
             slower = part[0] > SLOWER * demand.estimated_cycles
             if demand.estimated_cycles > 0.0 and np.any(slower):
-                machines[slower, a.M_ARRIVALS] = demand.estimated_cycles / part[0][slower]
-                for whole, again in zip(part, _solve(demand, machines[slower]), strict=True):
+                machines["arrivals"][slower] = demand.estimated_cycles / part[0][slower]
+                for whole, again in zip(part, _solve(demand.stream, machines[slower]), strict=True):
                     whole[slower] = again
             cycles[rows], waits[rows], busy[rows] = part
             least = np.maximum(busy[rows].max(axis=1), 1.0)
@@ -98,35 +97,29 @@ class Warplens(Model):
     def _demands(self, case: Case) -> Any:
         """(rows of the batch, what warps ask for) for machines that differ in nothing that it depends on."""
         workload, gpu, needed_by = case.workload, case.gpu, case.model_name
-        if isinstance(workload, TracedWorkload):
-            batches = sample_batches(
-                workload,
-                gpu,
-                case.size,
-                needed_by,
-                reorder=self.assembler and workload.is_ptx,
-                most_events=self._most_events(case),
-            )
-            for rows, machine, sample, misses in batches:
-                recorded, instructions = workload.recorded_size
-                repeats = (workload.launch.blocks or recorded) / max(recorded, 1)
-                yield (
-                    rows,
-                    demand_of_sample(
-                        sample, misses, recorded, instructions, repeats, machine, needed_by, self.without
-                    ),
-                )
+        if not isinstance(workload, TracedWorkload):
+            yield from demands_by_hand(case)
             return
-        from .network_by_hand import demands_by_hand
-
-        yield from demands_by_hand(case)
+        classes = list(workload.compute_latencies(gpu, needed_by))
+        batches = sample_batches(
+            workload,
+            gpu,
+            case.size,
+            needed_by,
+            reorder=self.assembler and workload.is_ptx,
+            most_events=self._most_events(case),
+            also_by=demand_config(gpu, classes, needed_by).columns,
+        )
+        for rows, machine, sample, misses in batches:
+            recorded, instructions = workload.recorded_size
+            launch = LaunchSize(recorded, instructions, (workload.launch.blocks or recorded) / max(recorded, 1))
+            config = demand_config(machine, classes, needed_by)
+            yield rows, demand_of_sample(sample, misses, launch, config, self.without)
 
     def _most_events(self, case: Case) -> Any:
         """Events of a warp that are kept, so that all that are followed stay a few thousand."""
-        from . import _warp_kernels as k
-
-        table = self._blocks(case)
-        blocks, slots, per_block = np.ceil(table[0] - 1e-9), table[1], table[2]
+        blocks, slots, per_block = self._blocks(case)
+        blocks = np.ceil(blocks - 1e-9)
         followed = np.minimum(blocks, np.maximum(k.LEAST_WAVES * slots, k.MOST_WARPS // per_block)) * per_block
         return (2 ** np.clip(np.floor(np.log2(MOST_EVENTS / followed)), *EVENT_BITS)).astype(np.int64)
 
@@ -143,31 +136,43 @@ class Warplens(Model):
         blocks = case.array(residency.total_warps) / np.where(whole, per_block, warps) / case.active_sms
         return blocks, np.maximum(np.floor(held), 1.0), warps
 
-    def _machines(self, case: Case, demand: Demand) -> Array:
-        """One row of parameters per machine; what a machine does not give limits nothing."""
-        from . import _access_kernels as k
-
-        gpu = case.gpu
-        table = np.zeros((case.size, k.MACHINE_COLUMNS))
-
-        def put(column: int, value: Any, default: float = 0.0) -> None:
-            table[:, column] = default if value is None else value
-
-        sms = case.active_sms
-        put(k.M_SCHEDULERS, gpu.schedulers)
-        put(k.M_ARRIVALS, 1.0)
-        put(k.M_ISSUE_INTERVAL, np.divide(1.0, gpu.issue_width))
-        put(k.M_GREEDY, float(gpu.scheduler in ("gto", "oldest")))
-        put(k.M_L1_LATENCY, gpu.l1.latency_cycles)
-        put(k.M_LLC_LATENCY, gpu.llc.latency_cycles)
+    def _machines(self, case: Case, demand: Demand) -> Any:
+        """One record per machine; what a machine does not give limits nothing."""
+        gpu, sms = case.gpu, case.active_sms
+        machines = np.zeros(case.size, k.MACHINE)
+        machines["schedulers"] = gpu.schedulers
+        machines["arrivals"] = 1.0
+        machines["issue_interval"] = np.divide(1.0, gpu.issue_width)
+        machines["greedy"] = gpu.scheduler in ("gto", "oldest") and self.without != "scheduler"
+        machines["in_order"] = self.without == "places"
+        machines["l1_latency"] = _or(gpu.l1.latency_cycles, 0.0)
+        machines["llc_latency"] = _or(gpu.llc.latency_cycles, 0.0)
         if gpu.dram.latency_cycles is not None:
-            put(k.M_DRAM_LATENCY, gpu.dram_latency_cycles_now(case.model_name))
-        banks = 1 if gpu.llc.banks is None else gpu.llc.banks
-        noc, port = gpu.noc.bandwidth_bytes_per_s, gpu.noc.sm_bandwidth_bytes_per_s
+            machines["dram_latency"] = gpu.dram_latency_cycles_now(case.model_name)
+        self._put_network(machines["network"], case, demand)
+        self._put_queues(machines, case, demand)
+        streams = gpu.l1.streaming
+        misses = gpu.noc.queue_entries if streams else gpu.l1.mshrs
+        machines["outstanding"] = _UNLIMITED if self.without == "mshrs" else _or(misses, _UNLIMITED)
+        machines["queue"] = _UNLIMITED if self.without == "queue" else _or(gpu.l1.queue_entries, _DEFAULT_QUEUE)
+        machines["sets"] = l1_sets(gpu) if demand.has_sets and self.without != "sets" else 0
+        machines["ways"] = _or(gpu.l1.ways, 1)
+        barrier = case.timing("barrier")  # its interval is in the units
+        machines["barrier"] = np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0)
+        machines["blocks"], machines["blocks_per_sm"], machines["warps_per_block"] = self._blocks(case)
+        if self.launch_overhead:
+            machines["block_start"] = _or(gpu.block_start_cycles, 0.0)
+            machines["block_launch"] = np.multiply(_or(gpu.block_launch_cycles, 0.0), sms)
+        return machines
+
+    def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
+        """Cycles of requests and flits; stores and atomics have limits of their own, where a machine says so."""
+        gpu, sms = case.gpu, case.active_sms
+        banks = _or(gpu.llc.banks, 1)
         flit = np.multiply(FLIT_BYTES, gpu.clock_hz)
+        noc, port = gpu.noc.bandwidth_bytes_per_s, gpu.noc.sm_bandwidth_bytes_per_s
         request, sm_request = gpu.noc.request_cycles, gpu.noc.sm_request_cycles
         for kind in (k.LOAD, k.STORE, k.ATOMIC):
-            # Stores and atomics have limits of their own, where a machine says so.
             if kind == k.STORE and self.without != "stores":
                 noc = _or(gpu.noc.write_bandwidth_bytes_per_s, noc)
                 port = _or(gpu.noc.sm_write_bandwidth_bytes_per_s, port)
@@ -176,47 +181,32 @@ class Warplens(Model):
             elif kind == k.ATOMIC and self.without != "stores":
                 request = _or(gpu.noc.atomic_cycles, request)
                 sm_request = _or(gpu.noc.sm_atomic_cycles, sm_request)
-            place = (kind - k.LOAD) * k.NETWORK_COLUMNS
+            rates = network[:, kind - k.LOAD]
             if noc is not None:
-                put(k.M_NET_FLIT + place, flit / noc * sms * demand.busiest_bank)
+                rates["net_flit"] = flit / noc * sms * demand.busiest_bank
                 share = np.divide(noc, np.minimum(banks, gpu.sms)) if port is None else port
-                put(k.M_SM_FLIT + place, flit / share)
-            put(k.M_REQUEST + place, sm_request)
-            put(k.M_NET_REQUEST + place, np.multiply(_or(request, 0.0), sms) * demand.busiest_bank)
-        if gpu.noc.bandwidth_bytes_per_s is not None and gpu.l1.line_bytes is not None:
-            put(k.M_BANK, np.multiply(gpu.service_cycles_now("noc", case.model_name), banks))
-        if gpu.dram.bandwidth_bytes_per_s is not None and gpu.l1.line_bytes is not None:
-            service = gpu.service_cycles_now("dram", case.model_name)
-            put(k.M_DRAM_SERVICE, service * sms * demand.busiest_channel)
-            channels = banks if gpu.dram.channels is None else gpu.dram.channels
-            entries = _DEFAULT_DRAM_QUEUE if gpu.dram.queue_entries is None else gpu.dram.queue_entries
-            put(k.M_DRAM_QUEUE, np.multiply(entries, channels) * service)
-            put(k.M_CHANNEL, np.multiply(service, channels))
-        streams = gpu.l1.streaming
-        limit = np.where(streams, _or(gpu.noc.queue_entries, _UNLIMITED), _or(gpu.l1.mshrs, _UNLIMITED))
-        put(k.M_OUTSTANDING, limit)
+                rates["sm_flit"] = flit / share
+            rates["request"] = _or(sm_request, 0.0)
+            rates["net_request"] = np.multiply(_or(request, 0.0), sms) * demand.busiest_bank
+
+    @staticmethod
+    def _put_queues(machines: Any, case: Case, demand: Demand) -> None:
+        """Places in queues, and service times of banks and channels."""
+        gpu = case.gpu
+        banks = _or(gpu.llc.banks, 1)
         injection = _or(gpu.noc.injection_entries, _DEFAULT_INJECTION)
-        put(k.M_INJECTION, injection)
-        put(k.M_STORES, np.multiply(4, injection))
-        put(k.M_QUEUE, gpu.l1.queue_entries, _DEFAULT_QUEUE)
-        put(k.M_SETS, 0 if np.any(streams) else l1_sets(gpu) if demand.has_sets else 0)
-        put(k.M_WAYS, gpu.l1.ways, 1)
-        barrier = case.timing("barrier")  # its interval is in the units
-        put(k.M_BARRIER, np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0))
-        for column, value in zip(
-            (k.M_BLOCKS, k.M_BLOCKS_PER_SM, k.M_WARPS_PER_BLOCK), self._blocks(case), strict=True
-        ):
-            put(column, value)
-        if self.launch_overhead:
-            put(k.M_BLOCK_START, gpu.block_start_cycles)
-            put(k.M_BLOCK_LAUNCH, np.multiply(_or(gpu.block_launch_cycles, 0.0), sms))
-        unlimited = {"sets": k.M_SETS, "scheduler": k.M_GREEDY}
-        put(k.M_IN_ORDER, float(self.without == "places"))
-        if self.without in unlimited:
-            put(unlimited[self.without], 0.0)
-        elif self.without in ("queue", "mshrs"):
-            put(k.M_QUEUE if self.without == "queue" else k.M_OUTSTANDING, _UNLIMITED)
-        return table
+        machines["injection"] = injection
+        machines["stores"] = np.multiply(4, injection)
+        if gpu.l1.line_bytes is None:
+            return
+        if gpu.noc.bandwidth_bytes_per_s is not None:
+            machines["bank"] = np.multiply(gpu.service_cycles_now("noc", case.model_name), banks)
+        if gpu.dram.bandwidth_bytes_per_s is not None:
+            service = gpu.service_cycles_now("dram", case.model_name)
+            channels = _or(gpu.dram.channels, banks)
+            machines["dram_service"] = service * case.active_sms * demand.busiest_channel
+            machines["dram_queue"] = np.multiply(_or(gpu.dram.queue_entries, _DEFAULT_DRAM_QUEUE), channels) * service
+            machines["channel"] = np.multiply(service, channels)
 
     def _outcome(self, case: Case, instructions: float, solved: Array, waits: Array, busy: Array) -> Outcome:
         overhead = case.array(case.gpu.launch_cycles if self.launch_overhead else 0.0)
@@ -289,15 +279,13 @@ class Warplens(Model):
         return {name: cpi * rest[:, index] for index, name in enumerate(CATEGORIES)}
 
 
-def _solve(demand: Demand, machines: Array) -> tuple[Array, Array, Array]:
+def _solve(stream: k.Stream, machines: Any) -> tuple[Array, Array, Array]:
     """(Cycles, waits, busy cycles) of every machine."""
-    from . import _access_kernels as a
     from ._network_kernels import solve
-    from ._warp_kernels import new_sm
 
-    count, stream = len(machines), demand.stream
-    found = np.empty(count), np.zeros((count, a.CAUSES)), np.zeros((count, a.RESOURCES))
-    solve(stream, machines, new_sm(stream, machines), a.new_memory(machines), *found)
+    count = len(machines)
+    found = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
+    solve(stream, machines, k.new_sm(stream, machines), k.new_memory(machines), *found)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,21 @@ from .traced import TracedWorkload
 
 
 def sample_batches(
-    workload: TracedWorkload, gpu: Gpu, size: int, needed_by: str, *, reorder: bool, most_events: NDArray[np.int64]
+    workload: TracedWorkload,
+    gpu: Gpu,
+    size: int,
+    needed_by: str,
+    *,
+    reorder: bool,
+    most_events: NDArray[np.int64],
+    also_by: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
     """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
 
-    Machines of a group differ in nothing that caches, compute times or traffic depend on.
+    Machines of a group agree in all that caches and compute latencies depend on, and in the columns `also_by`.
     `most_events` are those of a warp that are kept, for each machine.
     """
-    columns = [*workload.compute_latencies(gpu, needed_by).values(), most_events]
-    columns += [gpu.get(path) for path in ("l1.lines_per_cycle", "llc.dirty_bytes", "dram.write_factor")]
-    columns += [timing.interval_cycles for timing in gpu.instructions.values()]
+    columns = [*workload.compute_latencies(gpu, needed_by).values(), most_events, *also_by]
     for rows, misses in workload._cache_groups(gpu, size, needed_by):
         chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
         first, inverse = distinct(chosen, len(rows))

@@ -15,7 +15,7 @@ from .base import Array, Case
 
 
 @dataclass(frozen=True)
-class Demand:
+class PipelineLoad:
     """What one warp asks of the machine."""
 
     busy: dict[str, Array]
@@ -34,7 +34,7 @@ class Demand:
         return self.chain["compute"] + self.chain["memory"]
 
 
-def demand(case: Case) -> Demand:
+def pipeline_load(case: Case) -> PipelineLoad:
     """The mix of the case's workload, timed on its machines. Kinds: memory, and compute for all else."""
     mix = case.workload.instruction_mix(case.gpu, case.model_name)
     zero = np.zeros(case.size)
@@ -51,15 +51,15 @@ def demand(case: Case) -> Demand:
         interval_sum[kind] = interval_sum[kind] + entry.count * interval
         dependent = entry.count - entry.independent
         chain[kind] = chain[kind] + (dependent * latency + entry.independent * interval)  # Eq. (L-2)
-    return Demand(busy, latency_sum, interval_sum, chain, mix)
+    return PipelineLoad(busy, latency_sum, interval_sum, chain, mix)
 
 
-def roof_warps_per_cycle(case: Case, needs: Demand) -> tuple[Array, Array]:
+def roof_warps_per_cycle(case: Case, load: PipelineLoad) -> tuple[Array, Array]:
     """(warps per cycle that the busiest subsystem or the issue limit lets through, its index).
 
     Eq. (L-1) in warps: one bound per subsystem, and IL/α_total for the issue limit.
     """
-    bounds = [1.0 / busy for busy in needs.busy.values()]
-    bounds.append(case.issue_rate / needs.mix.total)
+    bounds = [1.0 / busy for busy in load.busy.values()]
+    bounds.append(case.issue_rate / load.mix.total)
     stacked = np.stack(bounds)
     return stacked.min(axis=0), stacked.argmin(axis=0).astype(np.float64)

@@ -1,0 +1,219 @@
+"""Records and constants that the network of resources and its kernels share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NEVER = 1e300
+#: Warps of an SM that are followed, or three waves; of longer launches the middle is left out and its time added.
+MOST_WARPS, LEAST_WAVES = 160, 3
+
+# What an event is: as in the cache simulation, and the end of a warp.
+LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
+
+# Levels that serve an access. COMING: the L1, when the miss of another access is back; GIVEN: after `left` cycles.
+L1, LLC, DRAM, COMING, GIVEN = range(5)
+
+# Causes of waiting, in the order of the CPI stack. `PARTS` of them, from `FIRST_PART`, are those of a load.
+C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(10)
+CAUSES = 10
+FIRST_PART, PARTS = C_L1, 6
+P_L1, P_L2, P_DRAM, P_MSHR, P_NOC, P_QUEUE = range(PARTS)
+
+# Resources, by the cycles that they are busy, and servers among them. No literals: `serve` is compiled once.
+R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = np.arange(8)
+RESOURCES = 8
+
+# Places for misses in flight: MSHRs for loads, and those of stores and atomics.
+LOADS, STORES = range(2)
+
+# Mean latencies of the last misses: all, those that the LLC served, those that went to DRAM.
+ALL, BY_LLC, BY_DRAM = range(3)
+#: Weight of one miss in them.
+SMOOTHING = 0.1
+
+# What a warp does: waits for data, issues, waits for a scheduler, for the memory queue, at a barrier.
+DATA, ISSUING, AT_SCHEDULER, AT_PORT, AT_BARRIER = range(5)
+
+I64, F64, FLAG = np.int64, np.float64, np.bool_
+
+
+def _record(**fields: Any) -> np.dtype[np.void]:
+    return np.dtype(list(fields.items()), align=True)
+
+
+#: What one warp asks for, in cycles, flits or transfers, for all executions that the event stands for (`weight`).
+EVENT = _record(
+    kind=I64,
+    level=I64,
+    needs=I64,  # event of the warp whose result it waits for, or -1
+    set=I64,
+    issue=F64,
+    gap=F64,
+    tail=F64,
+    port=F64,
+    shared=F64,
+    misses=F64,  # MSHRs that one execution fills
+    requests=F64,
+    flits_out=F64,
+    flits_in=F64,
+    dram_reads=F64,
+    dram_writes=F64,
+    weight=F64,
+    left=F64,  # part of a miss that is left where its data are on their way
+    set_lines=F64,  # ways of its set that one execution fills
+    bank=F64,  # requests ahead of a miss at its bank and at its DRAM channel, beyond the mean
+    channel=F64,
+)
+
+#: Cycles of a request and of a flit at the port of an SM, and at those of the banks.
+NETWORK = _record(request=F64, sm_flit=F64, net_request=F64, net_flit=F64)
+
+#: Cycles of what SMs share are multiplied by the number of SMs.
+MACHINE = _record(
+    schedulers=I64,
+    issue_interval=F64,
+    greedy=FLAG,
+    queue=I64,
+    l1_latency=F64,
+    llc_latency=F64,
+    dram_latency=F64,
+    sets=I64,
+    ways=I64,
+    outstanding=I64,
+    stores=I64,
+    network=(NETWORK, (3,)),  # of loads, stores and atomics
+    injection=F64,
+    dram_service=F64,
+    dram_queue=F64,
+    barrier=F64,
+    blocks_per_sm=I64,
+    warps_per_block=I64,
+    blocks=F64,
+    block_launch=F64,
+    block_start=F64,
+    arrivals=F64,
+    in_order=FLAG,
+    bank=F64,
+    channel=F64,
+)
+
+WARP = _record(
+    state=I64,
+    event=I64,
+    first=I64,
+    last=I64,
+    age=I64,
+    behind=I64,  # next in the line for the scheduler
+    gap=F64,  # cycles of its own until the event
+    since=F64,  # when it began to wait for the scheduler or the memory queue
+    rate=F64,  # issue slots per cycle that it takes
+    back=F64,  # when all its accesses are back
+)
+SCHEDULER = _record(
+    taken=F64,  # slots per cycle
+    issued=F64,  # when a scheduler that takes turns has issued all that it was given
+    first_in_line=I64,  # the oldest warp that waits for it, or -1
+)
+UNIT = _record(free=F64, busy=F64)
+#: A place for a thread block.
+SLOT = _record(
+    gathered=F64,  # when the last warp reached the barrier
+    left_at=F64,  # when the last access is back
+    share=F64,  # part of the SMs that have such a block
+    alive=I64,
+    waiting=I64,  # warps at the barrier
+)
+#: How far the launch has come.
+RUN = _record(
+    slots=I64,
+    to_run=I64,  # blocks that are followed
+    skipped=I64,  # waves that are not
+    entered=I64,
+    finished=I64,
+    place=I64,  # in the memory queue, of the next access
+    at_port=I64,  # warps that wait for the queue, and the last one that entered it
+    last_port=I64,
+    clock=F64,
+)
+
+
+class Stream(NamedTuple):
+    """What warps ask for (see `network.Demand`)."""
+
+    block_start: Any
+    event_start: Any
+    events: Any
+    units: Any
+    order: Any  # blocks in the order in which an SM is given them
+    traffic: Any  # what the mean block asks of shared resources, over what each does
+
+
+class Memory(NamedTuple):
+    """The memory system of an SM: when servers are free, and when the last misses are back."""
+
+    free: Any
+    places: Any  # of loads, and of stores
+    next_place: Any
+    ways: Any  # of each set, that wait for data
+    next_way: Any
+    recent: Any
+    split: Any  # what the last misses waited for
+
+
+class Sm(NamedTuple):
+    """What changes on an SM: its warps, schedulers, functional units and places for blocks."""
+
+    run: Any  # one record
+    ready: Any  # when each warp goes on; one entry for each leaf of the tree
+    order: Any  # the same bits as whole numbers, which come in the same order
+    soonest: Any  # at each inner node of a tree over them, the least below, and the warp that it is of
+    first: Any
+    warps: Any
+    done: Any  # when the result of each event of a warp is there, and what it waited for
+    parts: Any
+    schedulers: Any
+    units: Any
+    slots: Any
+    queue: Any  # when the last accesses leave the memory queue
+    ends: Any  # of blocks
+
+
+def new_memory(machines: Any) -> Memory:
+    """Room for the memory system of each of some machines."""
+    sets, ways = (max(int(machines[name].max()), 1) for name in ("sets", "ways"))
+    return Memory(
+        free=np.zeros(RESOURCES),
+        places=np.zeros((2, max(machines["outstanding"].max(), machines["stores"].max()))),
+        next_place=np.zeros(2, dtype=I64),
+        ways=np.zeros((sets, ways)),
+        next_way=np.zeros(sets, dtype=I64),
+        recent=np.zeros(3),
+        split=np.zeros(PARTS),
+    )
+
+
+def new_sm(stream: Stream, machines: Any) -> Sm:
+    """Room for the SM of each of some machines."""
+    slots = int(min(machines["blocks_per_sm"].max(), np.ceil(machines["blocks"].max())))
+    warps = slots * int(machines["warps_per_block"].max())
+    leaves = 1 << max((warps - 1).bit_length(), 1)
+    events = max(int(np.diff(stream.event_start).max()), 1)
+    ready = np.empty(leaves)
+    return Sm(
+        run=np.zeros(1, RUN),
+        ready=ready,
+        order=ready.view(I64),
+        soonest=np.empty(leaves, dtype=I64),
+        first=np.empty(leaves, dtype=I64),
+        warps=np.zeros(warps, WARP),
+        done=np.zeros((warps, events)),
+        parts=np.zeros((warps, events, PARTS)),
+        schedulers=np.zeros(machines["schedulers"].max(), SCHEDULER),
+        units=np.zeros(stream.units.shape[1], UNIT),
+        slots=np.zeros(slots, SLOT),
+        queue=np.zeros(machines["queue"].max()),
+        ends=np.zeros(max(LEAST_WAVES * slots, MOST_WARPS) + slots),
+    )
