@@ -6,7 +6,8 @@ import numpy as np
 
 from ..jit import helper, inlined, kernel
 from ..traces._bit_kernels import bit_count
-from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, GRANULES, LOAD, STORE
+from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, LOAD, STORE
+from ._line_kernels import granules_of, lacking, llc_row, sectors_of
 
 # Columns of the per-instruction counters.
 (
@@ -73,47 +74,14 @@ def find_places(line_id, config, place):
 
 
 @helper
-def sectors_of(words, sectors):
-    """Which of a line's sectors some granules lie in, as bits."""
-    if sectors == 1:
-        return 1 if words else 0
-    per = GRANULES // sectors
-    group = (1 << per) - 1
-    touched = 0
-    sector = 1
-    while words:  # not a loop over sectors: copies of that, unrolled, take a second to compile
-        if words & group:
-            touched |= sector
-        words >>= per
-        sector <<= 1
-    return touched
-
-
-@helper
-def granules_of(touched, sectors):
-    """The granules of some sectors, both as bits."""
-    if sectors == 1:
-        return ALL_GRANULES if touched else 0
-    per = GRANULES // sectors
-    group = (1 << per) - 1
-    words = 0
-    while touched:
-        if touched & 1:
-            words |= group
-        touched >>= 1
-        group <<= per
-    return words
-
-
-@helper
-def fetched_with(lacking, together, sectors):
+def fetched_with(missing, together, sectors):
     """Sectors that come with those that are fetched: the LLC asks DRAM for `together` neighbours at once."""
     if together == 1:
-        return lacking
+        return missing
     group = (1 << together) - 1
     found = 0
     for first in range(0, sectors, together):
-        if lacking & (group << first):
+        if missing & (group << first):
             found |= group << first
     return found
 
@@ -210,9 +178,7 @@ def access_read_l1(what, line, touched, row, ways, sectors, tags, states):
 def access_written_l1(what, line, words, touched, row, tags, states, config):
     """A line's access where the L1 holds what was written; (missing, asked, line that leaves, its dirty granules).
 
-    `asked` are the sectors that go on to the LLC. As in the LLC nothing is
-    fetched for a store: it hits a sector that was fetched or written in part, a
-    load one that was fetched or written as a whole.
+    `asked` are the sectors that go on to the LLC. As in the LLC nothing is fetched for a store.
     """
     ways = config.l1_ways
     sectors = config.sectors
@@ -233,12 +199,10 @@ def access_written_l1(what, line, words, touched, row, tags, states, config):
         return touched, touched, leaves, dirty
     touch(tags, states, row, ways, line)
     state = states[row]
-    written = (state >> 32) & ALL_GRANULES
+    missing = lacking(what, touched, words, state, (state >> 32) & ALL_GRANULES, sectors)
     if what == LOAD:
-        missing = touched & ~state & sectors_of(ALL_GRANULES & ~written, sectors)
         states[row] = state | missing
         return missing, missing, leaves, dirty
-    missing = touched & ~(state | sectors_of(written, sectors))
     kept = touched if allocate else touched & ~missing
     states[row] = state | ((words & granules_of(kept, sectors)) << 32)
     return missing, touched & ~kept if write_back else touched, leaves, dirty
@@ -263,37 +227,22 @@ def access_llc(what, line, words, asked, row, tags, states, config):
     if write_back and evicted >> 32:
         stored = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
     state = states[row]
-    lacking = asked & ~state
-    if lacking:
-        written = (state >> 32) & ALL_GRANULES
-        if what == STORE:
-            lacking &= ~sectors_of(written, sectors)
-        else:
-            needed = words if what == ATOMIC else ALL_GRANULES
-            lacking &= sectors_of(needed & ~written, sectors)
-    missed = bit_count(lacking)
+    missing = lacking(what, asked, words, state, (state >> 32) & ALL_GRANULES, sectors)
+    missed = bit_count(missing)
     read = 0
     if missed and what != STORE:
-        coming = fetched_with(lacking, config.fetch_sectors, sectors) & ~state
+        coming = fetched_with(missing, config.fetch_sectors, sectors) & ~state
         coming &= sectors_of(ALL_GRANULES & ~((state >> 32) & ALL_GRANULES), sectors)
         read = bit_count(coming)
         state |= coming
     if what != LOAD:
         kept = words
         if stays_out:
-            kept &= ~granules_of(lacking, sectors)
+            kept &= ~granules_of(missing, sectors)
         stored += going if not write_back else missed if stays_out else 0
         state |= kept << 32
     states[row] = state
     return missed, read, stored
-
-
-@helper
-def llc_row(line, config):
-    """First slot of a line's LLC set."""
-    banks = config.llc_banks
-    sets = max(config.llc_sets, 1)
-    return (line % banks * sets + line // banks % sets) * config.llc_ways
 
 
 @helper
@@ -344,7 +293,14 @@ def access_line(sm, j, s, what, lines, caches):
             if dirty:
                 sent = sectors_of(dirty, sectors)
                 missed, _, stored_back = access_llc(
-                    store, leaves, dirty, sent, llc_row(leaves, config), llc_tags, llc_states, config
+                    store,
+                    leaves,
+                    dirty,
+                    sent,
+                    llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways),
+                    llc_tags,
+                    llc_states,
+                    config,
                 )
                 written_back = bit_count(sent)
                 own[C_WRITEBACK_HITS] += written_back - missed

@@ -32,11 +32,9 @@ from ._cache_kernels import (
     access_read_l1,
     access_written_l1,
     bank_of,
-    granules_of,
-    llc_row,
-    sectors_of,
 )
-from ._cache_records import ALL_GRANULES, ATOMIC, LOAD, STORE, CacheConfig
+from ._cache_records import ALL_GRANULES, LOAD, STORE, CacheConfig
+from ._line_kernels import granules_of, lacking, llc_row, sectors_of
 from ._round_kernels import TURNS, fill_turns, start_rounds
 
 # What one instruction does in each cache: sectors that miss, those written to DRAM, those written back that miss.
@@ -134,19 +132,13 @@ def request(what, line, words, asked, row, family, totals, entered, missed, chan
             channel[cache] += bit_count(asked)
     for cache in range(without, len(ways)):
         state = states[record, cache]
-        written = (state >> 32) & ALL_GRANULES
-        lacking = asked & ~state
-        if what == STORE:
-            lacking &= ~sectors_of(written, sectors)
-        elif lacking:
-            needed = words if what == ATOMIC else ALL_GRANULES
-            lacking &= sectors_of(needed & ~written, sectors)
-        if what == LOAD and lacking == 0 and not dirty[record]:
+        missing = lacking(what, asked, words, state, (state >> 32) & ALL_GRANULES, sectors)
+        if what == LOAD and missing == 0 and not dirty[record]:
             return  # nor does a larger cache miss anything
-        totals[missed, cache] += bit_count(lacking)
+        totals[missed, cache] += bit_count(missing)
         if what != STORE:
-            channel[cache] += bit_count(lacking)
-        states[record, cache] = state | fresh if what == STORE else state | lacking | (fresh >> 32 << 32)
+            channel[cache] += bit_count(missing)
+        states[record, cache] = state | fresh if what == STORE else state | missing | (fresh >> 32 << 32)
 
 
 @allocating_kernel
@@ -203,7 +195,7 @@ def access_family(turns, count, lines, family):
                             leaves,
                             left,
                             sent,
-                            llc_row(leaves, config),
+                            llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways),
                             family,
                             totals,
                             entered,

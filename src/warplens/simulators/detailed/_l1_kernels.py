@@ -14,9 +14,8 @@ from ...analysis._cache_kernels import (
     C_WORST_DRAM,
     C_WORST_L1,
     C_WORST_LLC,
-    granules_of,
-    sectors_of,
 )
+from ...analysis._line_kernels import granules_of, sectors_of
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
 from ._layout import (

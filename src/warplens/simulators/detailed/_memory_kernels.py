@@ -15,9 +15,8 @@ from ...analysis._cache_kernels import (
     C_LLC_MISSES,
     C_WRITEBACK_HITS,
     C_WRITEBACK_MISSES,
-    granules_of,
-    sectors_of,
 )
+from ...analysis._line_kernels import granules_of, sectors_of
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
 from ._layout import (

@@ -1,0 +1,63 @@
+"""Rules of a single cache line that every simulator shares: its sectors, its place, and what of it is missing."""
+
+from __future__ import annotations
+
+from ..jit import helper
+from ._cache_records import ALL_GRANULES, ATOMIC, GRANULES, STORE
+
+
+@helper
+def sectors_of(words, sectors):
+    """Which of a line's sectors some granules lie in, as bits."""
+    if sectors == 1:
+        return 1 if words else 0
+    per = GRANULES // sectors
+    group = (1 << per) - 1
+    touched = 0
+    sector = 1
+    while words:  # not a loop over sectors: copies of that, unrolled, take a second to compile
+        if words & group:
+            touched |= sector
+        words >>= per
+        sector <<= 1
+    return touched
+
+
+@helper
+def granules_of(touched, sectors):
+    """The granules of some sectors, both as bits."""
+    if sectors == 1:
+        return ALL_GRANULES if touched else 0
+    per = GRANULES // sectors
+    group = (1 << per) - 1
+    words = 0
+    while touched:
+        if touched & 1:
+            words |= group
+        touched >>= 1
+        group <<= per
+    return words
+
+
+@helper
+def lacking(what, asked, words, fetched, written, sectors):
+    """Those of the asked sectors that a line does not have, as bits.
+
+    A store needs a sector that was fetched, or written in part; a load one that
+    was fetched, or written as a whole; an atomic one that was fetched, or all of
+    its own granules (`words`) written.
+    """
+    missing = asked & ~fetched
+    if missing == 0:
+        return missing
+    if what == STORE:
+        return missing & ~sectors_of(written, sectors)
+    needed = words if what == ATOMIC else ALL_GRANULES
+    return missing & sectors_of(needed & ~written, sectors)
+
+
+@helper
+def llc_row(line, banks, sets, ways):
+    """First slot of a line's LLC set, or of what would be its only one: line i lies in bank i mod banks."""
+    sets = max(sets, 1)
+    return (line % banks * sets + line // banks % sets) * ways
