@@ -17,13 +17,13 @@ from making import Interval, complete_gpu, gpu, run, with_flow, with_graph, with
 from warplens import example_names, load_gpu, load_workload
 from warplens.analysis import FlowNode
 from warplens.api import place
+from warplens.categories import CATEGORIES
 from warplens.errors import InputError, MissingInputError, OptionError, UnknownNameError
 from warplens.machine import find_parameter, with_overrides
 from warplens.models import MODELS, PAPERS, Aspect, Prediction, get_model, model_names, options_of
 from warplens.workload import VIEWS, Launch, MeasuredRun, Workload
 
 #: Documented categories of CPI stacks (docs/conventions.md §4).
-CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 GRAPH = (
     ("int32", ()),

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..categories import in_order
 from .common import console, print_json, show_name, show_not_run, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
@@ -106,7 +107,7 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
     notes: dict[str, int] = {}
     for (kernel, _), every in groups.items():
         predictions = every if kernel in measured else _together(every)
-        stacked = [name for name in _CATEGORIES if any(name in (p.stack or {}) for p in predictions)]
+        stacked = in_order(name for p in predictions for name in p.stack or {})
         several = len({p.launch for p in predictions}) > 1
         numbers = (*(("launch",) if several else ()), "cycles", "time", "IPC", "CPI", *stacked)
         view = table(title_of(predictions[0]), ("model", *numbers, ""), right=numbers)
@@ -175,9 +176,6 @@ def _show_stalls(out: Any, stalls: dict[str, float], predictions: list[Any]) -> 
         if p.stack:
             view.add_row(p.model, *(f"{100 * share:.1f}%" for share in stack_shares(p.stack).values()))
     out.print(view)
-
-
-_CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 
 
 def _share(prediction: Any, name: str) -> str:

@@ -17,8 +17,9 @@ LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
 L1, LLC, DRAM, COMING, GIVEN = range(5)
 
 # Causes of waiting, in the order of the CPI stack. `PARTS` of them, from `FIRST_PART`, are those of a load.
-C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(10)
-CAUSES = 10
+CAUSE_NAMES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
+CAUSES = len(CAUSE_NAMES)
+C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(CAUSES)
 FIRST_PART, PARTS = C_L1, 6
 P_L1, P_L2, P_DRAM, P_MSHR, P_NOC, P_QUEUE = range(PARTS)
 

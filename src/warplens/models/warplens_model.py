@@ -17,7 +17,6 @@ from .network_by_hand import demands_by_hand
 from .papers import WARPLENS
 from .prediction import Condition
 
-CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 #: What can bind; the ports of an SM and of the banks have two directions.
 RESOURCES = {
     "issue": (k.R_ISSUE,),
@@ -63,7 +62,7 @@ class Warplens(Model):
     equations = "W §1–6"
     needs = "interval_profile"
     aspects = frozenset(Aspect)
-    categories: ClassVar[tuple[str, ...] | None] = CATEGORIES
+    categories: ClassVar[tuple[str, ...] | None] = k.CAUSE_NAMES
     has_launch = True
 
     without: str = option("none", "leaves a mechanism out, to see what it buys", WITHOUT)
@@ -276,7 +275,7 @@ class Warplens(Model):
         rest = (1.0 - issuing - idle)[:, None] * shares
         rest[:, 0] += issuing
         rest[:, -1] += idle
-        return {name: cpi * rest[:, index] for index, name in enumerate(CATEGORIES)}
+        return {name: cpi * rest[:, index] for index, name in enumerate(k.CAUSE_NAMES)}
 
 
 def _solve(stream: k.Stream, machines: Any) -> tuple[Array, Array, Array]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..categories import CATEGORIES
 from ..errors import InputError
 from ..formatting import show_number, show_seconds
 from ..machine import Gpu
@@ -28,18 +29,6 @@ HELPS, NO_HELP = 1.02, 1.01
 #: Parts of the CPI that are named.
 _LEAST_SHARE = 0.1
 
-_WAITS = {
-    "BASE": "issues instructions",
-    "DEP": "waits for results of computation",
-    "L1": "waits for the L1",
-    "L2": "waits for the LLC",
-    "DRAM": "waits for DRAM's latency",
-    "MSHR": "waits for MSHRs",
-    "NOC": "waits for the network to the LLC",
-    "QUEUE": "queues for DRAM bandwidth",
-    "SYNC": "waits at barriers",
-    "IDLE": "has no work",
-}
 _PARAMETERS = {
     "sms": "SMs",
     "clock": "the clock",
@@ -137,8 +126,10 @@ def _waits(base: Prediction) -> str | None:
     if base.stack is None:
         return None
     shares = sorted(((part / base.cpi, name) for name, part in base.stack.items()), reverse=True)
-    told = [f"{100 * share:.0f} % of the time {_WAITS[name]}" for share, name in shares[:1]]
-    told += [f"{100 * share:.0f} % {_WAITS[name]}" for share, name in shares[1:3] if share >= _LEAST_SHARE]
+    told = [f"{100 * share:.0f} % of the time {CATEGORIES[name].sentence}" for share, name in shares[:1]]
+    told += [
+        f"{100 * share:.0f} % {CATEGORIES[name].sentence}" for share, name in shares[1:3] if share >= _LEAST_SHARE
+    ]
     return f"{', '.join(told)} ({base.model})"
 
 

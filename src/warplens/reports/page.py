@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
+from ..categories import CATEGORIES
 from ..errors import MissingPackageError
 from ..formatting import show_number, show_seconds
 from ..models import Prediction
 from .headline import preferred_model
 from .source_page import source_listing
 from .stacks import CpiStacks
-from .style import CATEGORY_COLOURS
 from .sweep_section import SweepSection
 from .view import Figure, Table, View
 
@@ -240,24 +240,10 @@ def _view(view: View, anchor: str, figures: _Figures) -> str:
     return f'<figure id="{anchor}">{heading}{figures.place(view)}{caption}{legend}{extra}{numbers}</figure>'
 
 
-_MEANINGS = {
-    "BASE": "issue",
-    "DEP": "results of computation",
-    "L1": "the L1",
-    "L2": "last-level cache",
-    "DRAM": "DRAM's latency",
-    "MSHR": "free MSHRs",
-    "NOC": "network to the LLC",
-    "QUEUE": "DRAM bandwidth",
-    "SYNC": "barriers",
-    "IDLE": "no work",
-}
-
-
 def _category_legend(view: CpiStacks) -> str:
     items = "".join(
-        f'<li><span style="background:{CATEGORY_COLOURS[name]}"></span>{name}: {_MEANINGS[name]}</li>'
-        for name in view.categories
+        f'<li><span style="background:{each.colour}"></span>{each.name}: {text(each.label)}</li>'
+        for each in (CATEGORIES[name] for name in view.categories)
     )
     return f'<ul class="legend">{items}</ul>' if items else ""
 

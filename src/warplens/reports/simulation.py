@@ -13,8 +13,6 @@ from ..simulators.detailed import DetailedResult
 from .style import CATEGORY_COLOURS, LINE_COLOURS, pyplot, save
 from .view import BOTH_COLUMNS, Figure, Table, View, axis, layout
 
-#: Parts of an L1 miss in the colours of the CPI categories they belong to (MDM Fig. 3).
-_PARTS = {"L1": "L1", "MSHR": "MSHR", "NOC": "NOC", "LLC": "L2", "QUEUE": "QUEUE", "DRAM": "DRAM"}
 _COLOURS = {"NoC replies": LINE_COLOURS[3], "DRAM": LINE_COLOURS[0]}
 
 
@@ -52,9 +50,9 @@ class Simulated(View):
 
     def figure(self) -> Figure:
         traces: list[dict[str, Any]] = []
-        for name, category in _PARTS.items():
-            traces.append({"type": "bar", "orientation": "h", "x": [self.miss_latency[name]], "y": ["L1 miss"],
-                           "name": name, "marker": {"color": CATEGORY_COLOURS[category]}, "xaxis": "x2",
+        for name, cycles in self.miss_latency.items():
+            traces.append({"type": "bar", "orientation": "h", "x": [cycles], "y": ["L1 miss"],
+                           "name": name, "marker": {"color": _miss_colour(name)}, "xaxis": "x2",
                            "yaxis": "y2", "hovertemplate": name + ": %{x:.1f} cycles<extra></extra>"})  # fmt: skip
         for name, values in self.gigabytes_per_s.items():
             traces.append({"type": "scatter", "mode": "lines", "x": list(self.cycle), "y": list(values),
@@ -78,7 +76,7 @@ class Simulated(View):
         )
         stack_parts = [(name, part, CATEGORY_COLOURS[name]) for name, part in self.stack.items()]
         _bar(stack, stack_parts, f"CPI {self.cpi:.3g} of one SM")
-        latency_parts = [(name, self.miss_latency[name], CATEGORY_COLOURS[key]) for name, key in _PARTS.items()]
+        latency_parts = [(name, cycles, _miss_colour(name)) for name, cycles in self.miss_latency.items()]
         _bar(latency, latency_parts, "cycles of an L1 miss, on average")
         for name, values in self.gigabytes_per_s.items():
             traffic.plot(self.cycle, values, label=name, color=_COLOURS[name], drawstyle="steps-mid")
@@ -112,6 +110,11 @@ def simulated(result: DetailedResult) -> Simulated:
 def draw_simulation(result: DetailedResult, path: Path) -> None:
     """Three panels for one simulation."""
     save(simulated(result).draw(pyplot()), path)
+
+
+def _miss_colour(part: str) -> str:
+    """A part of an L1 miss in the colour of the category that it belongs to (MDM Fig. 3)."""
+    return CATEGORY_COLOURS["L2" if part == "LLC" else part]
 
 
 def _bar(axis: Any, parts: list[tuple[str, float, str]], label: str) -> None:

@@ -5,21 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..categories import CATEGORIES
 from ..errors import InputError, MissingPackageError
 
-#: Colours of CPI-stack categories: readable in print, distinct for most colour-blind readers.
-CATEGORY_COLOURS = {
-    "BASE": "#4c9f70",
-    "DEP": "#a6d96a",
-    "L1": "#c6dbef",
-    "L2": "#6baed6",
-    "DRAM": "#2171b5",
-    "MSHR": "#d7301f",
-    "NOC": "#fdae61",
-    "QUEUE": "#7b3294",
-    "SYNC": "#969696",
-    "IDLE": "#d9d9d9",
-}
+CATEGORY_COLOURS = {name: category.colour for name, category in CATEGORIES.items()}
 PLAIN_COLOUR = "#8c8c8c"
 #: Colours of lines, one per model or machine.
 LINE_COLOURS = ("#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93", "#00798c", "#8d5524", "#5c5c5c")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..api import place, simulate
+from ..categories import CATEGORIES
 from ..errors import WarplensError
 from ..machine import Gpu
 from ..machine.schema import parameters
@@ -22,7 +23,6 @@ from .space import Space
 T = TypeVar("T")
 Rows = NDArray[np.int64]
 
-CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
 #: Columns that are worked out, apart from the CPI stack.
 RESULTS = ("cycles", "seconds", "ipc", "cpi", "warps")
 

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from .._version import __version__
 from ..api import place
+from ..categories import CATEGORIES
 from ..errors import InputError, UnknownNameError
 from ..frontends.cuda.signatures import signatures
 from ..machine import Gpu, gpu_names, load_gpu
@@ -96,6 +97,7 @@ class Page:
                 {"name": name, "title": model.title, "stack": model.categories is not None}
                 for name, model in MODELS.items()
             ],
+            "causes": {name: category.label for name, category in CATEGORIES.items()},
             "controls": catalogue(),
             "first": self.first_state,
             "most_source_bytes": MOST_SOURCE_BYTES,

@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warplens.categories import STALL_REASONS
 from warplens.cli.main import cli
 from warplens.errors import InputError, MissingPackageError
-from warplens.frontends.ncu import GROUPS, read_profiles
+from warplens.frontends.ncu import read_profiles
 from warplens.frontends.ncu.stalls import stack_shares, stall_shares
 
 DATA = Path(__file__).parent / "data"
@@ -105,7 +106,7 @@ def test_damaged_csv_is_an_error_or_a_profile(data, tmp_path_factory):
 
 
 def test_every_reason_has_one_group_and_shares_add_up():
-    reasons = [reason for _, reasons in GROUPS.values() for reason in reasons]
+    reasons = [reason for each in STALL_REASONS.values() for reason in each]
     assert len(reasons) == len(set(reasons))
     metrics = {f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": 1.0 for name in reasons}
     assert sum(stall_shares(metrics).values()) == pytest.approx(1)

@@ -1,6 +1,6 @@
 """Nsight Compute: what its reports say of kernels."""
 
 from .profile import KernelProfile, profiles_by_kernel, read_profiles
-from .stalls import GROUPS, STALL_GROUPS, stall_shares
+from .stalls import STALL_GROUPS, stall_shares
 
-__all__ = ["GROUPS", "STALL_GROUPS", "KernelProfile", "profiles_by_kernel", "read_profiles", "stall_shares"]
+__all__ = ["STALL_GROUPS", "KernelProfile", "profiles_by_kernel", "read_profiles", "stall_shares"]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...analysis import MissProfile, instruction_kinds
 from ...analysis.caches import unevenness, written_sectors
+from ...categories import CATEGORIES
 from ...errors import InputError, MachineError, SimulationError
 from ...machine import Gpu
 from ...traces import StaticTable
@@ -356,5 +357,4 @@ def _stack(totals: Any, latency: dict[str, float], cpi: float) -> dict[str, floa
             category = "L2" if name == "LLC" else name
             slots[category] = slots.get(category, 0.0) + waiting * part / whole
     total = sum(slots.values())
-    order = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "SYNC", "IDLE")
-    return {name: cpi * slots.get(name, 0.0) / total for name in order}
+    return {name: cpi * slots.get(name, 0.0) / total for name in CATEGORIES}

@@ -31,7 +31,7 @@ async function start() {
   fillKernels();
   fillModels();
   panels = [0, 1].map((index) => new MachinePanel(get(`machine-${index}`), index, catalogue, changed));
-  results = [0, 1].map((index) => new MachineResults(index, (names) => { state.models = names; changed(); }));
+  results = [0, 1].map((index) => new MachineResults(index, catalogue.causes, (names) => { state.models = names; changed(); }));
   setUpActions();
   show();
   question();

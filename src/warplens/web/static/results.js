@@ -5,10 +5,6 @@ import { element } from "./state.js";
 const VIEWS = { stacks: "CPI stacks", roofline: "Roofline", occupancy: "Occupancy" };
 //: Machines whose largest numbers are further apart than this factor keep a scale each.
 const MOST_APART = 8;
-const CAUSES = {
-  BASE: "issuing", DEP: "dependences", L1: "the L1", L2: "the LLC", DRAM: "DRAM", MSHR: "MSHRs", NOC: "the NoC",
-  QUEUE: "DRAM's queue", SYNC: "barriers", IDLE: "idle SMs",
-};
 
 export function seconds(value) {
   for (const [unit, scale] of [["s", 1], ["ms", 1e-3], ["µs", 1e-6]]) if (value >= scale) return `${digits(value / scale)} ${unit}`;
@@ -55,9 +51,9 @@ function dressed(view, figure, width) {
 }
 
 export class MachineResults {
-  /** `choose(names)` is called for other models than the chosen ones. */
-  constructor(index, choose) {
-    Object.assign(this, { index, choose });
+  /** `causes` has a label for each category; `choose(names)` is called for other models than the chosen ones. */
+  constructor(index, causes, choose) {
+    Object.assign(this, { index, causes, choose });
     this.title = element("h2");
     this.changes = element("p", { class: "changes" });
     this.headline = element("p", { class: "headline" });
@@ -87,7 +83,7 @@ export class MachineResults {
     this.answer = part;
     const rows = part.predictions.map((each) => {
       const cause = each.stack && Object.entries(each.stack).reduce((most, one) => (one[1] > most[1] ? one : most));
-      const told = cause ? `${CAUSES[cause[0]] ?? cause[0]} ${Math.round((100 * cause[1]) / each.cpi)} %` : "";
+      const told = cause ? `${this.causes[cause[0]] ?? cause[0]} ${Math.round((100 * cause[1]) / each.cpi)} %` : "";
       const cells = [seconds(each.seconds), digits(each.cycles), digits(each.ipc), digits(each.cpi)];
       return element("tr", {}, element("th", { scope: "row" }, each.model), ...cells.map((text) => element("td", {}, text)), element("td", { class: "text" }, told));
     });

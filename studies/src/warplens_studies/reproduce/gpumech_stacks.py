@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from warplens.models import MODELS
 from warplens.models.papers import GPUMECH
 from warplens.reports.style import CATEGORY_COLOURS
 
@@ -19,7 +20,7 @@ KERNELS = {
     "strided8": "cfd_compute_flux: medium divergence",
     "scatter": "kmeans_invert_mapping: divergent stores",
 }
-CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "QUEUE")
+CATEGORIES = MODELS["gpumech"].categories or ()
 _FLAT = 0.05
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from warplens.models import MODELS
 from warplens.models.papers import MDM
 from warplens.reports.style import CATEGORY_COLOURS, LINE_COLOURS
 
@@ -279,7 +280,7 @@ def figure12() -> Findings:
 # -- Figure 14 -----------------------------------------------------------------------------
 
 #: This kernel has no barriers: no SYNC.
-_CATEGORIES = ("BASE", "DEP", "L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE", "IDLE")
+_CATEGORIES = (*(MODELS["mdm"].categories or ()), "IDLE")
 
 
 def _stacks() -> dict[str, list[dict[str, float]]]:

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warplens.frontends.ncu import GROUPS, read_profiles
+from warplens.categories import STALL_REASONS
+from warplens.frontends.ncu import read_profiles
 from warplens.frontends.ncu.stalls import stack_shares
 from warplens.machine import load_gpu
 from warplens.models import GENERAL_MODELS as MODELS
@@ -277,7 +278,7 @@ def stall_table() -> Table:
         for model in STACKED:
             stack = get_model(model).predict(workloads[profile.kernel], gpu).stack or {}
             rows.append((Cell(""), Cell(model), *(_share(each) for each in stack_shares(stack).values())))
-    return Table("where time goes, %", ("kernel", "", *GROUPS), tuple(rows), labels=2)
+    return Table("where time goes, %", ("kernel", "", *STALL_REASONS), tuple(rows), labels=2)
 
 
 def _share(value: float) -> Cell:
