@@ -168,7 +168,7 @@ def test_huge_xz_dictionaries_are_refused(tmp_path: Path) -> None:
 
 
 def test_more_distinct_instructions_than_any_kernel_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.frontends.accelsim._statics.LIMIT", 1000)
+    monkeypatch.setattr("warplens.frontends.accelsim.static_keys.LIMIT", 1000)
     lines = [f"{16 * i:x} ffffffff 0 MOV 0 0 0" for i in range(3000)]
     with pytest.raises(TraceError, match="distinct instructions"):
         load_text(one_warp(*lines), tmp_path)

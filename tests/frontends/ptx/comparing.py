@@ -9,7 +9,7 @@ import numpy as np
 from reference.ptx import Launch, Record, Run
 from reference.ptx.floats import BF16, F16, F32, F64, Format, decode
 from warplens.frontends.ptx import execute, parse_ptx
-from warplens.traces.schema import IRREGULAR
+from warplens.traces import IRREGULAR
 
 from .programs import THREAD_BYTES, Program
 

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...jit import allocating_kernel
+from ...jit import inlined, kernel
 from ...traces._bit_kernels import bit_count
 from ...traces._codes import IRREGULAR
-
-#: Bytes that one line needs besides its static part: mask, mode, and 32 addresses or deltas with their blanks.
-LINE_ROOM = 32 * 22 + 64
+from ._format_state import LINE_ROOM
+from ._token_kernels import below
 
 _STRIDE_LIMIT = np.int64(2**31 - 1)
 _DELTA_LIMIT = np.int64(10**18 - 1)
-_SIGN = np.int64(np.iinfo(np.int64).min)
-
-# Slots of `state`: the next instruction, access and lane of the group.
-INSTRUCTION, ACCESS, LANE = range(3)
 
 
-@allocating_kernel
-def _copy(source, start, end, out, at):
-    for i in range(start, end):
-        out[at] = source[i]
-        at += 1
-    return at
-
-
-@allocating_kernel
+@inlined
 def _hexadecimal(value, least, out, at):
     """At least `least` digits of the int64's bits."""
     digits = 1
@@ -41,24 +28,25 @@ def _hexadecimal(value, least, out, at):
     return at
 
 
-@allocating_kernel
+@inlined
 def _decimal(value, out, at):
     """A number of at most 18 digits."""
     if value < 0:
         out[at] = 45
         at += 1
         value = -value
-    scale = np.int64(1)
-    while value // scale > 9:
-        scale *= 10
-    while scale:
-        out[at] = 48 + (value // scale) % 10
-        at += 1
-        scale //= 10
-    return at
+    end = at + 1
+    bound = np.int64(10)
+    while value >= bound:
+        end += 1
+        bound *= 10
+    for place in range(end - 1, at - 1, -1):
+        out[place] = 48 + value % 10
+        value //= 10
+    return end
 
 
-@allocating_kernel
+@inlined
 def _address(value, out, at):
     out[at] = 32
     out[at + 1] = 48
@@ -66,12 +54,7 @@ def _address(value, out, at):
     return _hexadecimal(value, 1, out, at + 3)
 
 
-@allocating_kernel
-def _below(left, right):
-    return (left ^ _SIGN) < (right ^ _SIGN)
-
-
-@allocating_kernel
+@inlined
 def _addresses(mask, base, stride, lanes, first, out, at):
     """MODE and ADDRS: 1 where the lanes are contiguous and evenly spaced, else 2, or 0 where neither can say it."""
     count = bit_count(mask)
@@ -87,7 +70,7 @@ def _addresses(mask, base, stride, lanes, first, out, at):
             deltas = False
         if i:
             delta = address - previous
-            if delta > _DELTA_LIMIT or delta < -_DELTA_LIMIT or _below(address, previous) != (delta < 0):
+            if delta > _DELTA_LIMIT or delta < -_DELTA_LIMIT or below(address, previous) != (delta < 0):
                 deltas = False
         previous = address
     if count == 0 or (even and contiguous and deltas and -_STRIDE_LIMIT <= stride <= _STRIDE_LIMIT):
@@ -108,38 +91,57 @@ def _addresses(mask, base, stride, lanes, first, out, at):
     return at
 
 
-@allocating_kernel
-def format_lines(
-    stop, prefix, prefix_size, state, group, before, before_start, after, after_start, end, end_start, out
-):
-    """Write instructions up to `stop` as far as `out` has room; returns the bytes written.
+@inlined
+def _length(texts, index):
+    return texts.start[index + 1] - texts.start[index]
 
-    A line is `prefix` (block and warp, for old versions), then of its static
-    instruction what comes before the mask, the mask, what comes after it, the
-    addresses where it has any, and the end of the line.
-    """
-    static, mask, access_bytes, base, stride, lanes = group
-    at = 0
-    while state[INSTRUCTION] < stop:
-        row = state[INSTRUCTION]
-        index = static[row]
-        fixed = before_start[index + 1] - before_start[index] + after_start[index + 1] - after_start[index]
-        fixed += end_start[index + 1] - end_start[index] + prefix_size
-        if at + fixed + LINE_ROOM > len(out):
-            return at
-        lanes_active = np.int64(mask[row])
-        at = _copy(prefix, 0, prefix_size, out, at)
-        at = _copy(before, before_start[index], before_start[index + 1], out, at)
-        at = _hexadecimal(lanes_active, 8, out, at)
-        at = _copy(after, after_start[index], after_start[index + 1], out, at)
-        if access_bytes[index]:
-            access = state[ACCESS]
-            at = _addresses(lanes_active, base[access], stride[access], lanes, state[LANE], out, at)
-            if stride[access] == IRREGULAR:
-                while lanes_active:
-                    lanes_active &= lanes_active - 1
-                    state[LANE] += 1
-            state[ACCESS] = access + 1
-        at = _copy(end, end_start[index], end_start[index + 1], out, at)
-        state[INSTRUCTION] = row + 1
+
+@inlined
+def _copy_text(texts, index, out, at):
+    for i in range(texts.start[index], texts.start[index + 1]):
+        out[at] = texts.text[i]
+        at += 1
     return at
+
+
+@kernel
+def format_warps(cursor, group, warps, lines, out):
+    """Write warps from the cursor on as far as `out` has room; returns the bytes written."""
+    at = 0
+    while cursor.warp < len(group.start) - 1:
+        warp = cursor.warp
+        if not cursor.headed:
+            if at + _length(warps.heading, warp) > len(out):
+                return at
+            at = _copy_text(warps.heading, warp, out, at)
+            cursor.headed = True
+            cursor.instruction = group.start[warp]
+            cursor.access = group.access_start[warp]
+            cursor.lane = group.lane_start[warp]
+        while cursor.instruction < group.start[warp + 1]:
+            index = group.static[cursor.instruction]
+            fixed = _length(lines.before, index) + _length(lines.after, index) + _length(lines.end, index)
+            if at + fixed + _length(warps.prefix, warp) + LINE_ROOM > len(out):
+                return at
+            at = _copy_text(warps.prefix, warp, out, at)
+            at = _instruction(cursor, group, lines, index, out, at)
+        cursor.headed = False
+        cursor.warp += 1
+    return at
+
+
+@inlined
+def _instruction(cursor, group, lines, index, out, at):
+    """Write one line without its prefix; returns where it ends."""
+    mask = np.int64(group.mask[cursor.instruction])
+    at = _copy_text(lines.before, index, out, at)
+    at = _hexadecimal(mask, 8, out, at)
+    at = _copy_text(lines.after, index, out, at)
+    if group.access_bytes[index]:
+        base, stride = group.base[cursor.access], group.stride[cursor.access]
+        at = _addresses(mask, base, stride, group.lanes, cursor.lane, out, at)
+        if stride == IRREGULAR:
+            cursor.lane += bit_count(mask)
+        cursor.access += 1
+    cursor.instruction += 1
+    return _copy_text(lines.end, index, out, at)

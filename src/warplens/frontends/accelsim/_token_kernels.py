@@ -1,15 +1,14 @@
 """Compiled scanning of words and numbers in lines of text.
 
 Every function may assume that a line feed follows somewhere at or after the
-position it is given, and stops there at the latest. Numba's cache watches only
-the file of the function that was called: after a change here, touch _kernels.py.
+position it is given, and stops there at the latest.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...jit import allocating_kernel, inlined
+from ...jit import helper, inlined
 
 # Value of each byte as a hexadecimal digit; 16 where it is none.
 _DIGITS = np.full(256, 16, dtype=np.int64)
@@ -33,7 +32,7 @@ def token_end(text, at):
     return at
 
 
-@allocating_kernel
+@helper
 def letters_end(text, at):
     """Where the lower-case letters end: of `warp=0` as of `warp = 0`."""
     while 97 <= text[at] <= 122:
@@ -41,7 +40,7 @@ def letters_end(text, at):
     return at
 
 
-@allocating_kernel
+@helper
 def is_word(text, at, end, word):
     if end - at != len(word):
         return False
@@ -51,7 +50,7 @@ def is_word(text, at, end, word):
     return True
 
 
-@allocating_kernel
+@helper
 def decimal(text, at, end):
     """Value of at most 18 digits with a sign, and whether it is one."""
     negative = False
@@ -69,7 +68,7 @@ def decimal(text, at, end):
     return (-value if negative else value), True
 
 
-@allocating_kernel
+@helper
 def hexadecimal(text, at):
     """The word from `at` on as a number of at most 16 digits after an optional 0x: value, end, whether it is one."""
     if text[at] == 48 and (text[at + 1] == 120 or text[at + 1] == 88):
@@ -91,7 +90,7 @@ def below(left, right):
     return (left ^ _SIGN) < (right ^ _SIGN)
 
 
-@allocating_kernel
+@helper
 def after_equals(text, at):
     """Position after `=` and blanks, or -1."""
     at = skip(text, at)
@@ -100,14 +99,14 @@ def after_equals(text, at):
     return skip(text, at + 1)
 
 
-@allocating_kernel
+@helper
 def line_end(text, at):
     while text[at] != 10:
         at += 1
     return at
 
 
-@allocating_kernel
+@helper
 def only_number(text, at):
     """The number after `=` that ends a line, and whether it is there and not negative."""
     at = after_equals(text, at)
@@ -118,7 +117,7 @@ def only_number(text, at):
     return value, good and value >= 0 and text[skip(text, end)] == 10
 
 
-@allocating_kernel
+@helper
 def coordinates(text, at, found):
     """Three numbers apart by commas after `=`."""
     at = after_equals(text, at)

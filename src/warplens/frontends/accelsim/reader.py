@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,12 +14,24 @@ import numpy as np
 from ...errors import TraceError
 from ...traces import LaunchHeader, StaticTable, WarpGroup
 from ..sass_opcodes import decode_opcode
-from . import _kernels as k
-from ._blocks import BlockSet
-from ._files import TextSource
-from ._messages import explain
-from ._statics import Statics
+from ._parser_state import (
+    FAILED,
+    GROUP_END,
+    NEEDS_ROOM,
+    NEEDS_STATIC_ROOM,
+    NOTE,
+    OUTSIDE,
+    STATE,
+    InstructionColumns,
+    Parser,
+    TraceFormat,
+    WarpColumns,
+)
+from .block_set import BlockSet
 from .header import HeaderParser, KernelHeader
+from .messages import explain
+from .static_keys import StaticKeys
+from .text_source import TextSource
 
 #: Called with the bytes of the file that are read and that it has.
 Progress = Callable[[int, int], None]
@@ -29,6 +42,8 @@ GROUP_LANES = 1 << 22
 _LINE_LIMIT = 1 << 16
 _HEADER_LIMIT = 1 << 20
 _UNKNOWN_SHOWN = 20
+#: Fields of the parser's state that say how much of the columns is used.
+_USED = ("warps", "instructions", "accesses", "lanes")
 #: The last line of a trace that has only some of its blocks, as the writer puts it.
 PARTIAL_NOTE = "#warplens: {blocks} of the blocks are recorded"
 _PARTIAL = re.compile(PARTIAL_NOTE.format(blocks=r"(\d{1,18})").encode())
@@ -53,26 +68,23 @@ class KernelReader:
         except BaseException:
             self._source.close()
             raise
-        self._state = np.zeros(k.STATE_SLOTS, dtype=np.int64)
-        self._state[k.LINE] = line
-        threads = self.header.block[0] * self.header.block[1] * self.header.block[2]
-        self._params = np.array(
-            [
-                self.header.tracer_version,
-                self.header.lineinfo,
-                *self.header.grid,
-                threads,
-                group_instructions,
-                group_lanes,
-            ],
-            dtype=np.int64,
+        self._state = np.zeros(1, dtype=STATE)[0]
+        self._state["line"] = line
+        self._format = TraceFormat(
+            version=self.header.tracer_version,
+            lineinfo=self.header.lineinfo,
+            grid=self.header.grid,
+            threads=prod(self.header.block),
+            group_instructions=group_instructions,
+            group_lanes=group_lanes,
         )
-        self._statics = Statics(self.path, self.header.tracer_version, self.header.lineinfo)
-        self._columns = _warp_columns(1 << 8)
-        self._dynamic = _dynamic_columns(1 << 12, 1 << 10, 1 << 10)
+        self._statics = StaticKeys(self.path, self.header.tracer_version, self.header.lineinfo)
+        self._warps = WarpColumns(*(np.zeros(1 << 8, dtype=np.int64) for _ in WarpColumns._fields))
+        rows = InstructionColumns(static=1 << 12, mask=1 << 12, base=1 << 10, stride=1 << 10, lanes=1 << 10)
+        self._columns = InstructionColumns(*(np.zeros(count, dtype=np.int64) for count in rows))
         self._seen = BlockSet()
         self._blocks_before = 0
-        self._promised_blocks = self.header.grid[0] * self.header.grid[1] * self.header.grid[2]
+        self._promised_blocks = prod(self.header.grid)
         self._noted_blocks: int | None = None
         self._counts = np.zeros(0, dtype=np.int64)
         #: Bytes of text so far.
@@ -133,82 +145,75 @@ class KernelReader:
                 break
             text = left + piece
         if left.strip():
-            if self._state[k.PLACE] != k.OUTSIDE and left.strip() != b"#END_TB":
+            if self._state["place"] != OUTSIDE and left.strip() != b"#END_TB":
                 raise self._error("the file ends inside a line; trace or copy the kernel again", 1)
             yield from self._parse(left + b"\n", len(left) + 1)
-        if self._state[k.PLACE] != k.OUTSIDE:
+        if self._state["place"] != OUTSIDE:
             raise self._error("the file ends inside a thread block; trace or copy the kernel again")
-        last = self._take_group() if self._state[k.WARPS] else None
+        last = self._take_group() if self._state["warps"] else None
         self._check_complete()
         if last is not None:
             yield last
 
     def _parse(self, text: bytes, stop: int) -> Iterator[WarpGroup]:
+        from ._parser_kernels import parse
+
         buffer = np.frombuffer(text, dtype=np.uint8)
         at = 0
         state = self._state
         while at < stop:
-            status, at = k.parse(
-                buffer,
-                at,
-                stop,
-                state,
-                self._params,
-                self._columns,
-                self._dynamic,
-                self._statics.scratch,
-                self._statics.tables,
-            )
-            self._statics.decode(int(state[k.KEYS]))
-            if status == k.FAILED:
+            parser = Parser(state, self._format, self._warps, self._columns, self._statics.keys)
+            status, at = parse(buffer, at, stop, parser)
+            self._statics.decode(int(state["keys"]))
+            if status == FAILED:
                 line = text[at : text.find(b"\n", at)]
                 raise self._error(explain(state, self.header.tracer_version, line))
-            if status == k.GROUP_END:
+            if status == GROUP_END:
                 yield self._take_group()
-            elif status == k.NEEDS_ROOM:
-                self._columns = tuple(_larger(each, int(state[k.WARPS])) for each in self._columns)
-                used = (k.INSTRUCTIONS, k.INSTRUCTIONS, k.ACCESSES, k.ACCESSES, k.LANES)
-                self._dynamic = tuple(
-                    _larger(each, int(state[slot])) for each, slot in zip(self._dynamic, used, strict=True)
-                )
-            elif status == k.NEEDS_STATIC_ROOM:
-                self._statics.grow(int(state[k.KEYS]), int(state[k.KEY_BYTES]))
-            elif status == k.NOTE:
-                start = int(state[k.DETAIL])
+            elif status == NEEDS_ROOM:
+                self._grow()
+            elif status == NEEDS_STATIC_ROOM:
+                self._statics.grow(int(state["keys"]), int(state["key_bytes"]))
+            elif status == NOTE:
+                start = int(state["detail"])
                 found = _PARTIAL.fullmatch(text[start : text.find(b"\n", start)].strip())
                 self._noted_blocks = int(found[1]) if found else self._noted_blocks
 
+    def _grow(self) -> None:
+        """Make room in whichever columns are nearly full."""
+        warps, instructions, accesses, lanes = (int(self._state[name]) for name in _USED)
+        self._warps = WarpColumns(*(_larger(each, warps) for each in self._warps))
+        used = InstructionColumns(static=instructions, mask=instructions, base=accesses, stride=accesses, lanes=lanes)
+        self._columns = InstructionColumns(*map(_larger, self._columns, used))
+
     def _take_group(self) -> WarpGroup:
-        state = self._state
-        warps, instructions = int(state[k.WARPS]), int(state[k.INSTRUCTIONS])
-        accesses, lanes = int(state[k.ACCESSES]), int(state[k.LANES])
-        block, warp, start, access_start, lane_start, line = self._columns
-        static, mask, base, stride, lane = self._dynamic
-        self._check_blocks(block[:warps], warp[:warps], line[:warps])
-        rows = self._statics.rows_of(static[:instructions])
+        warps, instructions, accesses, lanes = (int(self._state[name]) for name in _USED)
+        each, columns = self._warps, self._columns
+        self._check_blocks(each.block[:warps], each.warp[:warps], each.line[:warps])
+        rows = self._statics.rows_of(columns.static[:instructions])
         counts = np.bincount(rows, minlength=len(self._statics.rows))
         counts[: len(self._counts)] += self._counts
         self._counts = counts
         group = WarpGroup(
-            block=block[:warps].copy(),
-            warp=warp[:warps].astype(np.int32),
-            start=np.append(start[:warps], instructions),
+            block=each.block[:warps].copy(),
+            warp=each.warp[:warps].astype(np.int32),
+            start=np.append(each.start[:warps], instructions),
             static=rows,
-            mask=mask[:instructions].astype(np.uint32),
-            access_start=np.append(access_start[:warps], accesses),
-            base=base[:accesses].copy().view(np.uint64),
-            stride=stride[:accesses].copy(),
-            lane_start=np.append(lane_start[:warps], lanes),
-            lanes=lane[:lanes].copy().view(np.uint64),
+            mask=columns.mask[:instructions].astype(np.uint32),
+            access_start=np.append(each.access_start[:warps], accesses),
+            base=columns.base[:accesses].copy().view(np.uint64),
+            stride=columns.stride[:accesses].copy(),
+            lane_start=np.append(each.lane_start[:warps], lanes),
+            lanes=columns.lanes[:lanes].copy().view(np.uint64),
         )
-        for slot in (k.WARPS, k.INSTRUCTIONS, k.ACCESSES, k.LANES):
-            state[slot] = 0
+        for name in _USED:
+            self._state[name] = 0
         return group
 
     # -- checks --------------------------------------------------------------------
 
     def _error(self, text: str, lines_on: int = 0) -> TraceError:
-        return TraceError(f"{self.path}:{int(self._state[k.LINE]) + lines_on}: {text}")
+        return TraceError(f"{self.path}:{int(self._state['line']) + lines_on}: {text}")
 
     def _check_blocks(self, block: Any, warp: Any, line: Any) -> None:
         """No block and no warp of a block may come twice."""
@@ -220,7 +225,7 @@ class KernelReader:
                     f"{self.path}:{line[row]}: thread block {self._name(int(block[row]))} comes twice; "
                     "trace or copy the kernel again"
                 )
-        ended = int(self._state[k.BLOCKS])
+        ended = int(self._state["blocks"])
         if len(first) != ended - self._blocks_before:
             raise self._error("a thread block comes twice, just after itself; trace or copy the kernel again")
         self._blocks_before = ended
@@ -234,7 +239,7 @@ class KernelReader:
             )
 
     def _check_complete(self) -> None:
-        ended = int(self._state[k.BLOCKS])
+        ended = int(self._state["blocks"])
         wanted = self._promised_blocks if self._noted_blocks is None else self._noted_blocks
         if ended != wanted:
             raise self._error(
@@ -272,21 +277,6 @@ class KernelReader:
         if self._noted_blocks is not None:
             found["recorded_blocks"] = self._noted_blocks
         return self.header.launch_header(launch_index, found)
-
-
-def _warp_columns(rows: int) -> tuple[Any, ...]:
-    return tuple(np.zeros(rows, dtype=np.int64) for _ in range(6))
-
-
-def _dynamic_columns(instructions: int, accesses: int, lanes: int) -> tuple[Any, ...]:
-    """static, mask, base, stride, lanes"""
-    return (
-        np.zeros(instructions, dtype=np.int64),
-        np.zeros(instructions, dtype=np.int64),
-        np.zeros(accesses, dtype=np.int64),
-        np.zeros(accesses, dtype=np.int64),
-        np.zeros(lanes, dtype=np.int64),
-    )
 
 
 def _larger(column: Any, used: int) -> Any:

@@ -17,8 +17,8 @@ import numpy as np
 from ...errors import TraceError
 from ...traces import CLASS_NAMES, SPACES, LaunchTrace, StaticTable, WarpGroup
 from ..sass_opcodes import access_width, decode_opcode, representative
-from . import _format_kernels as k
-from ._blocks import BlockSet
+from ._format_state import CURSOR, LINE_ROOM, GroupColumns, LineTexts, Texts, WarpTexts
+from .block_set import BlockSet
 from .header import VERSIONS, header_of, write_header
 from .lists import write_list
 from .reader import PARTIAL_NOTE
@@ -97,7 +97,7 @@ class _LaunchWriter:
         lineinfo = bool(len(launch.static) and launch.static.line.any())
         self._header = header_of(launch.header, version=version, lineinfo=lineinfo, number=number)
         self._static = _StaticText(launch.static, launch.header.extra, version, self._header.lineinfo)
-        self._out = np.zeros(_BUFFER + self._static.longest + k.LINE_ROOM, dtype=np.uint8)
+        self._out = np.zeros(_BUFFER + self._static.longest + LINE_ROOM, dtype=np.uint8)
         self._seen = BlockSet()
         self._block = -1
 
@@ -111,47 +111,41 @@ class _LaunchWriter:
             file.write(f"\n{PARTIAL_NOTE.format(blocks=len(self._seen))}\n".encode())
 
     def _write_group(self, group: WarpGroup, file: IO[bytes]) -> None:
+        from ._format_kernels import format_warps
+
+        columns = GroupColumns(
+            start=group.start,
+            access_start=group.access_start,
+            lane_start=group.lane_start,
+            static=group.static,
+            mask=group.mask,
+            base=np.ascontiguousarray(group.base).view(np.int64),
+            stride=group.stride,
+            lanes=np.ascontiguousarray(group.lanes).view(np.int64),
+            access_bytes=self._launch.static.access_bytes,
+        )
+        warps = self._warp_texts(group)
+        cursor = np.zeros(1, dtype=CURSOR)[0]
+        while cursor["warp"] < len(group):
+            size = format_warps(cursor, columns, warps, self._static.parts, self._out)
+            file.write(self._out[:size].data)
+
+    def _warp_texts(self, group: WarpGroup) -> WarpTexts:
         gx, gy, _ = self._launch.header.grid
-        state = np.zeros(3, dtype=np.int64)
-        columns = (
-            group.static,
-            group.mask,
-            self._launch.static.access_bytes,
-            np.ascontiguousarray(group.base).view(np.int64),
-            group.stride,
-            np.ascontiguousarray(group.lanes).view(np.int64),
-        )
-        rows = zip(
-            group.block.tolist(),
-            group.warp.tolist(),
-            group.start[:-1].tolist(),
-            group.start[1:].tolist(),
-            group.access_start[:-1].tolist(),
-            group.lane_start[:-1].tolist(),
-            strict=True,
-        )
-        for block, warp, start, stop, access, lane in rows:
+        headings, prefixes = [], []
+        rows = zip(group.block.tolist(), group.warp.tolist(), np.diff(group.start).tolist(), strict=True)
+        for block, warp, instructions in rows:
             x, y, z = block % gx, block // gx % gy, block // (gx * gy)
+            heading = ""
             if block != self._block:
                 if not self._seen.add(block):
                     raise TraceError(f"{self._header.kernel}: the warps of thread block {x},{y},{z} are not together")
                 end = "\n#END_TB\n\n" if self._block >= 0 else ""
-                file.write(f"{end}#BEGIN_TB\n\nthread block = {x},{y},{z}\n".encode())
+                heading = f"{end}#BEGIN_TB\n\nthread block = {x},{y},{z}\n"
                 self._block = block
-            file.write(f"\nwarp = {warp}\ninsts = {stop - start}\n".encode())
-            prefix = f"{x} {y} {z} {warp} ".encode() if self._version < 3 else b""
-            state[:] = start, access, lane
-            while state[k.INSTRUCTION] < stop:
-                size = k.format_lines(
-                    stop,
-                    np.frombuffer(prefix, dtype=np.uint8),
-                    len(prefix),
-                    state,
-                    columns,
-                    *self._static.parts,
-                    self._out,
-                )
-                file.write(self._out[:size].data)
+            headings.append(f"{heading}\nwarp = {warp}\ninsts = {instructions}\n")
+            prefixes.append(f"{x} {y} {z} {warp} " if self._version < 3 else "")
+        return WarpTexts(_packed(headings), _packed(prefixes))
 
 
 class _StaticText:
@@ -170,15 +164,15 @@ class _StaticText:
                 f" {_registers(static.sources_of(index))} {width or access_bytes}"
             )
             end.append(f" {static.immediate[index]}\n" if version >= 4 else "\n")
-        self.parts = (*_packed(before), *_packed(after), *_packed(end))
+        self.parts = LineTexts(_packed(before), _packed(after), _packed(end))
         self.longest = sum(max((len(each) for each in part), default=0) for part in (before, after, end)) + 100
 
 
-def _packed(texts: list[str]) -> tuple[Any, Any]:
+def _packed(texts: list[str]) -> Texts:
     raw = [text.encode("ascii") for text in texts]
     starts = np.zeros(len(raw) + 1, dtype=np.int64)
     np.cumsum([len(each) for each in raw], out=starts[1:])
-    return np.frombuffer(b"".join(raw) or b"\0", dtype=np.uint8), starts
+    return Texts(np.frombuffer(b"".join(raw) or b"\0", dtype=np.uint8), starts)
 
 
 def _registers(numbers: list[int]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...traces import StaticInstruction, StaticTable, WarpGroup, static_table
+from ._record_format import Columns, RecordFormat, WarpEnds, Words
 from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
 from .flat import FlatInstruction, FlatKernel
@@ -64,15 +64,6 @@ def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[
     return static_table(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class RecordFormat:
-    """What the words mean: the instructions of each segment, and the lanes that their accesses may use."""
-
-    segment_start: NDArray[np.int64]
-    segment_static: NDArray[np.uint32]
-    has_access: NDArray[np.int64]
-
-
 def record_format(segments: Sequence[Segment]) -> RecordFormat:
     start = np.zeros(len(segments) + 1, dtype=np.int64)
     np.cumsum([len(each.instructions) for each in segments], out=start[1:])
@@ -98,39 +89,37 @@ def warp_group(
     buffers: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], first_block: int, shape: RecordFormat
 ) -> WarpGroup:
     """The warps of some blocks: `lengths` (blocks × warps) says where each block's words end in a warp's buffer."""
-    from . import _record_kernels
+    from ._record_kernels import expand_warps, measure_warps
 
     blocks, warps = lengths.shape
-    ends = np.vstack([np.zeros(warps, dtype=np.int64), lengths])
+    word_ends = np.vstack([np.zeros(warps, dtype=np.int64), lengths])
     pieces: list[Any] = [
-        buffers[warp][ends[block, warp] : ends[block + 1, warp]] for block in range(blocks) for warp in range(warps)
+        buffers[warp][word_ends[block, warp] : word_ends[block + 1, warp]]
+        for block in range(blocks)
+        for warp in range(warps)
     ]
     start = np.zeros(len(pieces) + 1, dtype=np.int64)
     np.cumsum([len(each) for each in pieces], out=start[1:])
-    words = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
-    totals = np.zeros((len(pieces) + 1, 3), dtype=np.int64)
-    _record_kernels.count_records(words, start, shape.segment_start, shape.has_access, totals)
-    instructions, accesses, listed = (int(each) for each in totals[-1])
-    columns = (
-        np.empty(instructions, dtype=np.uint32),
-        np.empty(instructions, dtype=np.uint32),
-        np.empty(accesses, dtype=np.int64),
-        np.empty(accesses, dtype=np.int64),
-        np.empty(listed, dtype=np.int64),
+    recorded = Words(np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64), start)
+    ends = WarpEnds(*(np.zeros(len(start), dtype=np.int64) for _ in WarpEnds._fields))
+    measure_warps(recorded, shape, ends)
+    columns = Columns(
+        static=np.empty(ends.instructions[-1], dtype=np.uint32),
+        mask=np.empty(ends.instructions[-1], dtype=np.uint32),
+        base=np.empty(ends.accesses[-1], dtype=np.int64),
+        stride=np.empty(ends.accesses[-1], dtype=np.int64),
+        lanes=np.empty(ends.lanes[-1], dtype=np.int64),
     )
-    _record_kernels.expand_records(
-        words, start, shape.segment_start, shape.segment_static, shape.has_access, totals, *columns
-    )
-    static, mask, base, stride, lanes = columns
+    expand_warps(recorded, shape, ends, columns)
     return WarpGroup(
         block=np.repeat(np.arange(first_block, first_block + blocks, dtype=np.int64), warps),
         warp=np.tile(np.arange(warps, dtype=np.int32), blocks),
-        start=np.ascontiguousarray(totals[:, 0]),
-        static=static,
-        mask=mask,
-        access_start=np.ascontiguousarray(totals[:, 1]),
-        base=base.view(np.uint64),
-        stride=stride,
-        lane_start=np.ascontiguousarray(totals[:, 2]),
-        lanes=lanes.view(np.uint64),
+        start=ends.instructions,
+        static=columns.static,
+        mask=columns.mask,
+        access_start=ends.accesses,
+        base=columns.base.view(np.uint64),
+        stride=columns.stride,
+        lane_start=ends.lanes,
+        lanes=columns.lanes.view(np.uint64),
     )

@@ -2,7 +2,6 @@
 
 Each function returns whether the group can simply continue.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Which lanes take a branch: as their next records say, else as counted executions say."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Groups of lanes that run together while a warp is replayed."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

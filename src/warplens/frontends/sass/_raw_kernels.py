@@ -1,5 +1,4 @@
 """Compiled reading of raw records, and their addresses as columns of a trace."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Replays the warps of a launch on its SASS: from the records of each lane to the instructions of each warp."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from ...errors import TraceError
 from ...traces import StaticInstruction, StaticTable, static_table
 from ..sass_opcodes import access_width, decode_opcode
-from . import _kernels as k
+from ._parser_state import KEY_LIMIT, Keys
 
 #: More distinct instructions than any kernel has: past it the text is damaged or made to fill memory.
 LIMIT = 1 << 20
@@ -20,12 +19,11 @@ _REGISTER = re.compile(r"R(\d{1,5})", re.ASCII)
 _IMMEDIATE = re.compile(r"([+-]?\d{1,19})|(0[xX][0-9a-fA-F]{1,16})", re.ASCII)
 
 
-class Statics:
+class StaticKeys:
     """The table that the compiled parser fills with keys, and what they mean."""
 
     def __init__(self, path: object, version: int, lineinfo: bool) -> None:
         self._path, self._version, self._lineinfo = path, version, lineinfo
-        self.scratch = np.zeros(k.KEY_LIMIT + 64, dtype=np.uint8)
         self.rows: list[StaticInstruction] = []
         #: Memory widths in the order of `rows`, as the trace gives them.
         self.widths: list[int] = []
@@ -33,39 +31,28 @@ class Statics:
         #: For each key its row: texts that differ only in writing (020, 0x20) share one.
         self._row_of: list[int] = []
         self._same = True
-        self._allocate(256, 1 << 14)
-
-    def _allocate(self, keys: int, text: int) -> None:
-        """Room for as many keys, a power of two, and bytes of text."""
-        self._start = np.zeros(keys + 1, dtype=np.int64)
-        self._hash = np.zeros(keys, dtype=np.uint64)
-        self._line = np.zeros(keys, dtype=np.int64)
-        self._text = np.zeros(text, dtype=np.uint8)
-        self._slots = np.full(keys * 4, -1, dtype=np.int64)
-
-    @property
-    def tables(self) -> tuple[Any, ...]:
-        """What `parse` takes as `keys`."""
-        return self._start, self._hash, self._line, self._text, self._slots
+        self.keys = _empty_keys(256, 1 << 14)
 
     def grow(self, count: int, size: int) -> None:
         """Make room for more than `count` keys of `size` bytes: for more of whichever is used up."""
+        from ._parser_kernels import fill_slots
+
         if count >= LIMIT:
             raise TraceError(f"{self._path}: more than {LIMIT} distinct instructions; the trace is damaged")
-        start, hashes, line, text = self._start, self._hash, self._line, self._text
-        full = count == len(hashes)
-        self._allocate(len(hashes) * (2 if full else 1), len(text) * (1 if full else 2))
-        self._start[: count + 1] = start[: count + 1]
-        self._hash[:count] = hashes[:count]
-        self._line[:count] = line[:count]
-        self._text[:size] = text[:size]
-        k.fill_slots(self._hash, count, self._slots)
+        old = self.keys
+        full = count == len(old.hash)
+        self.keys = _empty_keys(len(old.hash) * (2 if full else 1), len(old.text) * (1 if full else 2))
+        self.keys.start[: count + 1] = old.start[: count + 1]
+        self.keys.hash[:count] = old.hash[:count]
+        self.keys.line[:count] = old.line[:count]
+        self.keys.text[:size] = old.text[:size]
+        fill_slots(self.keys.hash, count, self.keys.slots)
 
     def decode(self, count: int) -> None:
         """Decode the keys that were added since the last call."""
         for key in range(len(self._row_of), count):
-            raw = self._text[self._start[key] : self._start[key + 1] - 1].tobytes()
-            found = self._instruction(raw.decode("latin-1").split(" "), int(self._line[key]))
+            raw = self.keys.text[self.keys.start[key] : self.keys.start[key + 1] - 1].tobytes()
+            found = self._instruction(raw.decode("latin-1").split(" "), int(self.keys.line[key]))
             row = self._index.setdefault(found, len(self.rows))
             if row == len(self.rows):
                 self.rows.append(found[0])
@@ -126,3 +113,15 @@ class Statics:
                 "(are there too few or too many addresses for the mask?)"
             )
         return value
+
+
+def _empty_keys(keys: int, text: int) -> Keys:
+    """Room for as many keys, a power of two, and bytes of text."""
+    return Keys(
+        start=np.zeros(keys + 1, dtype=np.int64),
+        hash=np.zeros(keys, dtype=np.uint64),
+        line=np.zeros(keys, dtype=np.int64),
+        text=np.zeros(text, dtype=np.uint8),
+        slots=np.full(keys * 4, -1, dtype=np.int64),
+        scratch=np.zeros(KEY_LIMIT + 64, dtype=np.uint8),
+    )

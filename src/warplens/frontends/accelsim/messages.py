@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _kernels as k
+from . import _parser_state as k
 
 _AGAIN = "trace or copy the kernel again"
 _TEXTS = {
@@ -69,11 +69,11 @@ _TEXTS = {
 
 def explain(state: Any, version: int, line: bytes) -> str:
     """The text of the error that `state` holds, with the line it is in."""
-    what, remedy = _TEXTS[int(state[k.ERROR])]
+    what, remedy = _TEXTS[int(state["error"])]
     values = {
-        "found": int(state[k.PROMISED] - state[k.LEFT]),
-        "promised": int(state[k.PROMISED]),
-        "detail": int(state[k.DETAIL]),
+        "found": int(state["promised"] - state["left"]),
+        "promised": int(state["promised"]),
+        "detail": int(state["detail"]),
         "version": version,
     }
     shown = line.decode("ascii", "replace").strip()
