@@ -25,7 +25,7 @@ from warplens_studies.validate import h200, h200_profiles
 from warplens_studies.validate.h200 import BOUND, SIZES, SOURCES, H200Validation, Measured, Predicted
 from warplens_studies.validate.h200_profiles import predict_launch, profile_launch, shipped_profiles
 from warplens_studies.validate.h200_tables import all_tables, sections
-from warplens_studies.validate.report import update_sections
+from warplens_studies.validate.report import outdated, update_sections
 
 #: Kernels that are executed and predicted within seconds.
 FAST = ("pointer_chase", "gaussian_fan1")
@@ -238,8 +238,11 @@ def test_words_of_the_machine_file_do_not_matter(tmp_path: Path) -> None:
 def test_pages_and_tables(tmp_path: Path) -> None:
     found = h200.compare(kept_rows())
     assert {(source, "medium") for source in SOURCES} <= set(found)
+    parts = {name: cache(make) for name, make in sections(found).items()}
+    stale = outdated(Path(__file__).parents[2] / "docs" / "validation" / "h200.md", "h200", parts)
+    assert not stale, "run warplens validate h200 --markdown docs/validation/h200.md"
     page = tmp_path / "page.md"
-    update_sections(page, "h200", sections(found))
+    update_sections(page, "h200", parts)
     text = page.read_text(encoding="utf-8")
     assert all(f"| {kernel} |" in text for kernel in SUITE)
     assert "sampled stalls" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from warplens.api import place
@@ -13,6 +15,9 @@ from warplens_studies.validate import accelsim, network
 from warplens_studies.validate.changes import NEAR
 from warplens_studies.validate.harness import traced
 from warplens_studies.validate.metrics import ipc_error
+from warplens_studies.validate.report import table_csv
+
+DATA = Path(__file__).parents[2] / "docs" / "validation" / "data"
 
 
 def test_every_kernel_is_recorded_on_every_machine_that_it_fits_on():
@@ -39,6 +44,16 @@ def test_errors_are_small_where_nothing_is_special(some):
     of_all = [abs(error) for (without, _, _), error in some.ablation.items() if without == "none"]
     assert len(of_all) == 2 * len(accelsim.CONFIGURATIONS)
     assert max(of_all) < 0.12
+
+
+@pytest.mark.parametrize("section", ["suite", "map", "kernels"])
+def test_files_have_the_rows_that_the_command_writes(some, section):
+    names = {"suite": "warplens-suite", "map": "warplens-accelsim", "kernels": "warplens-mechanisms"}
+    (table,) = network.sections(some)[section]()
+    kept = (DATA / f"{names[section]}.csv").read_text(encoding="utf-8").splitlines()
+    head, *rows = table_csv(table).splitlines()
+    assert kept[0] == head
+    assert len(rows) == 2 and set(rows) <= set(kept), "out of date; docs/validation/warplens.md has the command"
 
 
 def test_a_mechanism_that_is_left_out_is_missed(some):

@@ -14,7 +14,15 @@ from warplens_studies.validate.harness import VARIANTS, model_names
 from warplens_studies.validate.paper import CAPPED, STATED, SWEEPS
 from warplens_studies.validate.paper import MODELS as PAPER_MODELS
 from warplens_studies.validate.recorded import recorded
-from warplens_studies.validate.report import csv_text, markdown, refreshed, update_page
+from warplens_studies.validate.report import (
+    csv_text,
+    markdown,
+    outdated,
+    rewritten,
+    sections,
+    table_csv,
+    update_sections,
+)
 from warplens_studies.validate.tables import Cell, Table, all_tables, configuration_table, error_tables, percent
 
 KERNELS = ("strided32", "strided32_l2", "compute_ilp4_lowocc")
@@ -106,6 +114,11 @@ def test_markdown_marks_and_headings() -> None:
     assert markdown(table) == "| a-b [c] | x |\n| --- | --: |\n| k | **+120** |\n| m | *-40* |\n"
 
 
+def test_a_table_for_a_file_has_plain_numbers() -> None:
+    table = Table("", ("a-\nb", "x"), ((Cell("`k`"), Cell("1\N{THIN SPACE}200", 2)), (Cell("m"), Cell("–"))))
+    assert table_csv(table) == "a-b,x\nk,1200\nm,\n"
+
+
 def test_csv_is_plain_and_stable() -> None:
     assert csv_text([{"a": True, "b": 1 / 3, "c": "x,y"}]) == 'a,b,c\ntrue,0.333333333,"x,y"\n'
     assert csv_text([]) == ""
@@ -115,21 +128,37 @@ def test_pages(small: Validation, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     text = "before\n\n<!-- validate: accelsim errors progress -->\nold\n<!-- /validate -->\n\nafter\n"
     page.write_text(text + "<!-- validate: other means -->\nkept\n<!-- /validate -->\n", encoding="utf-8")
-    update_page(page, small)
+    parts = sections(small)
+    update_sections(page, "accelsim", parts)
     once = page.read_text(encoding="utf-8")
     assert "old" not in once and "kept" in once and "before" in once and "after" in once
     assert "| strided32 | MD | *-41* |" in once
-    update_page(page, small)
+    update_sections(page, "accelsim", parts)
     assert page.read_text(encoding="utf-8") == once
     with pytest.raises(InputError, match=r"no part .* 'error progress'; did you mean 'errors progress'"):
-        refreshed(text.replace("errors", "error"), small, page)
+        rewritten(text.replace("errors", "error"), page, "accelsim", parts)
     page.write_text("nothing here\n", encoding="utf-8")
     with pytest.raises(InputError, match="has no place for tables"):
-        update_page(page, small)
+        update_sections(page, "accelsim", parts)
     with pytest.raises(InputError, match="cannot be updated"):
-        update_page(tmp_path, small)
-    update_page(tmp_path / "new.md", small)
+        update_sections(tmp_path, "accelsim", parts)
+    update_sections(tmp_path / "new.md", "accelsim", parts)
     assert "<!-- validate: accelsim experiments -->" in (tmp_path / "new.md").read_text(encoding="utf-8")
+
+
+def test_a_page_that_links_to_a_file(small: Validation, tmp_path: Path) -> None:
+    page, file = tmp_path / "page.md", tmp_path / "data" / "errors.csv"
+    page.write_text("<!-- validate: accelsim errors in data/errors.csv -->\n<!-- /validate -->\n", encoding="utf-8")
+    parts = sections(small)
+    assert outdated(page, "accelsim", parts) == [page, file]
+    update_sections(page, "accelsim", parts)
+    assert "[`errors.csv`](data/errors.csv), 6 rows: IPC error" in page.read_text(encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "order,configuration,kernel,class,roofline,mdm"
+    assert lines[1] == "progress,base,strided32,MD,+1,-41"
+    assert outdated(page, "accelsim", parts) == []
+    file.write_text("\n".join(lines).replace("-41", "-40"), encoding="utf-8")
+    assert outdated(page, "accelsim", parts) == [file]
 
 
 def test_names_of_datasets() -> None:

@@ -15,7 +15,7 @@ from warplens.suite.execution import run_on_cpu
 from warplens.traces import MemoryTrace
 from warplens.workload.traced import workload_of_trace
 from warplens_studies.validate import suite
-from warplens_studies.validate.report import update_sections
+from warplens_studies.validate.report import table_csv, update_sections
 from warplens_studies.validate.suite import (
     SuiteRow,
     SuiteValidation,
@@ -43,6 +43,7 @@ MOST_ULPS = {
     "instruction_mix_4": 1,
     "instruction_mix_16": 1,
 }
+RESULTS = Path(__file__).parents[2] / "docs" / "validation" / "data" / "suite-results.csv"
 #: Kernels that do not load the same sectors: threads race, or the compiler copies a load.
 OTHER_SECTORS = {"bfs", "spmv_csr", "page_view_count"}
 SAMPLE = (
@@ -81,6 +82,8 @@ def test_all_results_and_counts() -> None:
         check(row)
         if not low <= row.instruction_ratio <= high or row.loads.sectors != row.hardware.load_sectors:
             assert row.kernel in REMARKS
+    (table,) = sections(found)["results small"]()
+    assert table_csv(table) == RESULTS.read_text(encoding="utf-8"), "docs/validation/suite.md has the command"
 
 
 def test_a_change_of_results_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warplens_studies.validate.report import markdown
-from warplens_studies.validate.simulated import simulator_errors, simulator_table
+from warplens_studies.validate.report import markdown, table_csv
+from warplens_studies.validate.simulated import mean_table, simulator_errors, simulator_table
 
-PAGE = Path(__file__).parents[3] / "docs" / "simulators" / "detailed.md"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_cycles_of_all_kernels_and_configurations():
@@ -20,4 +20,7 @@ def test_cycles_of_all_kernels_and_configurations():
 
 
 def test_the_page_is_up_to_date():
-    assert markdown(simulator_table()) in PAGE.read_text(encoding="utf-8")
+    assert markdown(mean_table()) in (DOCS / "simulators" / "detailed.md").read_text(encoding="utf-8")
+    assert table_csv(simulator_table()) == (DOCS / "validation" / "data" / "detailed-accelsim.csv").read_text(
+        encoding="utf-8"
+    )

@@ -63,7 +63,7 @@ def validate(
 
     from ..validate import find_datasets
     from ..validate.figures import draw_all
-    from ..validate.report import document, update_page, write_files
+    from ..validate.report import document, sections, update_sections, write_files
 
     if pages and (kernel or configurations or models or orders):
         raise click.UsageError(
@@ -107,7 +107,7 @@ def validate(
         for name, reason in {row.model: row.reason for row in found.skipped}.items():
             warn(f"{name} is left out: {reason}")
         for page in pages:
-            update_page(page, found)
+            update_sections(page, found.dataset, sections(found))
             files.append(page)
         if as_json:
             documents.append(document(found, files))

@@ -21,8 +21,9 @@ def validate_h200_command(
     from warplens.suite.catalog import SUITE
 
     from ..validate.h200 import compare, provenance
+    from ..validate.h200_figures import draw_all
     from ..validate.h200_profiles import fingerprint, kept_predictions, stale, write_predictions
-    from ..validate.h200_tables import DATASET, all_tables, draw_all, sections
+    from ..validate.h200_tables import DATASET, all_tables, sections
     from ..validate.report import update_sections, write_csv
 
     kernels = chosen_kernels(pattern, SUITE)

@@ -12,7 +12,7 @@ import numpy as np
 from warplens.analysis import DEFAULT_ORDER, MissProfile
 from warplens.analysis import _cache_records as memory
 from warplens.api import place
-from warplens.models import get_model
+from warplens.models import MODELS, get_model
 from warplens.models.prediction import Prediction
 from warplens.workload import resident
 from warplens.workload.traced import TracedWorkload, workload_of_trace
@@ -24,6 +24,7 @@ from .tables import Cell, Table, percent
 
 #: Models whose CPI stacks are shown.
 STACKED = ("gpumech", "gpumech-plus", "mdm-queue", "mdm-mshr", "mdm")
+_CATEGORIES = MODELS["mdm"].categories or ()
 #: Depths of the memory queue that the sensitivity table shows.
 DEPTHS = (1, 4, 6, 8, 10, 12, 16, 64)
 #: Kernels whose miss ratios depend on the order of accesses.
@@ -132,45 +133,42 @@ def experiment_table() -> Table:
             reference = float(accelsim.measurements()["base", kernel].cycles)
             before = _predict(kernel, experiment.instead_of or experiment.model)
             after = _predict(kernel, experiment.model, experiment.changes, experiment.options, experiment.order)
-            first = kernel == experiment.kernels[0]
             rows.append(
                 (
-                    Cell(experiment.question if first else ""),
-                    Cell(f"`{experiment.model}` `{experiment.change}`" if first else ""),
+                    Cell(experiment.question),
+                    Cell(experiment.model),
+                    Cell(experiment.change),
                     Cell(kernel),
                     percent(ipc_error(float(before.cycles), reference)),
                     percent(ipc_error(float(after.cycles), reference)),
                 )
             )
-    columns = ("what it shows", "change", "kernel", "error at base, %", "with the change, %")
-    return Table("predictions with one thing changed", columns, tuple(rows), labels=3)
+    columns = ("what it shows", "model", "change", "kernel", "error at base, %", "with the change, %")
+    return Table("predictions with one thing changed", columns, tuple(rows), labels=4)
 
 
-def stack_table(validation: Validation, model: str) -> Table:
-    """The CPI stack of a model in cycles of the launch, beside the reference's cycles."""
+def stack_table(validation: Validation) -> Table:
+    """CPI stacks in cycles of the launch, beside the reference's cycles."""
     rows = []
-    names: list[str] = []
-    for kernel in validation.kernels:
-        found = _predict(kernel, model)
-        assert found.stack is not None
-        names = list(found.stack)
-        cycles = float(found.cycles)
-        reference = float(accelsim.measurements()["base", kernel].cycles)
-        parts = (float(found.stack[name]) / float(found.cpi) * cycles for name in names)
-        rows.append(
-            (
-                Cell(kernel),
-                Cell(f"{reference:.0f}"),
-                Cell(f"{cycles:.0f}"),
-                *(Cell(f"{part:.0f}") for part in parts),
-                percent(ipc_error(cycles, reference)),
+    for model in STACKED:
+        for kernel in validation.kernels:
+            found = _predict(kernel, model)
+            assert found.stack is not None
+            cycles = float(found.cycles)
+            reference = float(accelsim.measurements()["base", kernel].cycles)
+            parts = {name: float(part) / float(found.cpi) * cycles for name, part in found.stack.items()}
+            rows.append(
+                (
+                    Cell(model),
+                    Cell(kernel),
+                    Cell(f"{reference:.0f}"),
+                    Cell(f"{cycles:.0f}"),
+                    *(Cell(f"{parts[name]:.0f}" if name in parts else "–") for name in _CATEGORIES),
+                    percent(ipc_error(cycles, reference)),
+                )
             )
-        )
-    return Table(
-        f"cycles of {model} by category, {DEFAULT_ORDER} order",
-        ("kernel", "reference", model, *names, "error, %"),
-        tuple(rows),
-    )
+    columns = ("model", "kernel", "reference", "predicted", *_CATEGORIES, "error, %")
+    return Table(f"cycles by category at base, {DEFAULT_ORDER} order", columns, tuple(rows), labels=2)
 
 
 def kernel_table(validation: Validation) -> Table:

@@ -20,18 +20,18 @@ MODEL = "warplens"
 #: What is left out -> (options of the model, values of the machine).
 MECHANISMS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "nothing": ({}, {}),
-    "the network: the largest of the busy times alone": ({"without": "network"}, {}),
-    "the time from the end of a block to the start of the next": ({}, {"block_start_cycles": 0}),
-    "instructions and translations that no cache holds at first": ({}, {"cold_start_cycles": 0}),
-    "all of the launch": ({"launch_overhead": False}, {}),
-    "words of one bank of the L1 that wait for each other": ({"without": "conflicts"}, {}),
-    "limits that stores and atomics have of their own": ({"without": "stores"}, {}),
-    "the least distance of requests": ({}, {"noc.request_cycles": 0, "noc.sm_request_cycles": 0}),
-    "dirty lines that go to DRAM": ({"without": "write-backs"}, {}),
-    "loads that wait for lines on their way": ({"without": "arrivals"}, {}),
-    "uneven banks and channels": ({"without": "banks"}, {}),
-    "the memory queue and who enters it": ({"without": "queue"}, {}),
-    "blocks that take longer than others": ({"without": "imbalance"}, {}),
+    "the queueing network (largest busy time only)": ({"without": "network"}, {}),
+    "the gap between two blocks (block_start)": ({}, {"block_start_cycles": 0}),
+    "cold instruction caches and TLBs (cold_start)": ({}, {"cold_start_cycles": 0}),
+    "launch overhead": ({"launch_overhead": False}, {}),
+    "L1 bank conflicts": ({"without": "conflicts"}, {}),
+    "separate limits for stores and atomics": ({"without": "stores"}, {}),
+    "the minimum interval between requests": ({}, {"noc.request_cycles": 0, "noc.sm_request_cycles": 0}),
+    "write-backs to DRAM": ({"without": "write-backs"}, {}),
+    "waits for lines in flight": ({"without": "arrivals"}, {}),
+    "uneven LLC banks and DRAM channels": ({"without": "banks"}, {}),
+    "the memory queue of the L1": ({"without": "queue"}, {}),
+    "imbalance between blocks": ({"without": "imbalance"}, {}),
 }
 
 
@@ -72,7 +72,7 @@ def range_table(comparisons: Sequence[H200Validation]) -> Table:
                     Cell(f"{100 * statistics.median(half):.0f}"),
                 )
             )
-    columns = ("launches", "number", "held, %", "slower than the range", "faster", "median half-width, %")
+    columns = ("launches", "number", "inside the range, %", "slower than the range", "faster", "median half-width, %")
     return Table("the range of warplens", columns, tuple(rows))
 
 
@@ -100,9 +100,9 @@ def request_table(found: H200Validation) -> Table:
             )
         )
     columns = (
-        *("kernel", "thousand requests, H200", "ours", "lookups for each"),
-        *("tags busy, %", "ports into it, %", "the L1's data, %"),
-        "KiB of the L1 that are shared memory",
+        *("kernel", "thousand requests, H200", "thousand requests, ours", "L2 lookups per request"),
+        *("L2 tags busy, %", "L2 ports busy, %", "L1 data busy, %"),
+        "KiB of the L1 used as shared memory",
     )
     return Table("requests of SMs to L2", columns, tuple(rows))
 

@@ -1,12 +1,11 @@
-"""Tables and pictures of the comparison with an H200."""
+"""Tables of the comparison with an H200."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from warplens.categories import STALL_REASONS
@@ -15,7 +14,6 @@ from warplens.frontends.ncu.stalls import stack_shares
 from warplens.machine import load_gpu
 from warplens.models import GENERAL_MODELS as MODELS
 from warplens.models import get_model
-from warplens.reports.style import LINE_COLOURS, pyplot, save
 
 from .h200 import BOUND, FOLDER, MACHINE, SIZES, SOURCES, H200Validation, bound_parts, provenance
 from .h200_own import mechanism_table, range_table, request_table
@@ -57,54 +55,89 @@ def main_of(found: Found) -> H200Validation:
 
 def summary_tables(found: Found) -> list[Table]:
     """Models: means over the kernels that run longer than 20 µs, one table for each source and size."""
-    return [_summary_table(each) for each in found.values()]
+    return [
+        Table(f"{_named(each)}: {len(each.long_kernels)} kernels above 20 µs", _SUMMARY, tuple(_summary_rows(each)))
+        for each in found.values()
+    ]
 
 
-def _summary_table(found: H200Validation) -> Table:
-    rows = []
+def all_summaries_table(found: Found) -> Table:
+    """The same as one table."""
+    rows = [(Cell(source), Cell(size), *row) for (source, size), each in found.items() for row in _summary_rows(each)]
+    title = "errors in elapsed cycles, over the kernels above 20 µs"
+    return Table(title, ("source", "size", *_SUMMARY), tuple(rows), labels=3)
+
+
+_SUMMARY = (
+    "model",
+    "MAPE, %",
+    "median, %",
+    "within 10 %",
+    "within 20 %",
+    "within 30 %",
+    "MAPE of active cycles, %",
+    "MAPE of all kernels, %",
+    "rank correlation of IPC",
+)
+
+
+def _summary_rows(found: H200Validation) -> Iterator[tuple[Cell, ...]]:
     for model in found.models:
         each = found.summary(model)
-        rows.append(
-            (
-                Cell(model),
-                percent(each.mape, signed=False),
-                percent(each.median, signed=False),
-                *(Cell(str(number)) for number in each.within),
-                percent(each.mape_active, signed=False),
-                percent(each.mape_all, signed=False),
-                _number(each.rank_ipc),
-            )
+        yield (
+            Cell(model),
+            percent(each.mape, signed=False),
+            percent(each.median, signed=False),
+            *(Cell(str(number)) for number in each.within),
+            percent(each.mape_active, signed=False),
+            percent(each.mape_all, signed=False),
+            _number(each.rank_ipc),
         )
-    columns = (
-        "model",
-        "MAPE, %",
-        "median, %",
-        "within 10 %",
-        "20 %",
-        "30 %",
-        "MAPE of active cycles, %",
-        "MAPE of all kernels, %",
-        "rank correlation of IPC",
-    )
-    return Table(f"{_named(found)}: {len(found.long_kernels)} kernels above 20 µs", columns, tuple(rows))
 
 
 def _named(found: H200Validation) -> str:
     return f"from {_IN_WORDS[found.source]}, size {found.size}"
 
 
+def launch_table(found: Found) -> Table:
+    """How many kernels each comparison has."""
+    rows = [
+        (
+            Cell(_named(each)),
+            *(Cell(str(len(group))) for group in (each.kernels, each.long_kernels, each.swept)),
+        )
+        for each in found.values()
+    ]
+    columns = ("predicted", "kernels", "above 20 µs", "over occupancies")
+    return Table("kernels of each comparison", columns, tuple(rows))
+
+
 def overview_table(found: Found) -> Table:
-    """Models × sources and sizes: MAPE of elapsed cycles and rank correlation of IPC, beside what papers state."""
+    """Models: MAPE of every comparison, rank correlation and occupancy sweeps of the first, and what papers state."""
+    main = main_of(found)
     rows = []
-    for model in main_of(found).models:
-        cells = [Cell(model)]
-        for each in found.values():
-            summary = each.summary(model)
-            cells += [percent(summary.mape, signed=False), _number(summary.rank_ipc)]
-        rows.append((*cells, Cell(str(STATED.get(model) or ""))))
-    columns = [name for each in found.values() for name in (f"{_named(each)}: MAPE, %", "rank")]
-    title = "errors in cycles, and rank correlation of IPC, over the kernels that run longer than 20 µs"
-    return Table(title, ("model", *columns, "the paper's, %"), tuple(rows))
+    for model in main.models:
+        sweeps = main.sweeps(model)
+        swept = [
+            percent(statistics.fmean(each), signed=False) if each else Cell("–")
+            for each in ([sweep.mape for sweep in sweeps], [sweep.mape_shape for sweep in sweeps])
+        ]
+        rows.append(
+            (
+                Cell(model),
+                *(percent(each.summary(model).mape, signed=False) for each in found.values()),
+                _number(main.summary(model).rank_ipc),
+                *swept,
+                _number(statistics.fmean(sweep.rank for sweep in sweeps) if sweeps else math.nan),
+                Cell(str(STATED.get(model) or "")),
+            )
+        )
+    columns = (
+        "model",
+        *(f"{_IN_WORDS[each.source]}, {each.size}" for each in found.values()),
+        *("rank", "occupancies", "shape", "rank over occupancies", "paper"),
+    )
+    return Table("MAPE in % and rank correlation of IPC", columns, tuple(rows))
 
 
 def _parts(models: Sequence[str]) -> list[Sequence[str]]:
@@ -140,6 +173,22 @@ def error_tables(found: Found, size: str) -> list[Table]:
             )
         )
     return tables
+
+
+def all_errors_table(found: Found) -> Table:
+    """Every size, source and kernel in a row, every model in a column."""
+    models = main_of(found).models
+    rows = [
+        (
+            *map(Cell, (size, source, kernel)),
+            Cell(f"{each.measured[kernel, 0].duration_ns / 1000:.1f}"),
+            *(percent(each.error(model, kernel)) for model in models),
+        )
+        for (source, size), each in found.items()
+        for kernel in each.kernels
+    ]
+    title = "error in elapsed cycles in %; positive is too slow"
+    return Table(title, ("size", "source", "kernel", "µs", *models), tuple(rows), labels=3)
 
 
 def measured_table(found: H200Validation) -> Table:
@@ -187,39 +236,81 @@ def memory_table(found: H200Validation) -> Table:
         ratio = ours.warp_instructions / measured.warp_instructions
         banks = Cell(f"{100 * ours.bank_cycles / measured.elapsed_cycles:.0f}")
         rows.append((Cell(kernel), Cell(f"{ratio:.2f}", int(not 0.7 <= ratio <= 1.4)), *hits, *traffic, banks))
-    columns = ("kernel", "instructions, of the counted", "L1 hits, H200", "ours", "L2 hits, H200", "ours")
-    bytes_ = ("L2 MB, H200", "ours", "DRAM MB read, H200", "ours", "DRAM MB written, H200", "ours", "banks, %")
-    return Table("instructions and memory: counters and the cache simulation", (*columns, *bytes_), tuple(rows))
+    columns = (
+        "kernel",
+        "instructions, ours / counted",
+        "L1 hits, H200",
+        "L1 hits, ours",
+        "L2 hits, H200",
+        "L2 hits, ours",
+    )
+    bytes_ = [
+        f"{what}, {whose}" for what in ("L2 MB", "DRAM MB read", "DRAM MB written") for whose in ("H200", "ours")
+    ]
+    return Table(
+        "instructions and memory: counters and the cache simulation",
+        (*columns, *bytes_, "shared-memory banks, % of the time"),
+        tuple(rows),
+    )
 
 
 def sweep_tables(found: Found) -> list[Table]:
     """Models: means over the kernels whose residents were limited, one table for each source."""
-    return [_sweep_table(each) for each in found.values() if each.swept]
+    return [
+        Table(f"{_named(each)}: speed over occupancies, means over kernels", _SWEEPS, tuple(_sweep_rows(each)))
+        for each in found.values()
+        if each.swept
+    ]
 
 
-def _sweep_table(found: H200Validation) -> Table:
-    rows = []
+_SWEEPS = (
+    *("model", "MAPE, %", "MAPE_shape, %", "mean rank correlation", "median", "0.9 or more", "concordance"),
+    "the paper's, %",
+)
+
+
+def _sweep_rows(found: H200Validation) -> Iterator[tuple[Cell, ...]]:
     for model in found.models:
         sweeps = found.sweeps(model)
         if not sweeps:
             continue
         ranks = [each.rank for each in sweeps]
         stated = STATED.get(model) if model == "pipeline" else None
-        rows.append(
-            (
-                Cell(model),
-                percent(statistics.fmean(each.mape for each in sweeps), signed=False),
-                percent(statistics.fmean(each.mape_shape for each in sweeps), signed=False),
-                _number(statistics.fmean(ranks)),
-                _number(statistics.median(ranks)),
-                Cell(f"{sum(rank >= 0.9 for rank in ranks)} of {len(ranks)}"),
-                _number(statistics.fmean(each.concordance for each in sweeps)),
-                Cell(str(stated or "")),
-            )
+        yield (
+            Cell(model),
+            percent(statistics.fmean(each.mape for each in sweeps), signed=False),
+            percent(statistics.fmean(each.mape_shape for each in sweeps), signed=False),
+            _number(statistics.fmean(ranks)),
+            _number(statistics.median(ranks)),
+            Cell(f"{sum(rank >= 0.9 for rank in ranks)} of {len(ranks)}"),
+            _number(statistics.fmean(each.concordance for each in sweeps)),
+            Cell(str(stated or "")),
         )
-    ranks_ = ("mean rank correlation", "median", "0.9 or more", "concordance")
-    columns = ("model", "MAPE, %", "MAPE_shape, %", *ranks_, "the paper's, %")
-    return Table(f"{_named(found)}: speed over occupancies, means over kernels", columns, tuple(rows))
+
+
+def all_sweeps_table(found: Found) -> Table:
+    """Every source, swept kernel and model in a row."""
+    rows = [
+        (
+            Cell(source),
+            Cell(kernel),
+            Cell(" ".join(str(level) for level in each.levels(kernel))),
+            Cell(model),
+            *(percent(value, signed=False) for value in (sweep.mape, sweep.mape_shape)),
+            _number(sweep.rank),
+            _number(sweep.concordance),
+            *(percent(value, signed=False) for value in (sweep.span, sweep.noise)),
+        )
+        for (source, _), each in found.items()
+        for kernel in each.swept
+        for model in each.models
+        if (sweep := each.sweep(model, kernel)) is not None
+    ]
+    columns = (
+        *("source", "kernel", "blocks per SM", "model", "MAPE, %", "MAPE_shape, %", "rank correlation"),
+        *("concordance", "measured span, %", "measured noise, %"),
+    )
+    return Table("speed over occupancies, kernel by kernel", columns, tuple(rows), labels=4)
 
 
 def sweep_kernel_tables(found: H200Validation) -> list[Table]:
@@ -298,13 +389,17 @@ def sections(found: Found) -> Sections:
         return lambda: [make(*arguments)]
 
     return {
+        "launches": one(launch_table, found),
         "overview": one(overview_table, found),
         "summary": partial(summary_tables, found),
+        "summaries": one(all_summaries_table, found),
+        "errors": one(all_errors_table, found),
         **{f"errors {size}": partial(error_tables, found, size) for size in SIZES},
         "measured": one(measured_table, main),
         "memory": one(memory_table, main),
         "sweeps": partial(sweep_tables, found),
         "sweep-kernels": partial(sweep_kernel_tables, main),
+        "all-sweeps": one(all_sweeps_table, found),
         "options": one(option_table, found),
         "stalls": one(stall_table),
         "requests": one(request_table, main),
@@ -320,108 +415,3 @@ def all_tables(found: Found) -> list[Table]:
     names = (*(f"errors {size}" for size in SIZES), "memory", "sweep-kernels", "summary", "sweeps", "overview")
     shown = [table for name in names if main_of(found).swept or "sweep" not in name for table in made[name]()]
     return [table for table in shown if table.rows]
-
-
-# -- pictures ------------------------------------------------------------------------------
-
-
-def draw_all(comparisons: Found, folder: Path) -> list[Path]:
-    """h200-scatter.png, and h200-sweeps.png where kernels were swept."""
-    found = main_of(comparisons)
-    models = [model for model in DRAWN if model in found.models]
-    paths = [folder / "h200-scatter.png"]
-    save(_scatter(pyplot(), found, models), paths[0])
-    if found.swept:
-        paths.append(folder / "h200-sweeps.png")
-        save(_sweeps(pyplot(), found, models), paths[1])
-    return paths
-
-
-def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
-    """Predicted against measured cycles, one panel for every model; short kernels are hollow."""
-    columns = 4
-    lines = math.ceil(len(models) / columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(11, 2.9 * lines), sharex=True, sharey=True, squeeze=False)
-    long = set(found.long_kernels)
-    real = [found.measured[kernel, 0].elapsed_cycles for kernel in found.kernels]
-    ends = (min(real) / 2, max(real) * 2)
-    for axis in axes.flat[len(models) :]:
-        axis.set_visible(False)
-    for number, (model, axis) in enumerate(zip(models, axes.flat, strict=False)):
-        axis.set(xscale="log", yscale="log", xlim=ends, ylim=(ends[0] / 4, ends[1] * 4))
-        axis.minorticks_off()
-        axis.set_xticks((30_000, 100_000, 300_000), ("30k", "100k", "300k"))
-        axis.plot(ends, ends, color="#333333", linewidth=0.9)
-        axis.fill_between(
-            ends, [0.7 * each for each in ends], [1.3 * each for each in ends], color="#dddddd", linewidth=0
-        )
-        worst = sorted(found.long_kernels, key=lambda kernel: -abs(math.log1p(found.error(model, kernel) or 0.0)))[:3]
-        for kernel in found.kernels:
-            cycles = found.cycles(model, kernel)
-            if cycles is None:
-                continue
-            measured = found.measured[kernel, 0].elapsed_cycles
-            colour = LINE_COLOURS[number % len(LINE_COLOURS)]
-            axis.plot(
-                measured,
-                min(max(cycles, ends[0] / 4), ends[1] * 4),
-                "o",
-                markersize=4,
-                markeredgecolor=colour,
-                markerfacecolor=colour if kernel in long else "none",
-            )
-        _label(
-            axis,
-            {kernel: (found.measured[kernel, 0].elapsed_cycles, found.cycles(model, kernel)) for kernel in worst},
-        )
-        mean = found.summary(model).mape
-        axis.set_title(f"{'bound from counters' if model == BOUND else model}: MAPE {100 * mean:.0f} %", fontsize=9)
-    figure.supxlabel("measured elapsed cycles; grey: within 30 %; hollow: 20 µs or less", fontsize=8)
-    figure.supylabel("predicted cycles", fontsize=8)
-    return figure
-
-
-def _label(axis: Any, points: Mapping[str, tuple[float, Any]]) -> None:
-    """Names beside points, from the lowest up; one that would stand on another is raised."""
-    low, high = map(math.log10, axis.get_ylim())
-    per_point = (high - low) / 150  # decades; a panel is about so many points high
-    free = low
-    for kernel, (x, y) in sorted(points.items(), key=lambda item: item[1][1]):
-        height = math.log10(y) - 2 * per_point
-        raised = max(free - height, 0.0) / per_point
-        right = x * x > math.prod(axis.get_xlim())
-        axis.annotate(
-            kernel,
-            (x, y),
-            fontsize=6,
-            xytext=(-4 if right else 4, raised - 2),
-            textcoords="offset points",
-            ha="right" if right else "left",
-        )
-        free = max(height, free) + 7 * per_point
-
-
-def _sweeps(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
-    """Speed over resident warps, relative to the best measured one, one panel for every kernel."""
-    columns = 5
-    lines = math.ceil((len(found.swept) + 1) / columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(12, 2.2 * lines), squeeze=False)
-    for axis in axes.flat[len(found.swept) :]:
-        axis.axis("off")
-    for kernel, axis in zip(found.swept, axes.flat, strict=False):
-        levels = found.levels(kernel)
-        warps = [found.predicted[kernel, blocks].warps_per_sm for blocks in levels]
-        real = [found.measured[kernel, blocks].elapsed_cycles for blocks in levels]
-        for number, model in enumerate(models):
-            cycles = [found.cycles(model, kernel, blocks) for blocks in levels]
-            if None not in cycles:
-                speeds = [min(real) / each for each in cycles if each is not None]
-                axis.plot(warps, speeds, color=LINE_COLOURS[number], linewidth=1.1, label=model)
-        axis.plot(warps, [min(real) / each for each in real], "ko-", markersize=3.5, linewidth=1.4, label="measured")
-        axis.set_title(kernel, fontsize=8)
-        axis.set_ylim(0, 2.2)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    axes.flat[-1].legend(handles, labels, loc="center", fontsize=7)
-    figure.supxlabel("resident warps per SM", fontsize=8)
-    figure.supylabel("speed, of the best measured", fontsize=8)
-    return figure

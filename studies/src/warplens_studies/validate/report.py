@@ -1,7 +1,9 @@
 """A validation as files: rows as CSV, and tables between the markers of Markdown pages.
 
-A page holds `<!-- validate: accelsim SECTION -->` … `<!-- /validate -->`; what
-stands between is replaced, the rest of the page is left as its authors wrote it.
+A page holds `<!-- validate: accelsim SECTION -->` … `<!-- /validate -->`. The
+table of that section replaces what stands between; the rest of the page stays.
+`<!-- validate: accelsim SECTION in data/NAME.csv -->` writes the table to that
+file, beside the page, and leaves a link to it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from .harness import Validation
 from .paper import CAPPED, MODELS, STATED, TITLES
 from .tables import Cell, Table
 
-_MARKED = re.compile(r"(<!-- validate: (?P<dataset>\S+) (?P<section>[^>]+?) -->\n).*?(<!-- /validate -->)", re.S)
+_MARKED = re.compile(
+    r"(?P<start><!-- validate: (?P<dataset>\S+) (?P<section>[^>]+?)(?: in (?P<file>\S+\.csv))? -->\n).*?"
+    r"(?P<end><!-- /validate -->)",
+    re.S,
+)
 
 
 # -- CSV -----------------------------------------------------------------------------------
@@ -37,6 +43,19 @@ def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
         writer.writerow(rows[0])
         writer.writerows([_plain(value) for value in row.values()] for row in rows)
     return text.getvalue()
+
+
+def table_csv(table: Table) -> str:
+    """A table for a file: plain numbers, and nothing in cells that have none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_heading(name) for name in table.columns])
+    writer.writerows([_bare(cell.text) for cell in row] for row in table.rows)
+    return text.getvalue()
+
+
+def _bare(text: str) -> str:
+    return "" if text == "–" else text.replace("\N{THIN SPACE}", "").replace("`", "")
 
 
 def _plain(value: Any) -> str:
@@ -111,11 +130,16 @@ def markdown(table: Table) -> str:
         return f"{marks[each.level]}{each.text}{marks[each.level]}"
 
     lines = [
-        [re.sub(r"(?<=-)\n", "", name).replace("\n", " ").replace("|", "\\|") for name in table.columns],
+        [_heading(name).replace("|", "\\|") for name in table.columns],
         ["---" if index < table.labels else "--:" for index in range(len(table.columns))],
         *([cell(each) for each in row] for row in table.rows),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _heading(name: str) -> str:
+    """A column's name on one line."""
+    return re.sub(r"(?<=-)\n", "", name).replace("\n", " ")
 
 
 def paper_table(validation: Validation) -> Table:
@@ -145,7 +169,7 @@ def paper_table(validation: Validation) -> Table:
 Sections = Mapping[str, Callable[[], list[Table]]]
 
 
-def _sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
+def sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
     """What a page can hold, made when asked for."""
 
     def one(make: Callable[..., Table], *arguments: Any, **options: Any) -> Callable[[], list[Table]]:
@@ -154,7 +178,10 @@ def _sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
     made = {
         "means": one(tables.mean_table, validation),
         "paper": one(paper_table, validation),
+        "errors": one(tables.wide_error_table, validation),
+        "configurations": one(tables.wide_mean_table, validation),
         "misses": one(tables.miss_table, validation),
+        "all-misses": one(tables.wide_miss_table, validation),
         "miss-differences": one(tables.miss_difference_table, validation),
         "bounds": one(tables.bound_table, validation),
         "traffic": one(tables.traffic_table, validation),
@@ -162,50 +189,59 @@ def _sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
         "set-conflicts": one(explain.conflict_table),
         "experiments": one(explain.experiment_table),
         "queue-depths": one(explain.depth_table),
+        "stacks": one(explain.stack_table, validation),
         "simulator": one(simulated.simulator_table),
+        "simulator-means": one(simulated.mean_table),
     }
     for order in validation.orders:
         made[f"errors {order}"] = partial(tables.error_tables, validation, order)
         made[f"configurations {order}"] = one(tables.configuration_table, validation, order)
         made[f"configurations {order} MD"] = one(tables.configuration_table, validation, order, divergent=True)
-    return made | {f"stacks {model}": one(explain.stack_table, validation, model) for model in explain.STACKED}
+    return made
 
 
-def refreshed(text: str, validation: Validation, page: Path) -> str:
-    """The page with every marked part as the validation gives it."""
-    return _refreshed(text, validation.dataset, _sections(validation), page)
+def rewritten(text: str, page: Path, dataset: str, parts: Sections) -> dict[Path, str]:
+    """The page with every marked part of a dataset as `parts` gives it, and the CSV files it links to."""
+    files: dict[Path, str] = {}
 
-
-def _refreshed(text: str, dataset: str, sections: Sections, page: Path) -> str:
     def replace(match: re.Match[str]) -> str:
         if match["dataset"] != dataset:
             return match[0]
-        name = match["section"]
-        if name not in sections:
-            raise InputError(f"{page}: no part of a validation is named {name!r}; {nearest(name, sections)}")
-        body = "\n".join(markdown(table) for table in sections[name]())
-        return f"{match[1]}\n{body}\n{match[4]}"
+        name, file = match["section"], match["file"]
+        if name not in parts:
+            raise InputError(f"{page}: no part of a validation is named {name!r}; {nearest(name, parts)}")
+        made = parts[name]()
+        if file is None:
+            body = "\n".join(markdown(table) for table in made)
+        else:
+            (table,) = made
+            files[page.parent / file] = table_csv(table)
+            body = f"[`{Path(file).name}`]({file}), {len(table.rows)} rows: {table.title}.\n"
+        return f"{match['start']}\n{body}\n{match['end']}"
 
-    return _MARKED.sub(replace, text)
+    return {page: _MARKED.sub(replace, text), **files}
 
 
-def update_page(page: Path, validation: Validation) -> None:
-    """Write the page's marked parts anew; a page that is not there is made, with all tables."""
-    update_sections(page, validation.dataset, _sections(validation))
+def outdated(page: Path, dataset: str, parts: Sections) -> list[Path]:
+    """The page, and the CSV files it links to, where they differ from what `parts` gives."""
+    made = rewritten(page.read_text(encoding="utf-8"), page, dataset, parts)
+    return [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
 
 
 def update_sections(
-    page: Path, dataset: str, sections: Sections, wanted: Callable[[str], bool] = lambda name: True
+    page: Path, dataset: str, parts: Sections, wanted: Callable[[str], bool] = lambda name: True
 ) -> None:
     """Write a page's marked parts of one dataset anew; a page that is not there is made, with the `wanted` ones."""
     try:
-        text = page.read_text(encoding="utf-8") if page.exists() else _new_page(dataset, filter(wanted, sections))
+        text = page.read_text(encoding="utf-8") if page.exists() else _new_page(dataset, filter(wanted, parts))
         if not _MARKED.search(text):
             raise InputError(
-                f"{page}: has no place for tables; write <!-- validate: {dataset} {next(iter(sections))} --> and "
+                f"{page}: has no place for tables; write <!-- validate: {dataset} {next(iter(parts))} --> and "
                 "<!-- /validate --> on lines of their own where one is to stand"
             )
-        page.write_text(_refreshed(text, dataset, sections, page), encoding="utf-8")
+        for path, made in rewritten(text, page, dataset, parts).items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made, encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{page}: cannot be updated ({error})") from None
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis.events import collect_events
-from warplens.errors import FileError, InputError
+from warplens.errors import InputError
 from warplens.frontends.cuda.compile import compile_cuda
 from warplens.frontends.ptx import execute, parse_ptx
 from warplens.frontends.ptx.static_accesses import LINE_BYTES
@@ -20,13 +19,14 @@ from warplens.machine import INSTRUCTION_CLASSES
 from warplens.suite.catalog import SUITE, get_kernel
 from warplens.traces import CLASS_NAMES, LaunchTrace
 
+from .report import Sections, markdown, update_sections
 from .static_given import GIVEN, REASONS
 from .tables import Cell, Table
 
 KINDS = ("compute", "memory", "shared", "barrier")
 #: |error| above which a count is poor, and bad.
 POOR, BAD = 0.05, 0.25
-_MARKED = re.compile(r"(<!-- validate: static (?P<section>summary|kernels) -->\n).*?(<!-- /validate -->)", re.S)
+DATASET = "static"
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def kernel_table(rows: Iterable[StaticRow]) -> Table:
             )
         )
     columns = ("kernel", "executed", "all, %", *(f"{kind}, %" for kind in KINDS), "lines", "lines, %", "given", "why")
-    return Table("static counts against executed ones", columns, tuple(made))
+    return Table("static counts against executed ones, by kernel", columns, tuple(made))
 
 
 def summary_table(rows: Iterable[StaticRow]) -> Table:
@@ -179,35 +179,20 @@ def _worst(errors: list[float]) -> Cell:
     return Cell(f"{100.0 * float(np.median(errors)):.1f}" if errors else "–")
 
 
-def update_page(page: Path, rows: list[StaticRow]) -> None:
-    """Write the tables between the markers `<!-- validate: static SECTION -->` of a page."""
-    from .report import markdown
-
-    made = {"summary": summary_table, "kernels": kernel_table}
-
-    def replace(match: re.Match[str]) -> str:
-        return f"{match[1]}\n{markdown(made[match['section']](rows))}\n{match[3]}"
-
-    try:
-        text = page.read_text(encoding="utf-8")
-        if not _MARKED.search(text):
-            raise InputError(f"{page}: has no place for tables; see docs/validation/static.md for the markers")
-        page.write_text(_MARKED.sub(replace, text), encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{page}: cannot be updated ({error})") from None
+def sections(rows: Sequence[StaticRow]) -> Sections:
+    """What a page can hold."""
+    return {"summary": lambda: [summary_table(rows)], "kernels": lambda: [kernel_table(rows)]}
 
 
 def main() -> None:
     """`python -m warplens_studies.validate.static_counts [PAGE]`: the tables, to a page or to stdout."""
     import sys
 
-    from .report import markdown
-
     rows = compare_suite()
     if len(sys.argv) > 2:
         raise InputError("give one page at most")
     if len(sys.argv) == 2:
-        update_page(Path(sys.argv[1]), rows)
+        update_sections(Path(sys.argv[1]), DATASET, sections(rows))
     else:
         print(markdown(summary_table(rows)))
         print(markdown(kernel_table(rows)))

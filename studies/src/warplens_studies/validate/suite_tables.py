@@ -75,7 +75,17 @@ def result_table(found: SuiteValidation) -> Table:
                 Cell(_count(theirs.load_sectors)),
             )
         )
-    columns = ("kernel", "CPU and H200", "PTX", "SASS", "PTX / SASS", "loads, CPU", "H200", "sectors, CPU", "H200")
+    columns = (
+        "kernel",
+        "CPU and H200",
+        "PTX",
+        "SASS",
+        "PTX / SASS",
+        "loads, CPU",
+        "loads, H200",
+        "sectors, CPU",
+        "sectors, H200",
+    )
     return Table(f"the suite at size {found.size}: this CPU and an H200", columns, tuple(rows), labels=2)
 
 
@@ -169,7 +179,16 @@ def divergence_table(found: SuiteValidation) -> Table:
                 Cell(theirs),
             )
         )
-    columns = ("kernel", "stands for", "lines per load", "DPKI", "> 4 lines", "class", "> 4 lines", "papers")
+    columns = (
+        "kernel",
+        "stands for",
+        "lines per load",
+        "DPKI",
+        "DPKI, > 4 lines",
+        "class",
+        "class, > 4 lines",
+        "papers",
+    )
     return Table(f"divergent loads per thousand instructions, size {found.size}", columns, tuple(rows), labels=2)
 
 

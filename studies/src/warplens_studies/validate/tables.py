@@ -9,7 +9,7 @@ import numpy as np
 
 from . import recorded
 from .bounds import PARTS
-from .harness import Validation
+from .harness import MissRow, Validation
 
 #: |IPC error| above which a cell is poor, and bad.
 POOR, BAD = 0.3, 1.0
@@ -17,6 +17,8 @@ POOR, BAD = 0.3, 1.0
 POOR_MISS, BAD_MISS = 0.05, 0.2
 #: Models whose equations read caches and queues off a trace stand in one table, the others in another.
 _INTERVAL_FAMILY = ("gpumech", "mdm")
+#: Memory-divergent kernels, the others, and all of them.
+_CLASSES: dict[str, bool | None] = {"MD": True, "NMD": False, "all": None}
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def error_tables(validation: Validation, order: str) -> list[Table]:
 def mean_table(validation: Validation) -> Table:
     """Models × orders: means over divergent, other and all kernels."""
     configuration = validation.main_configuration
-    groups = (("MD", True), ("NMD", False), ("all", None))
+    groups = _CLASSES.items()
     rows = [
         (
             Cell(model),
@@ -140,6 +142,61 @@ def configuration_table(validation: Validation, order: str, *, divergent: bool |
     )
 
 
+def wide_error_table(validation: Validation) -> Table:
+    """Every order, configuration and kernel in a row, every model in a column."""
+    rows = []
+    for order in validation.orders:
+        for configuration in validation.configurations:
+            errors = validation.errors(order, configuration)
+            rows += [
+                (
+                    *map(Cell, (order, configuration, kernel, _kind(validation, kernel))),
+                    *(percent(errors.get((kernel, model))) for model in validation.models),
+                )
+                for kernel in validation.kernels
+            ]
+    columns = ("order", "configuration", "kernel", "class", *validation.models)
+    return Table("IPC error of every model in %; positive is too fast", columns, tuple(rows), labels=4)
+
+
+def wide_mean_table(validation: Validation) -> Table:
+    """Every order, class of kernels and model in a row, every configuration in a column."""
+    rows = [
+        (
+            *map(Cell, (order, label, model)),
+            *(
+                percent(
+                    validation.mean_error(model, order=order, configuration=configuration, divergent=divergent),
+                    signed=False,
+                )
+                for configuration in validation.configurations
+            ),
+        )
+        for order in validation.orders
+        for label, divergent in _CLASSES.items()
+        for model in validation.models
+    ]
+    columns = ("order", "kernels", "model", *validation.configurations)
+    return Table("mean |IPC error| in % on every configuration", columns, tuple(rows), labels=3)
+
+
+def wide_miss_table(validation: Validation) -> Table:
+    """Every configuration and kernel in a row: miss ratios of the reference and of each order."""
+    found: dict[tuple[str, str], dict[str, MissRow]] = {}
+    for row in validation.misses:
+        found.setdefault((row.configuration, row.kernel), {})[row.order] = row
+    orders = validation.miss_orders
+    rows = []
+    for run, by_order in found.items():
+        cells = [*map(Cell, run)]
+        for level in ("l1", "llc"):
+            cells.append(Cell(f"{getattr(by_order[orders[0]], f'{level}_reference'):.3f}"))
+            cells += [Cell(f"{getattr(by_order[order], level):.3f}") for order in orders]
+        rows.append(tuple(cells))
+    columns = [f"{level} {name}" for level in ("L1", "LLC") for name in ("reference", *orders)]
+    return Table("miss ratios on every configuration", ("configuration", "kernel", *columns), tuple(rows), labels=2)
+
+
 def _ratio(value: float, reference: float) -> Cell:
     off = abs(value - reference)
     return Cell(f"{value:.3f}", (off > POOR_MISS) + (off > BAD_MISS))
@@ -167,26 +224,24 @@ def miss_table(validation: Validation) -> Table:
 
 
 def miss_difference_table(validation: Validation) -> Table:
-    """Configurations × orders: mean and largest difference of the miss ratios from the reference's."""
-    orders = validation.miss_orders
-
-    def cell(configuration: str, order: str, level: str) -> Cell:
-        off = [
-            abs(getattr(row, level) - getattr(row, f"{level}_reference"))
-            for row in validation.misses
-            if (row.configuration, row.order) == (configuration, order)
-        ]
-        mean = float(np.mean(off))
-        return Cell(f"{mean:.3f} ({max(off):.2f})", (mean > POOR_MISS) + (mean > BAD_MISS))
-
-    rows = [
-        (Cell(configuration), *(cell(configuration, order, level) for level in ("l1", "llc") for order in orders))
-        for configuration in validation.configurations
-    ]
-    columns = [f"{level}\n{order}" for level in ("L1", "LLC") for order in orders]
-    return Table(
-        "mean (and largest) difference of miss ratios from the reference's", ("configuration", *columns), tuple(rows)
-    )
+    """Orders: mean and largest difference of the miss ratios from the reference's, at the main one and anywhere."""
+    rows = []
+    for order in validation.miss_orders:
+        cells = [Cell(order)]
+        for level in ("l1", "llc"):
+            for configurations in ((validation.main_configuration,), validation.configurations):
+                off = [
+                    abs(getattr(row, level) - getattr(row, f"{level}_reference"))
+                    for row in validation.misses
+                    if row.order == order and row.configuration in configurations
+                ]
+                mean = float(np.mean(off))
+                cells.append(Cell(f"{mean:.3f} ({max(off):.2f})", (mean > POOR_MISS) + (mean > BAD_MISS)))
+        rows.append(tuple(cells))
+    places = (validation.main_configuration, "all configurations")
+    columns = [f"{level}, {place}" for level in ("L1", "LLC") for place in places]
+    title = "mean (and largest) difference of miss ratios from the reference's"
+    return Table(title, ("order", *columns), tuple(rows))
 
 
 def bound_table(validation: Validation) -> Table:
