@@ -17,7 +17,6 @@ import click
 import warplens
 import warplens.sweeps
 from warplens.errors import InputError
-from warplens.models import MODELS
 from warplens_studies.reproduce import kernels
 from warplens_studies.validate import accelsim
 from warplens_studies.validate.h200_profiles import kept_comparison
@@ -155,9 +154,9 @@ def _h200(source: str = "sass") -> Any:
 
 #: Groups of the Accel-Sim kernels, by what tables call them.
 GROUPS = {
-    "all": accelsim.kernels,
     "memory-divergent": kernels.divergent_kernels,
     "others": kernels.other_kernels,
+    "all": accelsim.kernels,
 }
 
 
@@ -177,33 +176,27 @@ def _measured(name: str, source: str = "sass") -> list[float]:
 
 
 def errors(name: str) -> str:
-    """How far a model is from Accel-Sim and from an H200, from the data that comes with the package."""
+    """How far a model is from Accel-Sim and from an H200, from the data of the studies."""
     rows: Rows = []
-    for group in GROUPS:
-        if found := _accelsim(name, group):
-            rows.append(_row(f"[Accel-Sim](../validation/accelsim.md), {group}", found, "IPC"))
+    if found := _accelsim(name, "all"):
+        rows.append(_row("[Accel-Sim](../validation/accelsim.md), IPC", found, fast=1))
     if found := _measured(name):
-        rows.append(_row("[H200](../validation/h200.md), from SASS, above 20 µs", found, "cycles"))
+        rows.append(_row("[H200](../validation/h200.md), cycles", found, fast=-1))
         if swept := _h200().sweeps(name):
             mean, shape = (
                 100.0 * statistics.mean(getattr(each, of) for each in swept) for of in ("mape", "mape_shape")
             )
-            text = f"{mean:.0f} % (shape alone {shape:.0f} %)"
-            rows.append(("H200, over occupancies", f"{len(swept)}", "speed", text, "", ""))
+            text = f"{mean:.0f} % (shape {shape:.0f} %)"
+            rows.append(("H200, speed over occupancies", f"{len(swept)}", text, "–", "–"))
     if not rows:
         return "The model runs on no kernel of the validation data.\n"
-    header = ("reference", "kernels", "error of", "mean magnitude", "median magnitude", "too fast / too slow")
-    return table(header, rows)
+    return table(("reference, error of", "kernels", "mean", "median", "too fast"), rows)
 
 
-def accuracy() -> str:
-    """All models side by side: mean magnitudes of their errors."""
-    rows: Rows = []
-    for name in MODELS:
-        columns = [*(_accelsim(name, group) for group in GROUPS), _measured(name)]
-        means = [f"{statistics.mean(map(abs, each)):.0f} %" if each else "–" for each in columns]
-        rows.append((f"[`{name}`]({name}.md#accuracy)", *means))
-    return table(("model", *(f"Accel-Sim, {group} (IPC)" for group in GROUPS), "H200 (cycles)"), rows)
+def mean_errors(name: str) -> list[str]:
+    """Mean magnitudes of a model's errors: divergent, other and all kernels of Accel-Sim (IPC), the H200 (cycles)."""
+    columns = [*(_accelsim(name, group) for group in GROUPS), _measured(name)]
+    return [f"{statistics.mean(map(abs, each)):.0f} %" if each else "–" for each in columns]
 
 
 def readme_accuracy() -> str:
@@ -225,18 +218,15 @@ def readme_accuracy() -> str:
     return table(("mean absolute error", *(f"`{name}`" for name in names)), rows)
 
 
-def _row(reference: str, found: list[float], quantity: str) -> tuple[str, ...]:
-    """Errors in percent, signed; an IPC too high and cycles too few are too fast."""
-    sign = 1 if quantity == "IPC" else -1
-    fast = sum(sign * each > 0 for each in found)
+def _row(reference: str, found: list[float], *, fast: int) -> tuple[str, ...]:
+    """Magnitudes of errors in percent; `fast` is the sign of an error of a model that is too fast."""
     size = [abs(each) for each in found]
     return (
         reference,
         f"{len(found)}",
-        quantity,
         f"{statistics.mean(size):.0f} %",
         f"{statistics.median(size):.0f} %",
-        f"{fast} / {len(found) - fast}",
+        f"{sum(fast * each > 0 for each in found)}",
     )
 
 

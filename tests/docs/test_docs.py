@@ -14,7 +14,7 @@ from warplens.machine import gpu_names, parameters
 from warplens.models import GENERAL_MODELS, MODELS, options_of
 from warplens_studies.reproduce import RECIPES
 
-from . import pages, reference
+from . import pages, reference, reproductions
 from .pages import DOCS, ROOT, blocks, page_folder, refreshed, run
 
 PAGES = pages.pages()
@@ -57,11 +57,14 @@ def test_every_machine_is_listed() -> None:
     assert all(f"| `{name}` |" in listed for name in gpu_names())
 
 
-def test_every_reproduction_has_a_section_and_a_picture() -> None:
+def test_every_reproduction_has_a_section_a_file_and_a_picture() -> None:
     text = read("reproductions.md")
-    for name in RECIPES:
-        assert f"(img/reproduce/{name}.png)" in text
-        assert (DOCS / "img" / "reproduce" / f"{name}.png").is_file()
+    for name, recipe in RECIPES.items():
+        assert f"{{#{name}}}" in text
+        if not recipe.timed:
+            assert f"(reproductions/{name}.csv)" in text
+            assert f"(img/reproduce/{name}.png)" in text
+    assert set(reproductions.FOLDER.iterdir()) == set(reproductions.files())
 
 
 def test_every_example_is_in_the_gallery_with_its_picture() -> None:
@@ -99,6 +102,11 @@ def test_deviations_are_numbered_without_gaps() -> None:
 def test_tables_are_what_the_code_says(page: str) -> None:
     text = read(page)
     assert refreshed(text, commands=False) == text, "out of date; run: python tests/docs/pages.py"
+
+
+def test_files_of_reproductions_are_what_the_code_says() -> None:
+    stale = [path.name for path, text in reproductions.files().items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, "out of date; run: python tests/docs/pages.py reproductions.md"
 
 
 @pytest.mark.slow

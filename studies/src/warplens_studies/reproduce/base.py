@@ -94,8 +94,11 @@ class Reproduction:
 
     def to_csv(self) -> str:
         """The rows as CSV. What they are, what was assumed and which claims hold come first, as comments."""
+        return f"# warplens {__version__}, reproduce {self.name}\n{self.results_csv()}"
+
+    def results_csv(self, digits: int = 12) -> str:
+        """The same without the version, with numbers of so many digits."""
         head = [
-            f"warplens {__version__}, reproduce {self.name}",
             str(self.paper),
             self.title,
             f"compares: {self.compares}",
@@ -103,8 +106,11 @@ class Reproduction:
             *(f"remark: {text}" for text in self.remarks),
         ]
         if self.claims:
-            head += _csv([("claim", "holds", "found"), *((c.text, c.verdict, c.found) for c in self.claims)])
-        return "\n".join([*(f"# {line}" for line in head), *_csv([self.columns, *self.rows])]) + "\n"
+            claims = [("claim", "holds", "found"), *((c.text, c.verdict, c.found) for c in self.claims)]
+            head += _csv(claims, digits)
+        if self.summary.rows != self.rows:
+            head += _csv([self.summary.columns, *self.summary.rows], digits)
+        return "\n".join([*(f"# {line}" for line in head), *_csv([self.columns, *self.rows], digits)]) + "\n"
 
 
 @dataclass(frozen=True)
@@ -193,16 +199,16 @@ def write_csv(reproduction: Reproduction, folder: Path) -> Path:
     return path
 
 
-def _csv(rows: Iterable[Sequence[Cell]]) -> list[str]:
+def _csv(rows: Iterable[Sequence[Cell]], digits: int) -> list[str]:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_plain(cell) for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows([_plain(cell, digits) for cell in row] for row in rows)
     return text.getvalue().splitlines()
 
 
-def _plain(cell: Cell) -> str:
+def _plain(cell: Cell, digits: int) -> str:
     if cell is None:
         return ""
-    return cell if isinstance(cell, str) else f"{cell:.12g}"
+    return cell if isinstance(cell, str) else f"{cell:.{digits}g}"
 
 
 def compare(quantity: str, paper: float | None, ours: float) -> Row:

@@ -62,12 +62,12 @@ OMITTED = {
         Omission(
             "gpumech-fig5",
             "Figure 5: overview of GPUMech",
-            "a block diagram; its boxes are our packages intervals (one warp) and models (many)",
+            "a block diagram; its boxes are our packages analysis (one warp) and models (many)",
         ),
         Omission(
             "gpumech-fig10",
             "Figure 10: the input collector",
-            "a block diagram; its boxes are our packages frontends, memory and intervals",
+            "a block diagram; its boxes are our packages frontends and analysis",
         ),
         Omission(
             "mdm-fig1",

@@ -1,0 +1,193 @@
+"""Tables that pages get from the code: machines, models, reproductions, benchmarks. `table` makes one by its name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import reference, reproductions
+from .reference import table as _table
+
+ROOT = Path(__file__).parents[2]
+
+
+def _code(*names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+_UNITS = {"bytes": "bytes", "bytes_per_s": "bytes per second", "hz": "hertz", "cycles": "core cycles"}
+
+
+def machine_keys() -> str:
+    """Every parameter but those of instruction classes."""
+    from warplens.machine import parameters
+
+    rows = []
+    for p in parameters().values():
+        if p.path.startswith("instructions."):
+            continue
+        bound = f"{'above' if p.exclusive else 'at least'} {p.minimum:g}"
+        values = {str: _code(*p.choices), bool: _code("true", "false")}.get(p.kind)
+        values = values or (("whole, " if p.kind is int else "") + bound)
+        ending = p.path.removeprefix(p.key)
+        rows.append((_code(p.key), _code(ending) if ending else "", _UNITS.get(p.unit or "", "–"), values, p.doc))
+    return _table(("key of `--set`", "in TOML ends in", "unit", "values", "meaning"), rows)
+
+
+def instruction_keys() -> str:
+    from warplens.machine import INSTRUCTION_CLASSES, parameters
+
+    rows = []
+    for name in INSTRUCTION_CLASSES:
+        keys = [p.key for path, p in parameters().items() if path.startswith(f"instructions.{name}.")]
+        rows.append((_code(name), *(_code(key) for key in keys)))
+    return _table(("class", "latency Λ (core cycles)", "interval λ (core cycles)", "pipeline (a name)"), rows)
+
+
+def instruction_classes() -> str:
+    from warplens.machine import INSTRUCTION_CLASSES
+
+    rows = [
+        (_code(item.name), item.kind, _code(item.parent) if item.parent else "–", item.doc)
+        for item in INSTRUCTION_CLASSES.values()
+    ]
+    return _table(("class", "kind", "parent", "instructions"), rows)
+
+
+def machines() -> str:
+    from warplens.machine import gpu_names, load_gpu
+    from warplens.units import format_number
+
+    rows = []
+    for name in gpu_names():
+        gpu = load_gpu(name)
+        rows.append(
+            (
+                _code(name),
+                gpu.description,
+                format_number(gpu.sms, None),
+                format_number(gpu.clock_hz, "hz"),
+                f"{gpu.issue_rate:g}",
+                format_number(gpu.max_warps, None),
+                format_number(gpu.dram.bandwidth_bytes_per_s, "bytes_per_s"),
+            )
+        )
+    return _table(("name", "machine", "SMs", "clock", "issue rate", "warps per SM", "DRAM"), rows)
+
+
+def facts(name: str) -> str:
+    """A line below the idea of a model: its paper, equations, input and stack."""
+    from warplens.models import MODELS
+
+    model = MODELS[name]
+    stack = _code(*model.categories) if model.categories else "none"
+    needs = f"[`{model.needs}`](../guide/workloads.md#{model.needs})"
+    paper = f"{model.paper.authors}, {model.paper.venue}"
+    return f"*{paper}.* Equations: {model.equations}. Needs: {needs}. CPI stack: {stack}.\n"
+
+
+def options(name: str) -> str:
+    from warplens.models import MODELS, options_of
+
+    rows = []
+    for key, item in options_of(MODELS[name]).items():
+        default = f"{item['default']}"
+        values = item["choices"] or (["true", "false"] if default in ("true", "false") else [])
+        shown = _code(default, *(value for value in values if value != default))
+        rows.append((_code(key), shown if values else f"{shown}, or a number ≥ 0", item["doc"]))
+    return _table(("option", "values, default first", "meaning"), rows) if rows else "This model has no options.\n"
+
+
+def aspects() -> str:
+    from warplens.models import MODELS, Aspect
+
+    header = ("model", *(aspect.value for aspect in Aspect))
+    rows = [
+        (f"[`{name}`]({name}.md)", *("✓" if aspect in model.aspects else "" for aspect in Aspect))
+        for name, model in MODELS.items()
+    ]
+    return _table(header, rows)
+
+
+def overview() -> str:
+    """Models: what each needs, and how far off it is."""
+    from warplens.models import MODELS
+
+    rows = [
+        (
+            f"[`{name}`]({name}.md)",
+            model.equations,
+            f"`{model.needs}`",
+            "yes" if model.categories else "–",
+            *reference.mean_errors(name),
+        )
+        for name, model in MODELS.items()
+    ]
+    head = ("model", "equations", "needs", "stack")
+    return _table((*head, "Accel-Sim, MD", "Accel-Sim, NMD", "Accel-Sim", "H200"), rows)
+
+
+def papers() -> str:
+    from warplens.models import PAPERS
+
+    rows = [
+        (f"{p.prefix}-n", p.authors, p.title, p.venue, _code(p.key))
+        for p in sorted(PAPERS.values(), key=lambda p: p.venue)
+    ]
+    return _table(("equations", "authors", "title", "venue", "key"), rows)
+
+
+def measured(name: str) -> str:
+    """What takes another time in every run: a benchmark, or a reproduction that measures time."""
+    if name.startswith("bench_"):
+        return _benchmark(name)
+    return reproductions.timed_section(reproductions.made(name))
+
+
+def _benchmark(name: str) -> str:
+    """What `python benchmarks/run.py NAME` measures."""
+    from warplens.cli.common import show_number
+
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--json", name]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    rows = [
+        (
+            row["what"].strip(),
+            f"{show_number(row['value'])} {row['unit']}".strip(),
+            "–" if row["ratio"] is None else f"{show_number(row['ratio'])} × {row['peer']}",
+            "–" if row["target"] is None else f"{row['target']:g}: {'met' if row['met'] else 'missed'}",
+        )
+        for row in found
+    ]
+    return _table(("", "measured", "against", "target"), rows)
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "machine-keys": machine_keys,
+    "instruction-keys": instruction_keys,
+    "instruction-classes": instruction_classes,
+    "machines": machines,
+    "facts": facts,
+    "options": options,
+    "aspects": aspects,
+    "overview": overview,
+    "papers": papers,
+    "measured": measured,
+    "reproductions": reproductions.summary,
+    "omitted": reproductions.omitted,
+    "reproduced": reproductions.of_paper,
+    "errors": reference.errors,
+    "readme-accuracy": reference.readme_accuracy,
+    "traced-suite": reference.traced_suite,
+    "cli": reference.cli,
+    "api": reference.api,
+}
+
+
+def table(name: str) -> str:
+    """The table that a marker names: `machine-keys`, `options mdm`."""
+    kind, *arguments = name.split()
+    return TABLES[kind](*arguments)
