@@ -8,7 +8,7 @@ from typing import Any
 from reference import cache, coalescer
 from reference.traces import Block, Step, memory_trace
 from warplens.analysis import MissProfile, cache_run, collect_events, instruction_kinds, simulate_caches
-from warplens.analysis import _cache_kernels as kernels
+from warplens.analysis import _cache_records as records
 from warplens.machine import Gpu
 from warplens.traces import StaticInstruction
 
@@ -16,7 +16,7 @@ from .strategies import ROWS, latency, small_gpu
 
 #: What is noted of arrivals, in the order of the columns.
 NOTED = ("L1", "L1 left", "LLC", "LLC left", "bank", "channel")
-COUNTERS = [name.removeprefix("C_") for name in vars(kernels) if name.startswith("C_")]
+COUNTERS = [name.upper() for name in records.COUNTERS.names]
 
 
 def simulate(

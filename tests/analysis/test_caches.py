@@ -480,7 +480,7 @@ def test_parts_of_executions_by_their_worst_request():
     found = simulate([[steps]], small_gpu(1))
     assert found.levels[LDG].tolist() == [0.5, 0.0, 0.5]
     assert found.misses_per_execution[LDG] == 0.5
-    assert found.per_execution("REQUESTS")[LDG] == 1.0
+    assert found.per_execution("requests")[LDG] == 1.0
     assert found.divergent_loads == 1
     assert found.levels[STG].tolist() == [0.0, 0.0, 0.0]
 

@@ -19,7 +19,6 @@ from warplens.analysis import (
     simulate_caches,
     simulate_family,
 )
-from warplens.analysis._cache_kernels import C_LLC_HITS
 
 from .strategies import ROWS, latency, launches, machines, small_gpu
 
@@ -86,7 +85,7 @@ def test_a_larger_cache_can_miss_what_a_smaller_one_fetched_for_an_atomic(write_
     found = simulate_family(chunks, kinds, runs)
     for run, each in zip(runs, found, strict=True):
         assert_same(each, simulate_caches(chunks, kinds, run))
-    assert [each.counters[load, C_LLC_HITS] for each in found] == [1, 0]
+    assert [each.column("llc_hits")[load] for each in found] == [1, 0]
 
 
 LLC = {"size_bytes": 4096, "ways": 4, "banks": 1}

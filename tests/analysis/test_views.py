@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reference import warps as oracle
 from warplens.analysis import COLUMNS, STALL_CAUSES, MissProfile, instruction_kinds
-from warplens.analysis import _cache_kernels as memory
+from warplens.analysis._cache_records import COUNTERS, table_of
 from warplens.analysis.representative import (
     Representative,
     graph_of_warp,
@@ -30,12 +30,12 @@ from .rows import ATOM, BAR, FADD, FMUL, IMAD, LDG, LDG64, MOV, MUFU, ROWS, STG,
 
 def miss_profile(**counts: dict[int, int]) -> MissProfile:
     """Counters by name and row."""
-    counters = np.zeros((len(ROWS), memory.COUNTERS), dtype=np.int64)
+    counters = np.zeros(len(ROWS), dtype=COUNTERS)
     for name, of_rows in counts.items():
         for row, value in of_rows.items():
-            counters[row, getattr(memory, f"C_{name}")] = value
+            counters[name.lower()][row] = value
     return MissProfile(
-        counters,
+        table_of(counters),
         instruction_kinds(TABLE),
         transfer_bytes=128,
         dirty_left=0,
@@ -151,9 +151,7 @@ def test_profile_columns_are_sums_over_the_instructions_of_each_interval(warp, l
 
     def per_execution(row: int, *names: str) -> float:
         executed = MISSES.executed[row]
-        return (
-            sum(MISSES.counters[row, getattr(memory, f"C_{name}")] for name in names) / executed if executed else 0.0
-        )
+        return sum(MISSES.column(name.lower())[row] for name in names) / executed if executed else 0.0
 
     step = max(1.0, 1.0 / issue_rate)
     expected = oracle.intervals(warp, ROWS, latency, step=step, min_gap=min_gap)

@@ -8,7 +8,6 @@ import pytest
 
 from reference.traces import Step, evenly
 from warplens.analysis import MissProfile
-from warplens.analysis import _cache_kernels as kernels
 
 from .comparing import SMALL_LLC, one_warp, simulate
 from .strategies import small_gpu
@@ -22,7 +21,7 @@ WHOLE = evenly(A, 4)  # all of line A
 
 
 def counter(found: MissProfile, row: int, name: str) -> int:
-    return int(found.counters[row, getattr(kernels, f"C_{name}")])
+    return int(found.column(name.lower())[row])
 
 
 # -- L1 -----------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ def test_the_simulators_caches_count_as_the_cache_simulation_does(run):
     """The same executions, lines and requests; every request is served somewhere."""
     kernel, workload, gpu = run
     found, own = exchanges.simulated_caches(kernel, "base"), workload.misses(gpu)
-    for name in ("EXECUTED", "LINES", "REQUESTS", "DIVERGENT"):
-        assert np.array_equal(found._column(name), own._column(name))
+    for name in ("executed", "lines", "requests", "divergent"):
+        assert np.array_equal(found.column(name), own.column(name))
     assert found.l1_miss_ratio == pytest.approx(own.l1_miss_ratio, abs=0.05)
     assert found.levels.sum(axis=1)[found.executed > 0] == pytest.approx(1.0)
 

@@ -168,7 +168,7 @@ def test_the_instruction_mix_is_the_representative_warps():
     assert mix.synchronizations == 1
     assert mix.entries["load_global"].uncoalesced == pytest.approx(3)
     assert mix.entries["store_global"].uncoalesced == 0
-    lines = workload.misses(gpu).per_execution("LINES")
+    lines = workload.misses(gpu).per_execution("lines")
     assert lines[GATHER] == pytest.approx(8, abs=0.2)  # a few lanes meet in one line
     divergent = [3.0, float(mix.entries["atomic_global"].uncoalesced)]
     expected = (divergent[0] * lines[GATHER] + divergent[1] * lines[RED]) / sum(divergent)
@@ -188,8 +188,8 @@ def test_timings_of_memory_classes_are_averages_over_their_executions():
         return float(values[[LDG, GATHER]] @ executed / executed.sum())
 
     noc = gpu.service_cycles_now("noc", "the test") * 28 * mean(misses.misses_per_execution)
-    dram = gpu.service_cycles_now("dram", "the test") * 28 * mean(misses.per_execution("LLC_MISSES"))
-    port = mean(misses.per_execution("LINES"))
+    dram = gpu.service_cycles_now("dram", "the test") * 28 * mean(misses.per_execution("llc_misses"))
+    port = mean(misses.per_execution("lines"))
     assert timing.interval_cycles == pytest.approx(max(noc, dram, port))
     assert workload.timing(gpu, "fp32", "the test") == gpu.timing("fp32")
 

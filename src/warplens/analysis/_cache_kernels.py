@@ -9,36 +9,8 @@ from ..traces._bit_kernels import bit_count
 from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, LOAD, STORE
 from ._line_kernels import granules_of, lacking, llc_row, sectors_of
 
-# Columns of the per-instruction counters.
-(
-    C_EXECUTED,
-    C_REQUESTS,
-    C_LINES,
-    C_DIVERGENT,
-    C_L1_HITS,
-    C_LLC_HITS,
-    C_LLC_MISSES,
-    C_WORST_L1,
-    C_WORST_LLC,
-    C_WORST_DRAM,
-    C_DRAM_READS,
-    C_DRAM_WRITES,
-    C_WRITEBACK_HITS,
-    C_WRITEBACK_MISSES,
-) = range(14)
-COUNTERS = 14
-
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
 HASH = 0x1E3779B97F4A7C15
-
-# Columns of a memory instruction whose turn it is: where it runs, its lines (from, to), which one it is, its kind.
-W_SM, W_FIRST, W_LAST, W_STATIC, W_KIND = range(5)
-
-# Loads whose data another load has asked for and that are not there yet, per static instruction: executions that
-# found all in the L1 but for that, and in the LLC; and the sum of the part of the wait that was left of each. And how
-# many requests a miss found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one: sums.
-A_L1, A_L1_LEFT, A_LLC, A_LLC_LEFT, A_BANK, A_CHANNEL = range(6)
-ARRIVALS = 6
 
 
 @kernel
@@ -303,14 +275,14 @@ def access_line(sm, j, s, what, lines, caches):
                     config,
                 )
                 written_back = bit_count(sent)
-                own[C_WRITEBACK_HITS] += written_back - missed
-                own[C_WRITEBACK_MISSES] += missed
-                own[C_DRAM_WRITES] += stored_back
+                own.writeback_hits += written_back - missed
+                own.writeback_misses += missed
+                own.dram_writes += stored_back
             if asked != touched:
                 words &= granules_of(asked, sectors)
     requests = bit_count(touched)
-    own[C_REQUESTS] += requests
-    own[C_L1_HITS] += requests - bit_count(missing)
+    own.requests += requests
+    own.l1_hits += requests - bit_count(missing)
     going = bit_count(asked)
     reads = 0
     stored = 0
@@ -318,19 +290,30 @@ def access_line(sm, j, s, what, lines, caches):
         bank = bank_of(line, config.llc_banks, config.llc_hashed)
         row = lines.place[j] & 0xFFFFFFFF
         missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, config)
-        own[C_LLC_HITS] += going - missed
-        own[C_LLC_MISSES] += missed
-        own[C_DRAM_READS] += reads
-        own[C_DRAM_WRITES] += stored
+        own.llc_hits += going - missed
+        own.llc_misses += missed
+        own.dram_reads += reads
+        own.dram_writes += stored
         caches.bank_load[0, bank] += going
         caches.bank_load[1, bank] += reads + stored
     return going, reads, stored, leaves, written_back, stored_back
 
 
 @helper
+def count_level(own, leaves, missed):
+    """The level that served the last request of an execution, by whether any left the SM or missed the LLC."""
+    if missed:
+        own.worst_dram += 1
+    elif leaves:
+        own.worst_llc += 1
+    else:
+        own.worst_l1 += 1
+
+
+@helper
 def count_instruction(own, lines, leaving, missed):
     """An execution of an instruction, by the worst of its requests: did any leave the SM, did any miss the LLC."""
-    own[C_EXECUTED] += 1
-    own[C_LINES] += lines
-    own[C_DIVERGENT] += lines > 1
-    own[C_WORST_DRAM if missed > 0 else C_WORST_LLC if leaving > 0 else C_WORST_L1] += 1
+    own.executed += 1
+    own.lines += lines
+    own.divergent += lines > 1
+    count_level(own, leaving > 0, missed > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,50 @@ GRANULES = 32
 ALL_GRANULES = 0xFFFFFFFF
 # Tag of a slot that holds no line: no address has it.
 EMPTY = np.iinfo(np.int64).min
+
+#: What is counted of each static instruction. A request is a sector of a line, or a line where there are no sectors;
+#: `worst_…` are executions by the level that served the last of their requests.
+COUNTERS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "executed",
+            "requests",
+            "lines",
+            "divergent",
+            "l1_hits",
+            "llc_hits",
+            "llc_misses",
+            "worst_l1",
+            "worst_llc",
+            "worst_dram",
+            "dram_reads",
+            "dram_writes",
+            "writeback_hits",
+            "writeback_misses",
+        )
+    ]
+)
+#: Loads whose data another load has asked for and that are not there yet: executions that found all in the L1 but for
+#: that, and in the LLC, and the sums of the part of the wait that was left of each. And, summed over misses, how many
+#: requests each found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one.
+ARRIVALS = np.dtype(
+    [(name, np.float64) for name in ("l1", "l1_left", "llc", "llc_left", "bank_ahead", "channel_ahead")]
+)
+#: A memory instruction whose turn it is: where it runs, which one it is, and its lines.
+TURN = np.dtype([(name, np.int64) for name in ("sm", "static", "kind", "first", "last")])
+
+
+def table_of(records: NDArray[Any]) -> NDArray[Any]:
+    """Records of one type of field as a plain table, a column per field: the same memory."""
+    names = records.dtype.names
+    assert names is not None
+    return records.view(records.dtype[0]).reshape(len(records), len(names))
+
+
+def records_of(table: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """The inverse of `table_of`."""
+    return np.ascontiguousarray(table).view(kind)[:, 0]
 
 
 class CacheConfig(NamedTuple):
@@ -87,5 +131,5 @@ class Caches(NamedTuple):
     llc_tags: NDArray[np.int64]
     llc_states: NDArray[np.int64]
     config: CacheConfig
-    counters: NDArray[np.int64]
+    counters: NDArray[Any]
     bank_load: NDArray[np.int64]

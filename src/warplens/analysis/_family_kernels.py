@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,30 +10,12 @@ from numpy.typing import NDArray
 from ..jit import allocating_kernel, helper
 from ..traces._bit_kernels import bit_count
 from ._cache_kernels import (
-    C_DIVERGENT,
-    C_DRAM_READS,
-    C_DRAM_WRITES,
-    C_EXECUTED,
-    C_L1_HITS,
-    C_LINES,
-    C_LLC_HITS,
-    C_LLC_MISSES,
-    C_REQUESTS,
-    C_WORST_DRAM,
-    C_WORST_L1,
-    C_WORST_LLC,
-    C_WRITEBACK_HITS,
-    C_WRITEBACK_MISSES,
-    W_FIRST,
-    W_KIND,
-    W_LAST,
-    W_SM,
-    W_STATIC,
     access_read_l1,
     access_written_l1,
     bank_of,
+    count_level,
 )
-from ._cache_records import ALL_GRANULES, LOAD, STORE, CacheConfig
+from ._cache_records import ALL_GRANULES, LOAD, STORE, TURN, CacheConfig
 from ._line_kernels import granules_of, lacking, llc_row, sectors_of
 from ._round_kernels import TURNS, fill_turns, start_rounds
 
@@ -57,7 +39,7 @@ class Family(NamedTuple):
     states: NDArray[np.int64]
     dirty: NDArray[np.bool_]
     config: CacheConfig
-    counters: NDArray[np.int64]
+    counters: NDArray[Any]
     bank_load: NDArray[np.int64]
     channels: NDArray[np.int64]
 
@@ -161,10 +143,10 @@ def access_family(turns, count, lines, family):
     banks = config.llc_banks
     hashed = config.llc_hashed
     for turn in range(count):
-        sm = turns[turn, W_SM]
-        first = turns[turn, W_FIRST]
-        last = turns[turn, W_LAST]
-        what = turns[turn, W_KIND]
+        sm = turns[turn].sm
+        first = turns[turn].first
+        last = turns[turn].last
+        what = turns[turn].kind
         requests = 0
         l1_misses = 0
         leaving = 0
@@ -215,7 +197,7 @@ def access_family(turns, count, lines, family):
                         channels[bank, cache] += bit_count(asked)
                 row = lines.place[j] & 0xFFFFFFFF
                 request(what, line, words, asked, row, family, totals, entered, MISSED, channels[bank])
-        s = turns[turn, W_STATIC]
+        s = turns[turn].static
         through = written_back + (leaving if what != LOAD else 0) if write_through else 0
         misses = 0
         writeback_misses = 0
@@ -225,23 +207,18 @@ def access_family(turns, count, lines, family):
             missed = misses + totals[MISSED, cache]
             writebacks_missed = writeback_misses + totals[WRITEBACK_MISSED, cache]
             own = family.counters[cache, s]
-            own[C_EXECUTED] += 1
-            own[C_REQUESTS] += requests
-            own[C_LINES] += last - first
-            own[C_DIVERGENT] += last - first > 1
-            own[C_L1_HITS] += requests - l1_misses
-            own[C_LLC_HITS] += leaving - missed
-            own[C_LLC_MISSES] += missed
-            own[C_DRAM_READS] += missed if what != STORE else 0
-            own[C_DRAM_WRITES] += totals[WRITTEN, cache] + through
-            own[C_WRITEBACK_HITS] += written_back - writebacks_missed
-            own[C_WRITEBACK_MISSES] += writebacks_missed
-            if missed > 0:
-                own[C_WORST_DRAM] += 1
-            elif leaving > 0:
-                own[C_WORST_LLC] += 1
-            else:
-                own[C_WORST_L1] += 1
+            own.executed += 1
+            own.requests += requests
+            own.lines += last - first
+            own.divergent += last - first > 1
+            own.l1_hits += requests - l1_misses
+            own.llc_hits += leaving - missed
+            own.llc_misses += missed
+            own.dram_reads += missed if what != STORE else 0
+            own.dram_writes += totals[WRITTEN, cache] + through
+            own.writeback_hits += written_back - writebacks_missed
+            own.writeback_misses += writebacks_missed
+            count_level(own, leaving > 0, missed > 0)
 
 
 @allocating_kernel
@@ -249,7 +226,7 @@ def simulate_family(block_start, event_start, event_static, line_start, kind, li
     """Warps that take turns, through all caches."""
     config = family.config
     state = start_rounds(block_start, event_start, config)
-    turns = np.empty((TURNS + config.sms, 5), dtype=np.int64)
+    turns = np.empty(TURNS + config.sms, dtype=TURN)
     while True:
         filled = fill_turns(block_start, event_start, event_static, line_start, kind, config, state, turns)
         if filled == 0:

@@ -9,13 +9,6 @@ from numpy.typing import NDArray
 
 from ..jit import helper, kernel
 from ._cache_kernels import (
-    A_BANK,
-    A_CHANNEL,
-    A_L1,
-    A_L1_LEFT,
-    A_LLC,
-    A_LLC_LEFT,
-    C_LLC_MISSES,
     access_line,
     bank_of,
     count_instruction,
@@ -165,12 +158,12 @@ def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing,
             sent = max(start, sm.in_free)
             sm.in_free = sent + timing.sm_service
             arrival = max(sent, bank.out_free) + timing.llc_latency
-            crowds[A_BANK] += ahead(bank.out_free, even.out_free, now, service)
+            crowds.bank_ahead += ahead(bank.out_free, even.out_free, now, service)
             bank.out_free = max(now, bank.out_free) + service
             even.out_free = max(now, even.out_free) + timing.noc_service
             if request < reads:
                 arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
-                crowds[A_CHANNEL] += ahead(bank.channel_free, even.channel_free, now, channel_service)
+                crowds.channel_ahead += ahead(bank.channel_free, even.channel_free, now, channel_service)
                 bank.channel_free = max(now, bank.channel_free) + channel_service
                 even.channel_free = max(now, even.channel_free) + timing.dram_service
             flight[place] = arrival
@@ -239,13 +232,13 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     banks = config.llc_banks
     hashed = config.llc_hashed
     even = state.servers[banks]
-    crowds = arrivals[s]
+    noted = arrivals[s]
     sets = config.l1_sets
     ways = config.l1_ways
     enters = what == LOAD or (what == STORE and config.l1_allocate)
     keeps = enters and sets > 0 and not config.streaming
     own = caches.counters[s]
-    missed_before = own[C_LLC_MISSES]
+    missed_before = own.llc_misses
     in_l1 = 0.0
     in_llc = 0.0
     leaving = 0
@@ -263,7 +256,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         if written_back:  # nobody waits for them, but what follows waits for the network
             bank = state.servers[bank_of(leaves, banks, hashed)]
             no, none = np.bool_(False), np.int64(0)
-            send(sm, now, start, no, written_back, none, stored_back, bank, even, banks, timing, flight, crowds)
+            send(sm, now, start, no, written_back, none, stored_back, bank, even, banks, timing, flight, noted)
         if going == 0:
             if what == LOAD and mine.line == line and mine.there > now:
                 in_l1 = max(in_l1, (mine.there - now) / mine.span)
@@ -273,7 +266,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         fetched += reads
         bank = state.servers[bank_of(line, banks, hashed)]
         waits = what != STORE
-        back, start = send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds)
+        back, start = send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, noted)
         if what == LOAD:
             common = state.llc_coming[line & (LLC_PLACES - 1)]
             if reads > 0:
@@ -287,13 +280,13 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
             mine.there = back
             mine.span = back - now
         there = max(there, back)
-    count_instruction(own, end - first, leaving, own[C_LLC_MISSES] - missed_before)
+    count_instruction(own, end - first, leaving, own.llc_misses - missed_before)
     if leaving == 0 and in_l1 > 0.0:
-        arrivals[s, A_L1] += 1.0
-        arrivals[s, A_L1_LEFT] += in_l1
+        noted.l1 += 1.0
+        noted.l1_left += in_l1
     elif leaving > 0 and fetched == 0 and in_llc > 0.0:
-        arrivals[s, A_LLC] += 1.0
-        arrivals[s, A_LLC_LEFT] += in_llc
+        noted.llc += 1.0
+        noted.llc_left += in_llc
     return there, max(start, now + float(end - first))
 
 

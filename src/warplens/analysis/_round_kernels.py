@@ -6,16 +6,10 @@ import numpy as np
 
 from ..jit import allocating_kernel, helper
 from ._cache_kernels import (
-    C_LLC_MISSES,
-    W_FIRST,
-    W_KIND,
-    W_LAST,
-    W_SM,
-    W_STATIC,
     access_line,
     count_instruction,
 )
-from ._cache_records import BARRIER
+from ._cache_records import BARRIER, TURN
 
 # Instructions that go through the caches in one call: calls count references to arrays, which takes its time.
 TURNS = 512
@@ -85,11 +79,11 @@ def fill_turns(block_start, event_start, event_static, line_start, kind, config,
                     event += 1
                 if event < event_start[w + 1]:
                     s = event_static[event]
-                    turns[filled, W_SM] = sm
-                    turns[filled, W_FIRST] = line_start[event]
-                    turns[filled, W_LAST] = line_start[event + 1]
-                    turns[filled, W_STATIC] = s
-                    turns[filled, W_KIND] = kind[s]
+                    turns[filled].sm = sm
+                    turns[filled].first = line_start[event]
+                    turns[filled].last = line_start[event + 1]
+                    turns[filled].static = s
+                    turns[filled].kind = kind[s]
                     filled += 1
                     position[w] = event + 1
                     turn[sm] = slot + 1
@@ -112,12 +106,12 @@ def fill_turns(block_start, event_start, event_static, line_start, kind, config,
 def access_lines(sm, first, last, s, what, lines, caches):
     """A memory instruction through the caches."""
     own = caches.counters[s]
-    missed_before = own[C_LLC_MISSES]
+    missed_before = own.llc_misses
     leaving = 0
     for j in range(first, last):
         going, _, _, _, _, _ = access_line(sm, j, s, what, lines, caches)
         leaving += going
-    count_instruction(own, last - first, leaving, own[C_LLC_MISSES] - missed_before)
+    count_instruction(own, last - first, leaving, own.llc_misses - missed_before)
 
 
 @allocating_kernel
@@ -125,18 +119,18 @@ def simulate_rounds(block_start, event_start, event_static, line_start, kind, li
     """Warps that take turns, through the caches of one machine."""
     config = caches.config
     state = start_rounds(block_start, event_start, config)
-    turns = np.empty((TURNS + config.sms, 5), dtype=np.int64)
+    turns = np.empty(TURNS + config.sms, dtype=TURN)
     while True:
         filled = fill_turns(block_start, event_start, event_static, line_start, kind, config, state, turns)
         if filled == 0:
             return
         for t in range(filled):
             access_lines(
-                turns[t, W_SM],
-                turns[t, W_FIRST],
-                turns[t, W_LAST],
-                turns[t, W_STATIC],
-                turns[t, W_KIND],
+                turns[t].sm,
+                turns[t].first,
+                turns[t].last,
+                turns[t].static,
+                turns[t].kind,
                 lines,
                 caches,
             )

@@ -23,6 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ._cache_records import ARRIVALS, COUNTERS, table_of
 from .cache_run import CacheRun, Coalescing
 from .caches import MissProfile, empty_caches, placed_lines, unevenness, written_sectors
 from .events import Events
@@ -60,7 +61,6 @@ def simulate_family(
     chunks: Iterable[Events], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
 ) -> list[MissProfile]:
     """What `simulate_caches` gives for each of some runs of one family, bit for bit."""
-    from . import _cache_kernels as _kernels
     from . import _family_kernels
 
     ways = np.unique([run.config.llc_ways for run in runs])
@@ -69,7 +69,7 @@ def simulate_family(
     records = np.arange(len(tags))
     states = np.zeros((len(tags), len(ways)), dtype=np.int64)
     dirty = np.zeros(len(tags), dtype=np.bool_)
-    counters = np.zeros((len(ways), len(kinds), _kernels.COUNTERS), dtype=np.int64)
+    counters = np.zeros((len(ways), len(kinds)), dtype=COUNTERS)
     bank_load = np.zeros(config.llc_banks, dtype=np.int64)
     channels = np.zeros((config.llc_banks, len(ways)), dtype=np.int64)
     family = _family_kernels.Family(
@@ -86,7 +86,7 @@ def simulate_family(
     for index, count in enumerate(ways.tolist()):
         held = states[records[place_in_stack < count], index]
         made[count] = MissProfile(
-            counters[index].copy(),
+            table_of(counters[index].copy()),
             kinds,
             runs[0].transfer_bytes,
             written_sectors(held, config.sectors) if config.llc_write_back else 0,
@@ -95,6 +95,6 @@ def simulate_family(
             l1_dirty,
             unevenness(bank_load),
             unevenness(channels[:, index]),
-            np.zeros((len(kinds), _kernels.ARRIVALS)),
+            table_of(np.zeros(len(kinds), dtype=ARRIVALS)),
         )
     return [made[run.config.llc_ways] for run in runs]

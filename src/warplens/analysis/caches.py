@@ -16,7 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cache_records import EMPTY, GRANULES, LOAD, CacheConfig, Caches, Lines
+from ._cache_records import (
+    ARRIVALS,
+    COUNTERS,
+    EMPTY,
+    GRANULES,
+    LOAD,
+    CacheConfig,
+    Caches,
+    Lines,
+    records_of,
+    table_of,
+)
 from .cache_run import CacheRun
 from .events import Events
 
@@ -25,6 +36,7 @@ from .events import Events
 class MissProfile:
     """What became of the memory instructions of a launch, per static instruction and in total."""
 
+    #: A row per static instruction, a column per field of `COUNTERS`.
     counters: NDArray[np.int64]
     kinds: NDArray[np.uint8]
     transfer_bytes: int
@@ -37,74 +49,81 @@ class MissProfile:
     #: Requests, and DRAM transfers, of the busiest LLC bank over the mean of all.
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
-    #: Loads of data that are on their way, and crowded banks, per static instruction (columns `A_…`); none where no
+    #: Likewise with the fields of `ARRIVALS`: loads of data that are on their way, and crowded banks; none where no
     #: times are estimated.
     arrivals: NDArray[np.float64] | None = None
 
-    def _column(self, name: str) -> NDArray[np.int64]:
-        from . import _cache_kernels as _kernels
+    def column(self, name: str) -> NDArray[np.int64]:
+        """A counter, by its name in `COUNTERS`."""
+        return records_of(self.counters, COUNTERS)[name]
 
-        return self.counters[:, getattr(_kernels, f"C_{name}")]
+    def arrival(self, name: str) -> NDArray[np.float64]:
+        """A sum of what was noted of arrivals, by its name in `ARRIVALS`; 0 where that was not noted."""
+        assert ARRIVALS.names is not None
+        place = ARRIVALS.names.index(name)
+        if self.arrivals is None or place >= self.arrivals.shape[1]:
+            return np.zeros(len(self.kinds))
+        return self.arrivals[:, place]
 
     def _total(self, *names: str) -> int:
-        return int(sum(self._column(name).sum() for name in names))
+        return int(sum(self.column(name).sum() for name in names))
 
     @property
     def executed(self) -> NDArray[np.int64]:
         """Executions of each static memory instruction."""
-        return self._column("EXECUTED")
+        return self.column("executed")
 
     def per_execution(self, name: str) -> NDArray[np.float64]:
-        """A counter (REQUESTS, LINES, L1_HITS, LLC_HITS, LLC_MISSES, WORST_L1, …) per execution, or 0."""
-        return self._column(name) / np.maximum(self.executed, 1)
+        """A counter (requests, lines, l1_hits, llc_hits, llc_misses, worst_l1, …) per execution, or 0."""
+        return self.column(name) / np.maximum(self.executed, 1)
 
     @property
     def levels(self) -> NDArray[np.float64]:
         """Per static instruction: parts of its executions whose worst request was served by L1, LLC and DRAM."""
-        return np.stack([self.per_execution(f"WORST_{level}") for level in ("L1", "LLC", "DRAM")], axis=1)
+        return np.stack([self.per_execution(f"worst_{level}") for level in ("l1", "llc", "dram")], axis=1)
 
     @property
     def misses_per_execution(self) -> NDArray[np.float64]:
         """Requests that leave the SM, per execution, without the dirty lines that they push out."""
-        return self.per_execution("LLC_HITS") + self.per_execution("LLC_MISSES")
+        return self.per_execution("llc_hits") + self.per_execution("llc_misses")
 
     @property
     def packets_per_execution(self) -> NDArray[np.float64]:
         """Requests to the LLC, per execution: sectors of a line travel together, and miss together."""
-        sectors = self.per_execution("REQUESTS") / np.maximum(self.per_execution("LINES"), 1e-300)
+        sectors = self.per_execution("requests") / np.maximum(self.per_execution("lines"), 1e-300)
         return self.misses_per_execution / np.maximum(sectors, 1.0)
 
     @property
     def writebacks_per_execution(self) -> NDArray[np.float64]:
         """Sectors that an execution makes the L1 write back to the LLC."""
-        return self.per_execution("WRITEBACK_HITS") + self.per_execution("WRITEBACK_MISSES")
+        return self.per_execution("writeback_hits") + self.per_execution("writeback_misses")
 
     @property
     def dram_requests_per_execution(self) -> NDArray[np.float64]:
         """Requests and sectors written back that miss the LLC, per execution."""
-        return self.per_execution("LLC_MISSES") + self.per_execution("WRITEBACK_MISSES")
+        return self.per_execution("llc_misses") + self.per_execution("writeback_misses")
 
     @property
     def divergent_loads(self) -> int:
         """Loads that touch more than one cache line."""
-        return int(self._column("DIVERGENT")[self.kinds == LOAD].sum())
+        return int(self.column("divergent")[self.kinds == LOAD].sum())
 
     @property
     def l1_accesses(self) -> int:
-        return self._total("REQUESTS")
+        return self._total("requests")
 
     @property
     def l1_misses(self) -> int:
-        return self._total("REQUESTS") - self._total("L1_HITS")
+        return self._total("requests") - self._total("l1_hits")
 
     @property
     def llc_accesses(self) -> int:
         """Requests, and sectors that L1 caches wrote back."""
-        return self._total("LLC_HITS", "LLC_MISSES", "WRITEBACK_HITS", "WRITEBACK_MISSES")
+        return self._total("llc_hits", "llc_misses", "writeback_hits", "writeback_misses")
 
     @property
     def llc_misses(self) -> int:
-        return self._total("LLC_MISSES", "WRITEBACK_MISSES")
+        return self._total("llc_misses", "writeback_misses")
 
     @property
     def l1_miss_ratio(self) -> float:
@@ -116,26 +135,25 @@ class MissProfile:
 
     @property
     def dram_read_bytes(self) -> int:
-        return self._total("DRAM_READS") * self.transfer_bytes
+        return self._total("dram_reads") * self.transfer_bytes
 
     @property
     def dram_write_bytes(self) -> int:
         """What is written through, or back when a line is evicted; what is dirty at the end stays in the cache."""
-        return self._total("DRAM_WRITES") * self.transfer_bytes
+        return self._total("dram_writes") * self.transfer_bytes
 
 
 def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: CacheRun) -> MissProfile:
     """The events of a launch through per-SM L1 caches and the shared LLC of one machine."""
-    from . import _cache_kernels as _kernels
     from ._round_kernels import simulate_rounds
     from .progress import run_in_progress
 
     config = run.config
-    counters = np.zeros((len(kinds), _kernels.COUNTERS), dtype=np.int64)
+    counters = np.zeros(len(kinds), dtype=COUNTERS)
     bank_load = np.zeros((2, config.llc_banks), dtype=np.int64)
     l1_tags, l1_states, llc_tags, llc_states = empty_caches(config)
     caches = Caches(l1_tags, l1_states, llc_tags, llc_states, config, counters, bank_load)
-    arrivals = np.zeros((len(kinds), _kernels.ARRIVALS))
+    arrivals = np.zeros(len(kinds), dtype=ARRIVALS)
     cycles = 0.0
     for chunk in chunks:
         lines = placed_lines(chunk, config)
@@ -146,12 +164,21 @@ def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: Cac
         else:
             cycles += run_in_progress(chunk, kinds, lines, caches, run.timing, arrivals)
     if config.streaming:  # profiles of such machines were made without, and cannot be made again everywhere
-        arrivals[:, _kernels.A_BANK :] = 0.0
+        arrivals["bank_ahead"] = arrivals["channel_ahead"] = 0.0
     l1_dirty = written_sectors(caches.l1_states, config.sectors) if config.l1_write_back else 0
     dirty = written_sectors(caches.llc_states, config.sectors) if config.llc_write_back else 0
     uneven = [unevenness(each) for each in bank_load]
     return MissProfile(
-        counters, kinds, run.transfer_bytes, dirty, run.order, cycles, l1_dirty, uneven[0], uneven[1], arrivals
+        table_of(counters),
+        kinds,
+        run.transfer_bytes,
+        dirty,
+        run.order,
+        cycles,
+        l1_dirty,
+        uneven[0],
+        uneven[1],
+        table_of(arrivals),
     )
 
 

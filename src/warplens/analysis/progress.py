@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +29,7 @@ def run_in_progress(
     lines: Lines,
     caches: Caches,
     timing: Timing,
-    arrivals: NDArray[np.float64],
+    arrivals: NDArray[Any],
 ) -> float:
     """Thread blocks from their start to their end; the estimated cycles."""
     steps = Steps(

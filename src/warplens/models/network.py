@@ -209,21 +209,17 @@ def _put_traffic(
     events["flits_out"] = np.where(is_load, packets, packets * write_flits)
     events["flits_in"] = np.where(is_load, leaving * float(config.transfer_bytes) / FLIT_BYTES, packets)
     dram_part = np.maximum(misses.levels[:, 2], 1e-300)[static]
-    reads = misses.per_execution("DRAM_READS")[static] / dram_part
+    reads = misses.per_execution("dram_reads")[static] / dram_part
     events["dram_reads"] = np.where(events["level"] == k.DRAM, reads, 0.0)
     early = early_writes(misses, config, repeats)
-    writes = misses.per_execution("DRAM_WRITES")[static] * access + leaving * ~is_load * early
+    writes = misses.per_execution("dram_writes")[static] * access + leaving * ~is_load * early
     events["dram_writes"] = writes * float(config.write_factor)
 
 
 def crowds_of(misses: MissProfile) -> Any:
     """Requests that a miss of each instruction finds ahead at its bank, and at its channel, more than at others."""
-    from ..analysis import _cache_kernels as memory
-
-    if misses.arrivals is None or misses.arrivals.shape[1] <= memory.A_CHANNEL:
-        return np.zeros((2, len(misses.kinds)))
-    sent = misses.misses_per_execution * misses.executed, misses.per_execution("DRAM_READS") * misses.executed
-    ahead = misses.arrivals[:, memory.A_BANK], misses.arrivals[:, memory.A_CHANNEL]
+    sent = misses.misses_per_execution * misses.executed, misses.per_execution("dram_reads") * misses.executed
+    ahead = misses.arrival("bank_ahead"), misses.arrival("channel_ahead")
     return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
 
 
@@ -243,7 +239,7 @@ def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_b
                 events[name][mine] *= ratio
     found = events["dram_reads"].sum()
     if found > 0.0:
-        events["dram_reads"] *= part * misses.per_execution("DRAM_READS") @ misses.executed / found
+        events["dram_reads"] *= part * misses.per_execution("dram_reads") @ misses.executed / found
 
 
 def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> float:
@@ -298,7 +294,6 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
 
     Executions of an instruction are spread over levels as the caches found.
     """
-    from ..analysis import _cache_kernels as memory
 
     static = sample.static
     levels = misses.levels
@@ -306,14 +301,11 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
     point = spread(static)
     level = np.where(point < mine[:, 2], k.DRAM, np.where(point < mine[:, 2] + mine[:, 1], k.LLC, k.L1))
     left = np.zeros(len(static))
-    if arrivals and misses.arrivals is not None:
-        for of, count, sum_left, becomes in (
-            (k.L1, memory.A_L1, memory.A_L1_LEFT, k.COMING),
-            (k.LLC, memory.A_LLC, memory.A_LLC_LEFT, k.LLC),
-        ):
-            found = misses.arrivals[:, count]
+    if arrivals:
+        for of, name, becomes in ((k.L1, "l1", k.COMING), (k.LLC, "llc", k.LLC)):
+            found = misses.arrival(name)
             part = found / np.maximum(levels[:, of] * misses.executed, 1.0)
-            mean = misses.arrivals[:, sum_left] / np.maximum(found, 1.0)
+            mean = misses.arrival(f"{name}_left") / np.maximum(found, 1.0)
             here = np.flatnonzero(level == of)
             coming = here[spread(static[here]) < part[static[here]]]
             level[coming] = becomes

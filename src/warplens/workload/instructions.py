@@ -68,7 +68,7 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
     counted = misses.executed.astype(np.float64)
     requests, l1_hits, llc_hits, llc_misses, reads, writes = (
         misses.per_execution(name) * counted
-        for name in ("REQUESTS", "L1_HITS", "LLC_HITS", "LLC_MISSES", "DRAM_READS", "DRAM_WRITES")
+        for name in ("requests", "l1_hits", "llc_hits", "llc_misses", "dram_reads", "dram_writes")
     )
     return InstructionTable(
         static,
@@ -76,7 +76,7 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
         lanes / np.maximum(executions, 1),
         waits,
         waited_for,
-        misses.per_execution("LINES"),
+        misses.per_execution("lines"),
         requests,
         _ratio(l1_hits, requests),
         _ratio(llc_hits, llc_hits + llc_misses),

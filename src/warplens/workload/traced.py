@@ -131,7 +131,7 @@ class TracedWorkload(Remembering, Workload):
     def bytes_per_instruction(self, gpu: Gpu) -> dict[str, float]:
         """Lines asked of the L1, and what moves to and from the LLC and DRAM."""
         misses = self.misses(gpu)
-        lines = float(misses.executed @ misses.per_execution("LINES")) * float(gpu.l1.line_bytes)
+        lines = float(misses.executed @ misses.per_execution("lines")) * float(gpu.l1.line_bytes)
         llc = float(misses.llc_accesses * misses.transfer_bytes)
         dram = float(misses.dram_read_bytes + misses.dram_write_bytes)
         return {name: found / self._recorded[1] for name, found in (("L1", lines), ("LLC", llc), ("DRAM", dram))}
@@ -382,7 +382,7 @@ class TracedWorkload(Remembering, Workload):
                 latency[rows], interval[rows] = at(own.latency_cycles), at(own.interval_cycles)
                 continue
             served = [float(weights @ part / total) for part in misses.levels.T]
-            parts = [float(weights @ misses.per_execution("LINES") / total)]
+            parts = [float(weights @ misses.per_execution("lines") / total)]
             share = float(weights @ misses.dram_requests_per_execution / total)
             parts.append(share * at(gpu.service_cycles_now("dram", needed_by)) * at(active))
             if gpu.noc.bandwidth_bytes_per_s is not None:
@@ -409,13 +409,13 @@ class TracedWorkload(Remembering, Workload):
         misses = self._as_traced.misses(named, needed_by)
         static = self._trace.static
         executed = np.bincount(self.representative(gpu, needed_by).instructions, minlength=len(static))
-        divergent = executed * misses.per_execution("DIVERGENT")
+        divergent = executed * misses.per_execution("divergent")
         entries = {}
         for name, entry in base.entries.items():
             chosen = static.class_id == CLASS_NAMES.index(name)
             uncoalesced = float(divergent[chosen].sum()) if INSTRUCTION_CLASSES[name].kind == "memory" else 0.0
             entries[name] = MixEntry(entry.count, entry.independent, min(uncoalesced, entry.count))
-        lines = divergent @ misses.per_execution("LINES")
+        lines = divergent @ misses.per_execution("lines")
         transactions = float(lines / divergent.sum()) if divergent.sum() > 0 else None
         return InstructionMix(entries, base.synchronizations, transactions)
 

@@ -7,7 +7,6 @@ from unittest import mock
 
 from reference.detailed import Machine
 from reference.traces import memory_trace
-from warplens.analysis import _cache_kernels as memory
 from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.simulators.detailed import _layout as layout
 from warplens.simulators.detailed import simulator
@@ -106,9 +105,8 @@ def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_00
 
 def counters(state) -> dict[tuple[int, str], float]:
     """What became of memory instructions, by the names of the reference."""
-    found = {name[2:]: state.counters[:, getattr(memory, name)] for name in vars(memory) if name.startswith("C_")}
-    arrivals = {f"COMING_{name[2:]}": getattr(memory, name) for name in vars(memory) if name.startswith("A_")}
-    found |= {name: state.arrivals[:, index] for name, index in arrivals.items()}
+    found = {name.upper(): state.counters[name] for name in state.counters.dtype.names}
+    found |= {f"COMING_{name.upper()}": state.arrivals[name] for name in state.arrivals.dtype.names}
     return {(row, name): float(value) for name, column in found.items() for row, value in enumerate(column)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...analysis._cache_kernels import C_DIVERGENT, C_EXECUTED, C_LINES
 from ...jit import inlined
 from ._layout import (
     ATOMIC,
@@ -208,9 +207,9 @@ def issue(t, sm, w, state, integers, stream, program):
             entry.last = stream.line_start[warp.next_event + 1]
             warp.next_event += 1
             own = state.counters[s]
-            own[C_EXECUTED] += 1
-            own[C_LINES] += entry.last - entry.first
-            own[C_DIVERGENT] += entry.last - entry.first > 1
+            own.executed += 1
+            own.lines += entry.last - entry.first
+            own.divergent += entry.last - entry.first > 1
         if what in (LOAD, ATOMIC):
             glob = globs[0]
             glob.loads_free -= 1

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...analysis._cache_kernels import (
-    A_L1,
-    A_L1_LEFT,
-    A_LLC,
-    A_LLC_LEFT,
-    C_L1_HITS,
-    C_REQUESTS,
-    C_WORST_DRAM,
-    C_WORST_L1,
-    C_WORST_LLC,
-)
+from ...analysis._cache_kernels import count_level
 from ...analysis._line_kernels import granules_of, sectors_of
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
@@ -76,13 +66,13 @@ def note_done(when, w, s, state):
 @inlined
 def count_load(load, own, arrivals):
     """What served a load or an atomic: the worst of its requests, and whether others had sent for its data."""
-    own[C_WORST_DRAM if load.missed else C_WORST_LLC if load.leaves else C_WORST_L1] += 1
+    count_level(own, load.leaves, load.missed)
     if not load.leaves and load.coming > 0.0:
-        arrivals[A_L1] += 1.0
-        arrivals[A_L1_LEFT] += load.coming
+        arrivals.l1 += 1.0
+        arrivals.l1_left += load.coming
     elif load.leaves and not load.missed and load.llc_coming > 0.0:
-        arrivals[A_LLC] += 1.0
-        arrivals[A_LLC_LEFT] += load.llc_coming
+        arrivals.llc += 1.0
+        arrivals.llc_left += load.llc_coming
 
 
 @inlined
@@ -274,8 +264,8 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
         glob.clock += 1
         l1[slot].used = glob.clock
         totals[T_L1_ACCESSES] += wanted
-        own[C_REQUESTS] += wanted
-        own[C_L1_HITS] += wanted
+        own.requests += wanted
+        own.l1_hits += wanted
         return 0
     mshrs = state.mshrs
     for m in range(integers[I_L1_MSHRS]):
@@ -287,8 +277,8 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
             state.mshr_since[sm, m, mshr.count] = t
             mshr.count += 1
             totals[T_L1_ACCESSES] += wanted  # a hit on data that are on their way
-            own[C_REQUESTS] += wanted
-            own[C_L1_HITS] += wanted
+            own.requests += wanted
+            own.l1_hits += wanted
             if slot >= 0:
                 glob.clock += 1
                 l1[slot].used = glob.clock
@@ -328,8 +318,8 @@ def l1_load(t, sm, entry, line, touched, slot, row, state, integers, floats):
     totals[T_L1_ACCESSES] += wanted
     totals[T_L1_MISSES] += bit_count(missing)
     totals[T_MISS_MSHR] += t - entry.at
-    own[C_REQUESTS] += wanted
-    own[C_L1_HITS] += wanted - bit_count(missing)
+    own.requests += wanted
+    own.l1_hits += wanted - bit_count(missing)
     state.loads[entry.load].leaves = True
     r = take_request(state)
     request = state.requests[r]
@@ -380,8 +370,8 @@ def l1_write(t, sm, entry, what, line, words, touched, slot, row, state, integer
     totals[T_L1_ACCESSES] += bit_count(touched)
     totals[T_L1_MISSES] += bit_count(missing)
     own = state.counters[entry.static]
-    own[C_REQUESTS] += bit_count(touched)
-    own[C_L1_HITS] += bit_count(touched) - bit_count(missing)
+    own.requests += bit_count(touched)
+    own.l1_hits += bit_count(touched) - bit_count(missing)
     if place >= 0:
         if place != slot or what == ATOMIC:
             write_back(t, sm, entry.warp, entry.static, place, state, integers, floats)
@@ -431,7 +421,7 @@ def l1_stage(t, sm, state, integers, floats, stream, program):
     if what == STORE:
         state.warps[sm, entry.warp].in_flight -= entry.last
         if entry.last:  # nobody asks whether a store missed the LLC
-            state.counters[entry.static, C_WORST_LLC if core.leaves else C_WORST_L1] += 1
+            count_level(state.counters[entry.static], core.leaves, False)
             core.leaves = False
     elif entry.last:
         part_of_load_back(entry.load, 0.0, sm, state, program)  # the instruction itself held one
@@ -461,7 +451,7 @@ def lsu_stage(t, sm, state, integers, floats, program):
     elif head.first == head.last:  # no lane is active
         if what == STORE:
             warp.in_flight -= 1
-            state.counters[head.static, C_WORST_L1] += 1
+            count_level(state.counters[head.static], False, False)
         else:
             load_done(head.load, t + floats[F_L1_LATENCY], sm, state, program)
     elif core.pipe_count < integers[I_PIPE]:

@@ -8,14 +8,6 @@ again; finite queues are rings of the times at which their last entries left.
 
 from __future__ import annotations
 
-from ...analysis._cache_kernels import (
-    C_DRAM_READS,
-    C_DRAM_WRITES,
-    C_LLC_HITS,
-    C_LLC_MISSES,
-    C_WRITEBACK_HITS,
-    C_WRITEBACK_MISSES,
-)
 from ...analysis._line_kernels import granules_of, sectors_of
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
@@ -222,7 +214,7 @@ def at_bank(
         if write_back and llc[slot].written != 0:
             dirty = bit_count(sectors_of(llc[slot].written, sectors))
             totals[T_DRAM_WRITES] += dirty
-            own[C_DRAM_WRITES] += dirty
+            own.dram_writes += dirty
             banks[bank].transfers += dirty
             begin, _ = to_channel(begin, dirty, channels, channel_ring, channel, floats, glob, traffic)
         llc[slot].tag = line
@@ -259,7 +251,7 @@ def at_bank(
                 entry.span = ready - now
                 load.missed = True
                 totals[T_DRAM_READS] += missed
-                own[C_DRAM_READS] += missed
+                own.dram_reads += missed
                 banks[bank].transfers += missed
             else:
                 ready = max(begin, entry.fill)  # the line may still be on its way
@@ -272,12 +264,16 @@ def at_bank(
                 written = missed if stays_out else 0
     if written:
         totals[T_DRAM_WRITES] += written
-        own[C_DRAM_WRITES] += written
+        own.dram_writes += written
         banks[bank].transfers += written
         begin, _ = to_channel(begin, written, channels, channel_ring, channel, floats, glob, traffic)
     totals[T_LLC_MISSES] += missed
-    own[C_WRITEBACK_MISSES if request.dirty else C_LLC_MISSES] += missed
-    own[C_WRITEBACK_HITS if request.dirty else C_LLC_HITS] += wanted - missed
+    if request.dirty:
+        own.writeback_misses += missed
+        own.writeback_hits += wanted - missed
+    else:
+        own.llc_misses += missed
+        own.llc_hits += wanted - missed
     banks[bank].requests += wanted
     request.bank_wait = begin - now
     banks[bank].free = begin + 1.0

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...analysis import MissProfile, instruction_kinds
+from ...analysis._cache_records import table_of
 from ...analysis.caches import unevenness, written_sectors
 from ...categories import CATEGORIES
 from ...errors import InputError, MachineError, SimulationError
@@ -295,8 +296,6 @@ def _result(workload: TracedWorkload, gpu: Gpu, state: State) -> DetailedResult:
 
 
 def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
-    from ...analysis import _cache_kernels as memory
-
     assert workload.trace is not None
     sectors = int(gpu.l1.line_bytes) // int(gpu.transfer_bytes)
     dirty = [
@@ -304,7 +303,7 @@ def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
         for lines, writes_back in ((state.llc, gpu.llc.writes_back), (state.l1, gpu.l1.writes_back))
     ]
     return MissProfile(
-        state.counters,
+        table_of(state.counters),
         instruction_kinds(workload.trace.static),
         int(gpu.transfer_bytes),
         dirty[0],
@@ -313,7 +312,7 @@ def _misses(workload: TracedWorkload, gpu: Gpu, state: State) -> MissProfile:
         dirty[1],
         unevenness(state.banks["requests"]),
         unevenness(state.banks["transfers"]),
-        state.arrivals[:, : memory.A_BANK],  # crowds are not counted
+        table_of(state.arrivals),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...analysis._cache_records import ARRIVALS, COUNTERS
 from . import _layout as k
 from ._layout import REGISTERS
 
@@ -131,7 +132,7 @@ class State(NamedTuple):
     totals: Any
     traffic: Any
     counters: Any  # as in the cache simulation, per static instruction
-    arrivals: Any
+    arrivals: Any  # likewise; crowds are not counted
     stalls: Any  # empty slots by the instruction that the held warp would issue (last row: none) and cause
     rows: Any
     row_of: Any  # of the last issue of each instruction by each warp slot of the first SM
@@ -139,7 +140,6 @@ class State(NamedTuple):
 
 def new_state(integers: Any, floats: Any, units: int, instructions: int, most_rows: int = 0) -> State:
     """An empty machine for a program of some static instructions; the first issues of SM 0 are recorded."""
-    from ...analysis import _cache_kernels as memory
 
     sms, blocks = int(integers[k.I_SMS]), int(integers[k.I_BLOCKS_PER_SM])
     slots = blocks * int(integers[k.I_WARPS_PER_BLOCK])
@@ -179,8 +179,8 @@ def new_state(integers: Any, floats: Any, units: int, instructions: int, most_ro
         glob=np.zeros(1, GLOBAL),
         totals=np.zeros(k.TOTALS),
         traffic=np.zeros((2, k.BINS)),
-        counters=np.zeros((instructions, memory.COUNTERS), I64),
-        arrivals=np.zeros((instructions, memory.ARRIVALS)),
+        counters=np.zeros(instructions, COUNTERS),
+        arrivals=np.zeros(instructions, ARRIVALS),
         stalls=np.zeros((instructions + 1, k.SLOTS)),
         rows=np.zeros(most_rows, ROW),
         row_of=np.full((slots, instructions) if most_rows else (1, 1), -1),

@@ -69,7 +69,7 @@ def bounds_of(kernel: str, workload: TracedWorkload, gpu: Gpu, reference_cycles:
     sms = float(residency.active_sms)
     reads = np.isin(found.kinds, (memory.LOAD, memory.ATOMIC))
     replies = float((found.misses_per_execution * found.executed)[reads].sum())
-    lines = float((found.per_execution("LINES") * found.executed).sum())
+    lines = float((found.per_execution("lines") * found.executed).sum())
     profile = workload.profile_on(gpu, needed_by)
     alone = profile.total_instructions / gpu.issue_rate + profile.column("stall_cycles").sum()
     traffic = (found.dram_read_bytes + found.dram_write_bytes) / gpu.transfer_bytes
@@ -98,7 +98,7 @@ def _banks(workload: TracedWorkload, gpu: Gpu, found: MissProfile, needed_by: st
     line_bytes = int(gpu.require("l1.line_bytes", needed_by))
     accesses = np.zeros(banks)
     steps = np.zeros((0, banks))
-    leaving = found.misses_per_execution / np.maximum(found.per_execution("LINES"), 1e-300)
+    leaving = found.misses_per_execution / np.maximum(found.per_execution("lines"), 1e-300)
     for chunk in collect_events(workload.trace, line_bytes, lambda _: 0.0):
         bank = chunk.line_id % banks
         accesses += np.bincount(bank, minlength=banks)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis import MissProfile, instruction_kinds
+from warplens.analysis._cache_records import ARRIVALS, COUNTERS, LOAD, records_of, table_of
 from warplens.api import place
 from warplens.machine import Gpu, load_gpu
 from warplens.models import get_model
@@ -40,7 +41,8 @@ EXCHANGES = {
     "counted": "with the misses that Accel-Sim counted",
     "detailed": "the simulator",
 }
-#: Columns of a cache simulation that are kept besides the counters: arrivals, and what it says of the launch.
+#: Columns that are kept of a cache simulation: counters, arrivals, and what it says of the launch.
+_COUNTERS = tuple(name.upper() for name in COUNTERS.names or ())
 _ARRIVALS = ("L1", "L1_LEFT", "LLC", "LLC_LEFT")
 _OF_LAUNCH = ("dirty_left", "l1_dirty_left", "busiest_bank", "busiest_channel")
 
@@ -67,41 +69,41 @@ def with_caches(workload: TracedWorkload, misses: MissProfile) -> TracedWorkload
 
 def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
     """Misses of loads, and of their executions, in the same proportions, but as many in all as were counted."""
-    from warplens.analysis import _cache_kernels as k
-    from warplens.analysis._cache_records import LOAD
-
-    counters = misses.counters.copy()
+    counters = records_of(misses.counters.copy(), COUNTERS)
     loads = misses.kinds == LOAD
 
-    def scaled(columns: list[int], total: float, limit: Any) -> None:
-        """Loads' numbers so that with the other instructions' the first column has this total."""
-        whole = counters[:, columns[0]].sum()
-        mine = counters[loads, columns[0]].sum()
+    def scaled(names: list[str], total: float, limit: Any) -> None:
+        """Loads' numbers so that with the other instructions' the first counter has this total."""
+        whole = counters[names[0]].sum()
+        mine = counters[names[0]][loads].sum()
         factor = max(total - (whole - mine), 0.0) / max(mine, 1.0)
-        for column, most in zip(columns, limit, strict=True):
-            counters[loads, column] = np.minimum(np.rint(counters[loads, column] * factor), most[loads])
+        for name, most in zip(names, limit, strict=True):
+            counters[name][loads] = np.minimum(np.rint(counters[name][loads] * factor), most[loads])
 
-    requests, executed = counters[:, k.C_REQUESTS].copy(), counters[:, k.C_EXECUTED]
-    counters[:, k.C_L1_HITS] = requests - counters[:, k.C_L1_HITS]  # misses, for now
-    counters[:, k.C_WORST_LLC] += counters[:, k.C_WORST_DRAM]  # all that leave the SM
-    scaled([k.C_L1_HITS, k.C_WORST_LLC], measured.l1_miss_ratio * requests.sum(), (requests, executed))
-    leaving = np.where(loads, counters[:, k.C_L1_HITS], counters[:, k.C_LLC_HITS] + counters[:, k.C_LLC_MISSES])
+    requests, executed = counters["requests"].copy(), counters["executed"]
+    counters["l1_hits"] = requests - counters["l1_hits"]  # misses, for now
+    counters["worst_llc"] += counters["worst_dram"]  # all that leave the SM
+    scaled(["l1_hits", "worst_llc"], measured.l1_miss_ratio * requests.sum(), (requests, executed))
+    leaving = np.where(loads, counters["l1_hits"], counters["llc_hits"] + counters["llc_misses"])
     scaled(
-        [k.C_LLC_MISSES, k.C_DRAM_READS, k.C_WORST_DRAM],
+        ["llc_misses", "dram_reads", "worst_dram"],
         measured.llc_miss_ratio * leaving.sum(),
-        (leaving, leaving, counters[:, k.C_WORST_LLC]),
+        (leaving, leaving, counters["worst_llc"]),
     )
-    counters[:, k.C_LLC_HITS] = leaving - counters[:, k.C_LLC_MISSES]
-    counters[:, k.C_WORST_LLC] -= counters[:, k.C_WORST_DRAM]
-    counters[:, k.C_L1_HITS] = requests - counters[:, k.C_L1_HITS]
-    counters[loads, k.C_WORST_L1] = (executed - counters[:, k.C_WORST_LLC] - counters[:, k.C_WORST_DRAM])[loads]
-    return dataclasses.replace(misses, counters=counters)
+    counters["llc_hits"] = leaving - counters["llc_misses"]
+    counters["worst_llc"] -= counters["worst_dram"]
+    counters["l1_hits"] = requests - counters["l1_hits"]
+    counters["worst_l1"][loads] = (executed - counters["worst_llc"] - counters["worst_dram"])[loads]
+    return dataclasses.replace(misses, counters=table_of(counters))
 
 
 def _crowded(misses: MissProfile, own: MissProfile) -> MissProfile:
     """With what our own simulation says about crowded banks: the detailed simulator does not count that."""
-    assert misses.arrivals is not None and own.arrivals is not None
-    return dataclasses.replace(misses, arrivals=np.hstack([misses.arrivals, own.arrivals[:, len(_ARRIVALS) :]]))
+    assert misses.arrivals is not None
+    arrivals = records_of(misses.arrivals.copy(), ARRIVALS)
+    for name in ("bank_ahead", "channel_ahead"):
+        arrivals[name] = own.arrival(name)
+    return dataclasses.replace(misses, arrivals=table_of(arrivals))
 
 
 def exchanged(kernel: str, workload: TracedWorkload, configuration: str) -> dict[str, float]:
@@ -124,23 +126,15 @@ def exchanged(kernel: str, workload: TracedWorkload, configuration: str) -> dict
 # -- recorded runs -------------------------------------------------------------------------------
 
 
-def _counters() -> tuple[str, ...]:
-    from warplens.analysis import _cache_kernels as k
-
-    names = {getattr(k, name): name[2:] for name in vars(k) if name.startswith("C_")}
-    return tuple(names[index] for index in range(k.COUNTERS))
-
-
 def _cache_rows(kernel: str, configuration: str, misses: MissProfile) -> Iterable[dict[str, Any]]:
     """What was executed, one row per static instruction."""
-    assert misses.arrivals is not None
     for static in np.flatnonzero(misses.executed).tolist():
         yield {
             "kernel": kernel,
             "configuration": configuration,
             "static": static,
-            **dict(zip(_counters(), misses.counters[static].tolist(), strict=True)),
-            **dict(zip((f"COMING_{name}" for name in _ARRIVALS), misses.arrivals[static].tolist(), strict=True)),
+            **{name: int(misses.column(name.lower())[static]) for name in _COUNTERS},
+            **{f"COMING_{name}": float(misses.arrival(name.lower())[static]) for name in _ARRIVALS},
             **{name: getattr(misses, name) for name in _OF_LAUNCH},
         }
 
@@ -158,13 +152,15 @@ def simulated_caches(kernel: str, configuration: str) -> MissProfile:
     """What became of a run's accesses in the detailed simulator."""
     static = traced(kernel).static
     rows = _recorded_caches()[kernel, configuration]
-    counters = np.zeros((len(static), len(_counters())), dtype=np.int64)
-    arrivals = np.zeros((len(static), len(_ARRIVALS)))
+    counters = np.zeros(len(static), dtype=COUNTERS)
+    arrivals = np.zeros(len(static), dtype=ARRIVALS)
     for row in rows:
-        counters[int(row["static"])] = [int(row[name]) for name in _counters()]
-        arrivals[int(row["static"])] = [float(row[f"COMING_{name}"]) for name in _ARRIVALS]
+        for name in _COUNTERS:
+            counters[name.lower()][int(row["static"])] = int(row[name])
+        for name in _ARRIVALS:
+            arrivals[name.lower()][int(row["static"])] = float(row[f"COMING_{name}"])
     return MissProfile(
-        counters,
+        table_of(counters),
         instruction_kinds(static),
         int(load_gpu(accelsim.GPU).transfer_bytes),
         int(rows[0]["dirty_left"]),
@@ -173,7 +169,7 @@ def simulated_caches(kernel: str, configuration: str) -> MissProfile:
         int(rows[0]["l1_dirty_left"]),
         float(rows[0]["busiest_bank"]),
         float(rows[0]["busiest_channel"]),
-        arrivals,
+        table_of(arrivals),
     )
 
 

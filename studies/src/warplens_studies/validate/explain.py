@@ -205,7 +205,7 @@ def kernel_table(validation: Validation) -> Table:
 def _accesses(found: MissProfile, kind: int) -> tuple[float, float]:
     """(Executions, lines) of the loads or the stores of a launch."""
     executed = np.where(found.kinds == kind, found.executed, 0)
-    return float(executed.sum()), float(executed @ found.per_execution("LINES"))
+    return float(executed.sum()), float(executed @ found.per_execution("lines"))
 
 
 def conflict_table() -> Table:
