@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import lzma
+
+import numpy as np
 import pytest
 
 from warplens.errors import FileError, MissingInputError
@@ -46,6 +50,33 @@ def test_other_caches_need_the_trace(path):
         get_model("mdm").predict(profile, gpu)
     with pytest.raises(MissingInputError, match="needs the trace itself"):
         get_model("pipeline", {"warps": "all"}).predict(profile, load_gpu("h200"))
+
+
+def rewritten(path, to, change):
+    """A file whose index is another."""
+    content = lzma.decompress(path.read_bytes())
+    size = int.from_bytes(content[:8], "little")
+    index = json.dumps(change(json.loads(content[8 : 8 + size]))).encode()
+    to.write_bytes(lzma.compress(len(index).to_bytes(8, "little") + index + content[8 + size :]))
+    return to
+
+
+@pytest.mark.parametrize("said", [{"schema": 1}, {"schema": 2, "lacks": ["crowds"]}])
+def test_counts_that_a_file_says_it_lacks_are_none(trace, path, tmp_path, said):
+    """Files of schema 1 have no place for them."""
+    other = rewritten(path, tmp_path / "other.xz", lambda index: {**index, **said})
+    profile = read_profiles(other)[0]["spmv"]
+    found, whole = (each.misses(load_gpu("h200")) for each in (profile, workload_of_trace(trace)))
+    assert not found.arrival("bank_ahead").any() and not found.arrival("channel_ahead").any()
+    assert np.array_equal(found.arrival("llc_left"), whole.arrival("llc_left")) and found.arrival("llc_left").any()
+    write_profiles(tmp_path / "again.xz", {"spmv": profile}, {})
+    assert read_profiles(tmp_path / "again.xz")[0]["spmv"].lacks == ("crowds",)
+
+
+def test_a_file_that_lacks_what_nobody_knows_is_refused(path, tmp_path):
+    other = rewritten(path, tmp_path / "other.xz", lambda index: {**index, "lacks": ["stores"]})
+    with pytest.raises(FileError, match="lack stores"):
+        read_profiles(other)
 
 
 @pytest.mark.parametrize("content", [b"", b"no profile", None])

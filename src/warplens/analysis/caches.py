@@ -58,12 +58,11 @@ class MissProfile:
         return records_of(self.counters, COUNTERS)[name]
 
     def arrival(self, name: str) -> NDArray[np.float64]:
-        """A sum of what was noted of arrivals, by its name in `ARRIVALS`; 0 where that was not noted."""
-        assert ARRIVALS.names is not None
-        place = ARRIVALS.names.index(name)
-        if self.arrivals is None or place >= self.arrivals.shape[1]:
+        """A sum of what was noted of arrivals, by its name in `ARRIVALS`; 0 where no times were estimated."""
+        if self.arrivals is None:
             return np.zeros(len(self.kinds))
-        return self.arrivals[:, place]
+        found: NDArray[np.float64] = records_of(self.arrivals, ARRIVALS)[name]
+        return found
 
     def _total(self, *names: str) -> int:
         return int(sum(self.column(name).sum() for name in names))

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..analysis._cache_records import ARRIVALS
 from ..errors import FileError, MissingInputError
 from ..machine.schema import parameters
 from ..traces import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
@@ -24,7 +25,10 @@ from .launch import launch_of
 from .traced import TracedWorkload
 
 T = TypeVar("T")
-SCHEMA = 1
+SCHEMA = 2
+#: What a file may say that its cache simulations lack: `crowds`, the requests that misses find ahead of them at
+#: crowded banks and channels. Files of schema 1 do not say it, and lack those.
+LACKING = {1: ("crowds",)}
 #: For columns of eight bytes each.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 1, "lp": 3, "pb": 3}]
 _SUFFIX_ERROR = "not profiles of this version of warplens; make them anew"
@@ -46,6 +50,8 @@ class ProfiledWorkload(TracedWorkload):
     """A traced launch that remembers what was worked out of its trace, or that has nothing but that."""
 
     entries: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    #: What the file that the entries come from says they lack.
+    lacks: tuple[str, ...] = ()
 
     def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
         """As it was worked out, whatever else of the machine has changed since."""
@@ -104,7 +110,8 @@ def write_profiles(path: str | Path, profiles: Mapping[str, ProfiledWorkload], a
             "recorded": workload._recorded,
             "entries": {key: table(entry) for key, entry in workload.entries.items()},
         }
-    index = json.dumps({"schema": SCHEMA, "about": dict(about), "launches": launches}).encode()
+    lacks = sorted({each for workload in profiles.values() for each in workload.lacks})
+    index = json.dumps({"schema": SCHEMA, "lacks": lacks, "about": dict(about), "launches": launches}).encode()
     content = b"".join([len(index).to_bytes(8, "little"), index, *(each.tobytes() for each in arrays)])
     try:
         Path(path).write_bytes(lzma.compress(content, filters=_FILTERS))
@@ -118,16 +125,21 @@ def read_profiles(path: str | Path) -> tuple[dict[str, ProfiledWorkload], dict[s
         content = lzma.decompress(Path(path).read_bytes())
         size = int.from_bytes(content[:8], "little")
         index = json.loads(content[8 : 8 + size])
-        if index["schema"] != SCHEMA:
+        if index["schema"] not in (*LACKING, SCHEMA):
             raise ValueError("another schema")
-        return _unpacked(index["launches"], content, 8 + size), index["about"]
+        lacks = LACKING.get(index["schema"]) or tuple(index["lacks"])
+        if not set(lacks) <= {"crowds"}:
+            raise ValueError(f"they lack {', '.join(lacks)}")
+        return _unpacked(index["launches"], lacks, content, 8 + size), index["about"]
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (lzma.LZMAError, ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path}: {_SUFFIX_ERROR} ({error})") from None
 
 
-def _unpacked(launches: Mapping[str, Any], content: bytes, offset: int) -> dict[str, ProfiledWorkload]:
+def _unpacked(
+    launches: Mapping[str, Any], lacks: tuple[str, ...], content: bytes, offset: int
+) -> dict[str, ProfiledWorkload]:
     def value(packed: Any) -> Any:
         nonlocal offset
         if not (isinstance(packed, dict) and "array" in packed):
@@ -145,6 +157,21 @@ def _unpacked(launches: Mapping[str, Any], content: bytes, offset: int) -> dict[
     for name, launch in launches.items():
         trace = _NoWarps(LaunchHeader(**table(launch["header"])), StaticTable(**table(launch["static"])))
         entries = {key: table(entry) for key, entry in launch["entries"].items()}
+        if "crowds" in lacks:
+            entries = {key: _without_crowds(entry) for key, entry in entries.items()}
         recorded = int(launch["recorded"][0]), float(launch["recorded"][1])
-        found[name] = dataclasses.replace(profile_of_trace(trace), entries=entries, _memo={"recorded": recorded})
+        found[name] = dataclasses.replace(
+            profile_of_trace(trace), entries=entries, lacks=lacks, _memo={"recorded": recorded}
+        )
     return found
+
+
+def _without_crowds(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A cache simulation in whose file the counts of crowds are absent: no miss finds more ahead than others."""
+    if "arrivals" not in entry:
+        return entry
+    names = ARRIVALS.names or ()
+    arrivals = np.zeros((len(entry["arrivals"]), len(names)))
+    kept = names.index("bank_ahead")
+    arrivals[:, :kept] = entry["arrivals"][:, :kept]
+    return {**entry, "arrivals": arrivals}
