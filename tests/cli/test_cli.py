@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -160,16 +161,30 @@ def test_the_entry_point_is_installed():
     assert found.load() is main
 
 
-@pytest.mark.parametrize(("done", "estimates"), [(0, False), (1, False), (500, True), (1000, False)])
-def test_time_left_is_told_only_when_there_is_something_to_go_by(capsys, monkeypatch, done, estimates):
-    from warplens.cli.progress import waiting
-
+@pytest.fixture
+def impatient(monkeypatch):
     monkeypatch.setattr("warplens.cli.progress.PATIENCE_SECONDS", -1.0)
     monkeypatch.setattr("warplens.cli.progress.LINE_EVERY_SECONDS", -1.0)
+
+
+def test_time_left_is_told_once_the_speed_is_known(capsys, impatient):
+    from warplens.cli.progress import waiting
+
     with waiting("working") as report:
-        report(0, 1000)
-        assert capsys.readouterr().err == "working: 0 %\n"
-        report(done, 1000)
+        for done in (0, 250, 500, 1000):
+            report(done, 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "working: 0 %" and lines[1] == "working: 25 %" and lines[3] == "working: 100 %"
+    assert re.fullmatch(r"working: 50 %, 0:00:0\d left", lines[2])
+
+
+def test_a_terminal_gets_a_bar_with_the_time_left(capsys, monkeypatch, impatient):
+    from warplens.cli.progress import waiting
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with waiting("working") as report:
+        for done in (0, 250, 500):
+            report(done, 1000, "[part]")
     told = capsys.readouterr().err
-    assert told.startswith(f"working: {done / 10:.0f} %")
-    assert ("left" in told) == estimates
+    assert "working [part]" in told and "50%" in told and "0:00:0" in told

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import InputError
-from .common import console, show_cell, show_number, show_setting, table
+from .common import console, say, show_cell, show_number, show_setting, table
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:
 def _show_sensitivity(each: Mapping[str, Any]) -> None:
     title = f"{each['kernel']}: {each['model']}"
     if "error" in each:
-        console().print(f"{title}: {each['error']}", markup=False)
+        say(f"{title}: {each['error']}")
         return
     numbers = ("value", "elasticity", "speed at half", "speed at double")
     view = table(title, ("parameter", *numbers), right=numbers)
@@ -144,7 +144,5 @@ def _show_sensitivity(each: Mapping[str, Any]) -> None:
     for step in each["limits"]:
         where = f" (most of the CPI: {step['category']})" if step["category"] else ""
         value = show_setting(step["key"], step["value"])
-        console().print(f"next: {step['key']} to {value}: {step['gain']:.3g} times as fast{where}", markup=False)
-    console().print(
-        f"95 % of its best IPC from {show_number(each['saturation_warps'])} warps per SM on", markup=False
-    )
+        say(f"next: {step['key']} to {value}: {step['gain']:.3g} times as fast{where}")
+    say(f"95 % of its best IPC from {show_number(each['saturation_warps'])} warps per SM on")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, show_number, table, warn
+from .common import console, print_json, say, show_number, table, warn
 from .options import json_option
 from .progress import waiting
 
@@ -110,16 +110,16 @@ def _show(document: dict[str, Any]) -> None:
     out = console()
     clock = " / ".join(f"{value / 1e9:.3f}" for value in origin["sm_clock_hz"])
     where = f"{origin['gpu']}, driver {origin['driver']}, {origin['date']}"
-    out.print(f"{where}, SM clock {clock} GHz, {origin['seconds']:.0f} s", markup=False)
+    say(f"{where}, SM clock {clock} GHz, {origin['seconds']:.0f} s")
     numbers = ("measured", f"base ({document['base']})")
     view = table("", ("parameter", *numbers), right=numbers)
     for row in document["measured"]:
         view.add_row(row["path"], _cell(row["value"]), _cell(row["base"]))
     out.print(view)
-    out.print(f"How each was measured: warplens gpus {document['output']}", markup=False)
+    say(f"How each was measured: warplens gpus {document['output']}")
     for path in (document["output"], document["raw"], *document["plots"]):
         if path:
-            out.print(path, markup=False)
+            say(path)
 
 
 def _cell(value: Any) -> str:

@@ -42,6 +42,18 @@ def table(title: str, columns: Iterable[str], *, right: Iterable[str] = ()) -> T
     return made
 
 
+def say(text: str) -> None:
+    """A line of plain text, in which brackets are no markup."""
+    console().print(text, markup=False)
+
+
+def escape(text: str) -> str:
+    """Text for a cell or title of a table, in which brackets would be markup."""
+    from rich.markup import escape as escape_markup
+
+    return escape_markup(text)
+
+
 def warn(text: str) -> None:
     """A warning on stderr."""
     click.secho(f"warning: {text}", fg="yellow", err=True)
@@ -66,8 +78,6 @@ def show_setting(key: str, value: Any) -> str:
 
 def title_of(result: Any) -> str:
     """Of a table: the kernel, the machine, and what was changed."""
-    from rich.markup import escape
-
     changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in result.overrides.items())
     words = f"[bold]{escape(show_name(result.kernel))}[/] on [bold]{escape(result.gpu)}[/]"
     return f"{words} with {escape(changed)}" if changed else words
@@ -77,7 +87,7 @@ def title_of(result: Any) -> str:
 _WHOSE = "\0"
 
 
-def show_not_run(out: Console, skipped: Iterable[tuple[str, str, str]]) -> None:
+def show_not_run(skipped: Iterable[tuple[str, str, str]]) -> None:
     """Models that could not run on a kernel, and why: a line for each reason, however many models and kernels."""
     reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for model, kernel, why in skipped:
@@ -87,4 +97,4 @@ def show_not_run(out: Console, skipped: Iterable[tuple[str, str, str]]) -> None:
     for reason, (models, kernels) in reasons.items():
         one = show_name(next(iter(kernels)))
         whose = f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {one!r} does"
-        out.print(f"not run: {', '.join(models)}: {reason.replace(_WHOSE, whose)}", markup=False)
+        say(f"not run: {', '.join(models)}: {reason.replace(_WHOSE, whose)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, print_json, show_name, show_number, table, warn
+from .common import console, escape, print_json, say, show_name, show_number, table, warn
 from .options import json_option
 from .progress import waiting
 
@@ -171,7 +171,7 @@ def _show(summary: dict[str, Any]) -> None:
     for row in summary["launches"]:
         view.add_row(
             str(row["launch"]),
-            show_name(row["kernel"]).replace("[", r"\["),
+            escape(show_name(row["kernel"])),
             "×".join(map(str, row["grid"])),
             "×".join(map(str, row["block"])),
             show_number(row["warps"]),
@@ -180,4 +180,4 @@ def _show(summary: dict[str, Any]) -> None:
         )
     out = console()
     out.print(view)
-    out.print(f"{summary['output']}: {show_number(summary['bytes'])} bytes", markup=False)
+    say(f"{summary['output']}: {show_number(summary['bytes'])} bytes")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, table
+from .common import console, escape, print_json, table
 from .options import json_option, set_option
 
 
@@ -16,8 +16,6 @@ from .options import json_option, set_option
 @json_option
 def gpus(name: str | None, overrides: dict[str, Any], as_json: bool) -> None:
     """The machine descriptions; NAME (or a .toml file) prints one with the source of every number."""
-    from rich.markup import escape
-
     from ..machine import gpu_names, load_gpu
 
     if name is not None:
@@ -78,8 +76,6 @@ def _show_one(gpu: Any, as_json: bool) -> None:
         ]
         print_json({"schema": 1, "name": gpu.name, "description": gpu.description, "parameters": rows})
         return
-    from rich.markup import escape
-
     title = escape(f"{gpu.name}: {gpu.description}")
     details = table(title, ("key", "value", "source", "where from"), right=("value",))
     for p in given:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, table
+from .common import console, print_json, say, table
 from .options import json_option
 
 
@@ -30,8 +30,8 @@ def models(names: tuple[str, ...], as_json: bool) -> None:
         console().print(f"[bold]{row['name']}[/]: {row['summary']}\n  {row['citation']}")
         for name, option in row["options"].items():
             values = " | ".join(map(str, option["choices"])) or option["type"]
-            console().print(f"  --option {row['name']}.{name}={option['default']}  ({values})", markup=False)
-            console().print(f"      {option['doc']}", markup=False)
+            say(f"  --option {row['name']}.{name}={option['default']}  ({values})")
+            say(f"      {option['doc']}")
     if not names:
         console().print("Options of a model: warplens models NAME")
 

@@ -9,7 +9,19 @@ from typing import Any
 import click
 
 from ..categories import in_order
-from .common import console, print_json, show_name, show_not_run, show_number, show_seconds, table, title_of, warn
+from .common import (
+    console,
+    escape,
+    print_json,
+    say,
+    show_name,
+    show_not_run,
+    show_number,
+    show_seconds,
+    table,
+    title_of,
+    warn,
+)
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import progress
 
@@ -84,7 +96,7 @@ def predict(
         return
     _show(result, measured)
     if plot is not None:
-        console().print(f"picture: {plot}", markup=False)
+        say(f"picture: {plot}")
 
 
 def _matched(result: Any, profiles: list[Any]) -> dict[str, Any]:
@@ -126,7 +138,7 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
                 show_number(p.ipc),
                 show_number(p.cpi),
                 *shares,
-                "".join(marks).replace("[", r"\["),
+                escape("".join(marks)),
             )
         out.print(view)
         if stacked:
@@ -135,12 +147,12 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             _show_stalls(out, measured[kernel].stalls, predictions)
     lines = Counter(map(_input_line, result.inputs))
     for line, times in list(lines.items())[:MOST_LAUNCHES]:
-        out.print(line if times == 1 else f"{line}; {times} launches", markup=False)
+        say(line if times == 1 else f"{line}; {times} launches")
     if len(lines) > MOST_LAUNCHES:
         out.print(f"… and {len(lines) - MOST_LAUNCHES} more such lines; --launch chooses launches, --json has all")
     for text, number in notes.items():
-        out.print(f"[{number}] {text}", markup=False)
-    show_not_run(out, ((item.model, item.kernel, item.reason) for item in result.skipped))
+        say(f"[{number}] {text}")
+    show_not_run((item.model, item.kernel, item.reason) for item in result.skipped)
 
 
 def _together(predictions: list[Any]) -> list[Any]:

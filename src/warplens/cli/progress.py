@@ -1,93 +1,50 @@
-"""How far a command is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a command: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .common import console
+from .common import console, escape
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 
-#: Work that takes longer shows its progress; without a terminal, a line now and then.
+#: Work that takes longer than this shows its progress.
 PATIENCE_SECONDS = 2.0
+#: How often it prints a line if stderr is not a terminal.
 LINE_EVERY_SECONDS = 10.0
-#: A smaller part of the work says nothing of the rest: it includes what is done once, such as compiling.
-LEAST_SHARE = 0.01
-
-
-class TimeLeft:
-    """How long work still takes, told so that it does not jump.
-
-    Of the speed so far, a moment counts by the square of the time that had passed: what is done once at the start,
-    such as compiling, is soon forgotten. What is told follows with a delay of an eighth of the time that has passed
-    or is left, whichever is less. What is done at the first look was done before, by a command that this one resumes.
-    """
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-        self._now = self._share = self._done = 0.0
-        self._left: float | None = None
-
-    def at(self, now: float, share: float) -> float | None:
-        """Seconds left when `share` of the work is done, None where there is nothing to go by."""
-        if self._began is None:
-            self._began, self._now, self._share = now, now, share
-        passed, step = now - self._began, now - self._now
-        if step > 0:
-            before = (self._now - self._began) / passed
-            # Integrals over (time / passed)², which is passed / 3 for all of the time.
-            self._done = self._done * before**2 + (share - self._share) / step * passed * (1 - before**3) / 3
-            self._now, self._share = now, share
-            coming = None if self._left is None else max(self._left - step, 0.0)
-            self._left = (
-                coming if self._done <= 0 else self._follow(coming, (1 - share) * passed / 3 / self._done, step)
-            )
-        return self._left if LEAST_SHARE <= share < 1 else None
-
-    def _follow(self, told: float | None, left: float, step: float) -> float:
-        if told is None or self._began is None or left <= 0:
-            return left
-        weight = -math.expm1(-8 * step / min(self._now - self._began, left))
-        return float(max(told, left / 1000) ** (1 - weight) * left**weight)  # too long by as much as too short
-
-
-def _about(seconds: float) -> str:
-    for unit, scale in (("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * scale:
-            return f"{seconds / scale:.2g} {unit}"
-    return f"{seconds:.0f} s"
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[Any]:
-    """A callback that shows progress on stderr once the work takes long: a bar, or a line now and then."""
+    """A callback `report(done, total, part)` that shows progress on stderr once the work takes long."""
     started = shown = time.monotonic()
-    estimate = TimeLeft()
-    bar: Any = None
+    bar: Progress | None = None
 
     def report(done: float, total: float, part: str = "") -> None:
         nonlocal bar, shown
         now, share = time.monotonic(), done / max(total, 1)
-        left = estimate.at(now, share)
         if now - started < PATIENCE_SECONDS:
             return
-        told = "" if left is None else f"{_about(left)} left"
-        if sys.stderr.isatty():
-            if bar is None:
-                bar = _bar()
-            title = f"{what} {part}".rstrip().replace("[", r"\[")
-            bar.update(bar.task_ids[0], completed=share, description=title, left=told)
-        elif shown == started or now - shown > LINE_EVERY_SECONDS:
+        if bar is None:
+            bar = _bar()
+            bar.start()
+        task = bar.tasks[0]
+        bar.update(task.id, completed=share, description=escape(f"{what} {part}".rstrip()))
+        if bar.disable and (shown == started or now - shown > LINE_EVERY_SECONDS):
             shown = now
-            click.echo(f"{what}: {100 * share:.0f} %{told and f', {told}'}", err=True)
+            left = f", {timedelta(seconds=task.time_remaining)} left" if task.time_remaining else ""
+            click.echo(f"{what}: {100 * share:.0f} %{left}", err=True)
 
     try:
         yield report
@@ -96,19 +53,20 @@ def waiting(what: str) -> Iterator[Any]:
             bar.stop()
 
 
-def _bar() -> Any:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+def _bar() -> Progress:
+    """A bar with the time left; without a terminal it shows nothing and only estimates."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
-    bar = Progress(*columns, console=console(stderr=True), transient=True)
-    bar.add_task("", total=1.0, left="")
-    bar.start()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    quiet = not sys.stderr.isatty()
+    bar = Progress(*columns, console=console(stderr=True), transient=True, disable=quiet)
+    bar.add_task("", total=1.0)
     return bar
 
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[..., None]]:
-    """The same for work of so many parts: to be called whenever one of them is finished."""
+    """The same for `total` equal parts: call it whenever one of them is finished."""
     with waiting(what) as report:
         done = count()
         report(next(done), total)
@@ -116,7 +74,7 @@ def counting(what: str, total: int) -> Iterator[Callable[..., None]]:
 
 
 def progress(items: Sequence[T], title: str, label: Callable[[T], str]) -> Iterator[T]:
-    """The items, and how many of them are done."""
+    """Yield the items and show how many are done."""
     with waiting(title) as report:
         for index, item in enumerate(items):
             report(index, len(items), label(item))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, warn
+from .common import print_json, say, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import waiting
 
@@ -95,12 +95,11 @@ def report(
     if as_json:
         print_json({**made.to_dict(), "output": str(output)})
         return
-    out = console()
     for section in made.sections:
-        out.print(f"{section.title}: {section.headline}", markup=False)
+        say(f"{section.title}: {section.headline}")
     for sweep in made.sweeps:
-        out.print(f"{sweep.name}: {'; '.join(sweep.headline)}", markup=False)
-    out.print(f"{'picture' if picture else 'page'}: {output}", markup=False)
+        say(f"{sweep.name}: {'; '.join(sweep.headline)}")
+    say(f"{'picture' if picture else 'page'}: {output}")
 
 
 def _text(path: Path) -> str:

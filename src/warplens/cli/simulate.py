@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, show_number, show_seconds, table, title_of, warn
+from .common import console, print_json, say, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, json_option, selection_options, set_option
 from .progress import progress
 
@@ -79,7 +79,7 @@ def _show_pipeline(result: Any) -> None:
     out.print(uses)
     out.print(f"[dim]busy and idle are cycles of one SM, of {show_number(result.simulated_cycles)} simulated[/]")
     for text in result.warnings:
-        out.print(f"note: {text}", markup=False)
+        say(f"note: {text}")
 
 
 def _percent(part: float) -> str:
@@ -202,7 +202,7 @@ def simulate(
         chosen.show(result)
     for label, path in (("picture", plot), ("perfetto", perfetto)):
         if path is not None:
-            console().print(f"{label}: {path}", markup=False)
+            say(f"{label}: {path}")
 
 
 def _split_options(texts: tuple[str, ...], simulator: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, print_json, show_number, show_seconds, table
+from .common import console, print_json, say, show_number, show_seconds, table
 from .options import json_option
 from .progress import waiting
 
@@ -137,7 +137,7 @@ def trace(names: tuple[str, ...], size: str, output: Path, force: bool, as_json:
     out = console()
     out.print(view)
     for path in paths:
-        out.print(f"{path}: {show_number(path.stat().st_size)} bytes", markup=False)
+        say(f"{path}: {show_number(path.stat().st_size)} bytes")
 
 
 def _chosen(names: Sequence[str]) -> list[SuiteKernel]:
@@ -187,6 +187,6 @@ def _show(runs: Sequence[SuiteRun]) -> None:
     for done in runs:
         for each in done.comparisons:
             if not each.ok:
-                out.print(f"{done.kernel.name}: {each}", markup=False)
+                say(f"{done.kernel.name}: {each}")
     right = sum(done.ok for done in runs)
     out.print(f"{right} of {len(runs)} kernels give NumPy's result")

@@ -8,7 +8,18 @@ from typing import Any
 import click
 
 from .answers import Answers, show_answers
-from .common import console, print_json, show_cell, show_name, show_not_run, show_seconds, show_setting, table
+from .common import (
+    console,
+    escape,
+    print_json,
+    say,
+    show_cell,
+    show_name,
+    show_not_run,
+    show_seconds,
+    show_setting,
+    table,
+)
 from .options import (
     FILE,
     FOLDER,
@@ -160,15 +171,13 @@ def _show(result: Any, keys: list[str]) -> None:
     for line in best[:MOST_LINES]:
         shown = [show_cell(line["ipc"]), show_cell(line["speed"] / line["least_speed"])]
         shown += [show_setting(key, line[key]) for key in keys]
-        view.add_row(show_name(line["kernel"]), line["model"], show_seconds(line["seconds"]), *shown)
+        view.add_row(escape(show_name(line["kernel"])), line["model"], show_seconds(line["seconds"]), *shown)
     out.print(view)
     if len(best) > MOST_LINES:
-        out.print(f"… and {len(best) - MOST_LINES} more in the table", markup=False)
+        say(f"… and {len(best) - MOST_LINES} more in the table")
     resumed = f", {result.resumed_rows} of them from before" if result.resumed_rows else ""
     failed = f", {result.errors} with errors" if result.errors else ""
-    out.print(
-        f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}", markup=False
-    )
+    say(f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}")
     if result.errors:
-        out.print(f"first error: {result.table.column('error').drop_null()[0]}", markup=False)
-    show_not_run(out, ((name, "", reason) for name, reason in result.skipped.items()))
+        say(f"first error: {result.table.column('error').drop_null()[0]}")
+    show_not_run(((name, "", reason) for name, reason in result.skipped.items()))

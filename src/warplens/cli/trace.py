@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, show_name, show_number, show_seconds, table, warn
+from .common import console, escape, print_json, say, show_name, show_number, show_seconds, table, warn
 from .options import json_option, parse_ranges
 from .progress import waiting
 
@@ -158,7 +158,7 @@ def _show_program(summary: Any) -> None:
     for (kernel, grid, block, _), each in rows.items():
         shares = [launch.exact_share for launch in each]
         view.add_row(
-            show_name(kernel).replace("[", r"\["),
+            escape(show_name(kernel)),
             "×".join(map(str, grid)),
             "×".join(map(str, block)),
             str(each[0].launch) if len(each) == 1 else f"{len(each)} launches",
@@ -175,7 +175,7 @@ def _show_program(summary: Any) -> None:
     overhead = "" if summary.overhead is None else f", {summary.overhead:.3g} times its untraced time"
     size = show_number(summary.bytes)
     text = f"{summary.path}: {size} bytes; the program ran {show_seconds(summary.traced_seconds)}{overhead}"
-    out.print(text, markup=False)
+    say(text)
 
 
 def _summary(recorded: Any, output: Path, seconds: float) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _show(summary: dict[str, Any]) -> None:
     numbers = ("blocks", "warps", "instructions", "registers", "shared memory")
     view = table("", ("kernel", "grid", "block", *numbers), right=numbers)
     view.add_row(
-        show_name(summary["kernel"]).replace("[", r"\["),
+        escape(show_name(summary["kernel"])),
         "×".join(map(str, summary["grid"])),
         "×".join(map(str, summary["block"])),
         f"{show_number(summary['recorded_blocks'])} of {show_number(summary['blocks'])}",
@@ -221,4 +221,4 @@ def _show(summary: dict[str, Any]) -> None:
     out = console()
     out.print(view)
     size, seconds = show_number(summary["bytes"]), show_seconds(summary["seconds"])
-    out.print(f"{summary['output']}: {size} bytes, in {seconds}", markup=False)
+    say(f"{summary['output']}: {size} bytes, in {seconds}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from warplens.cli.common import console, print_json, show_number, table
+from warplens.cli.common import console, print_json, say, show_number, table
 from warplens.cli.options import json_option, results_option
 
 
@@ -93,7 +93,7 @@ def _show(made: Any) -> None:
         out.print(claims)
     for label, texts in (("assumed", made.assumptions), ("note", made.remarks)):
         for text in texts:
-            out.print(f"{label}: {text}", markup=False)
+            say(f"{label}: {text}")
 
 
 def _cell(cell: Any) -> str:
