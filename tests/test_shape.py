@@ -22,14 +22,6 @@ OFFENDERS: frozenset[str] = frozenset(
         "src/warplens/analysis/_progress_kernels.py simulate_progress",
         "src/warplens/simulators/detailed/_l1_kernels.py l1_load",
         "src/warplens/simulators/detailed/_memory_kernels.py at_bank",
-        "studies/src/warplens_studies/cli/validate.py validate",
-        "studies/src/warplens_studies/reproduce/gpumech.py figure9",
-        "studies/src/warplens_studies/reproduce/gpumech_errors.py _policy",
-        "studies/src/warplens_studies/reproduce/gpumech_stacks.py figure16",
-        "studies/src/warplens_studies/reproduce/lemeire_parts.py figure12",
-        "studies/src/warplens_studies/reproduce/lemeire_parts.py figure6",
-        "studies/src/warplens_studies/reproduce/lemeire_tables.py table6",
-        "studies/src/warplens_studies/reproduce/speed.py mdm_table2",
     }
 )
 

@@ -11,6 +11,7 @@ import click
 from warplens.cli.common import console, print_json, warn
 from warplens.cli.options import FILE, json_option, pattern_of, results_option
 from warplens.cli.progress import counting
+from warplens.errors import MissingPackageError, UnknownNameError, nearest
 
 from .validate_h200 import validate_h200_command
 from .validate_network import validate_network_command
@@ -59,18 +60,16 @@ def validate(
     it, and the figures of the MDM paper are drawn.
     """
     from warplens.api import JSON_SCHEMA
-    from warplens.errors import MissingPackageError
 
     from ..validate import find_datasets
-    from ..validate.figures import draw_all
-    from ..validate.report import document, sections, update_sections, write_files
+    from ..validate.report import document
 
     if pages and (kernel or configurations or models or orders):
         raise click.UsageError(
-            "--markdown needs all kernels, configurations, models and orders: leave the others out"
+            "--markdown needs all kernels, configurations, models and orders: leave out the options that select some"
         )
     if fresh and "h200" not in datasets:
-        raise click.UsageError("--fresh belongs to h200")
+        raise click.UsageError("--fresh works with the dataset h200 only")
     pattern = None if kernel is None else pattern_of(kernel)
     for name, run, reason, choices in (
         ("suite", validate_suite_command, "runs no model", "--kernel"),
@@ -79,7 +78,7 @@ def validate(
     ):
         if name in datasets:
             if len(set(datasets)) > 1 or configurations or models or orders or (fresh and kernel):
-                raise click.UsageError(f"{name} {reason}: give it alone, with {choices}, -o, --markdown and --json")
+                raise click.UsageError(f"{name} {reason}: use it alone, with {choices}, -o, --markdown and --json")
             run(folder, pattern, pages, as_json)
             return
     _check_names(models, orders)
@@ -96,19 +95,8 @@ def validate(
                 models=list(dict.fromkeys(models)) or None,
                 progress=finished,
             )
-        files = write_files(found, folder)
-        try:
-            drawn, left_out = draw_all(found, folder)
-            files += drawn
-            for text in left_out:
-                warn(text)
-        except MissingPackageError as error:
-            missing = error  # the numbers come first
-        for name, reason in {row.model: row.reason for row in found.skipped}.items():
-            warn(f"{name} is left out: {reason}")
-        for page in pages:
-            update_sections(page, found.dataset, sections(found))
-            files.append(page)
+        files, error = _write(found, folder, pages)
+        missing = missing or error
         if as_json:
             documents.append(document(found, files))
         else:
@@ -121,9 +109,30 @@ def validate(
         raise missing
 
 
+def _write(found: Validation, folder: Path, pages: tuple[Path, ...]) -> tuple[list[Path], MissingPackageError | None]:
+    """The files written, and what pictures lack: numbers do not wait for Matplotlib."""
+    from ..validate.figures import draw_all
+    from ..validate.report import sections, update_sections, write_files
+
+    files = write_files(found, folder)
+    missing = None
+    try:
+        drawn, left_out = draw_all(found, folder)
+        files += drawn
+        for text in left_out:
+            warn(text)
+    except MissingPackageError as error:
+        missing = error
+    for name, reason in {row.model: row.reason for row in found.skipped}.items():
+        warn(f"{name} is left out: {reason}")
+    for page in pages:
+        update_sections(page, found.dataset, sections(found))
+        files.append(page)
+    return files, missing
+
+
 def _check_names(models: tuple[str, ...], orders: tuple[str, ...]) -> None:
     from warplens.analysis import order_window
-    from warplens.errors import UnknownNameError, nearest
 
     from ..validate.harness import model_names
 

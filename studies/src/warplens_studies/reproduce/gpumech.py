@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from warplens.analysis import IntervalProfile
@@ -14,7 +15,7 @@ from warplens.reports.style import LINE_COLOURS
 from warplens.workload import Workload, load_workload
 
 from .base import COMPARISON, Claim, Findings, Row, Table, compare, recipe
-from .warp_issue import Interval, Issue, count_nonoverlapped, issue_timeline, mshr_timeline, stall_of
+from .warp_issue import Interval, Issue, Miss, count_nonoverlapped, issue_timeline, mshr_timeline, stall_of
 
 #: Ways to count instructions that hide no stall: model and its options.
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -290,48 +291,6 @@ def figure9() -> Findings:
         for miss in misses
     )
 
-    def draw(plt: Any) -> Any:
-        figure, axis = plt.subplots(figsize=(8.0, 2.9))
-        for miss in in_turn:
-            axis.barh(
-                miss.entry + 1,
-                latency,
-                left=miss.start,
-                height=0.75,
-                color=WARP_COLOURS[miss.warp],
-                edgecolor="white",
-            )
-            axis.text(
-                miss.start + latency / 2,
-                miss.entry + 1,
-                f"W{miss.warp + 1}",
-                ha="center",
-                va="center",
-                color="white",
-                fontsize=8,
-            )
-        waiting = next(miss for miss in in_turn if miss.wait_cycles)
-        height = entries + 1
-        axis.annotate(
-            "", (waiting.start, height), (waiting.asked, height), arrowprops={"arrowstyle": "<->", "color": "#d1495b"}
-        )
-        axis.text(
-            (waiting.start + waiting.asked) / 2,
-            height + 0.15,
-            f"W{waiting.warp + 1} waits {waiting.wait_cycles} cycles for an entry",
-            ha="center",
-            va="bottom",
-            fontsize=8,
-            color="#d1495b",
-        )
-        axis.set_xlim(left=0)
-        axis.set_ylim(0.4, entries + 1.9)
-        axis.set_yticks(range(1, entries + 1))
-        axis.set_ylabel("MSHR entry")
-        axis.set_xlabel("cycle (loads issued in round-robin order, after two computations of each warp)")
-        axis.grid(axis="y", visible=False)
-        return figure
-
     return Findings(
         columns=(
             "loads issue",
@@ -343,7 +302,7 @@ def figure9() -> Findings:
             "wait [cycles]",
         ),
         rows=rows,
-        draw=draw,
+        draw=partial(_draw_figure9, in_turn, latency, entries),
         claims=(
             Claim(
                 "the MSHRs are saturated after three warps; W4 waits, and its latency doubles (§IV-B1)",
@@ -371,3 +330,46 @@ def figure9() -> Findings:
             ),
         ),
     )
+
+
+def _draw_figure9(in_turn: Sequence[Miss], latency: int, entries: int, plt: Any) -> Any:
+    figure, axis = plt.subplots(figsize=(8.0, 2.9))
+    for miss in in_turn:
+        axis.barh(
+            miss.entry + 1,
+            latency,
+            left=miss.start,
+            height=0.75,
+            color=WARP_COLOURS[miss.warp],
+            edgecolor="white",
+        )
+        axis.text(
+            miss.start + latency / 2,
+            miss.entry + 1,
+            f"W{miss.warp + 1}",
+            ha="center",
+            va="center",
+            color="white",
+            fontsize=8,
+        )
+    waiting = next(miss for miss in in_turn if miss.wait_cycles)
+    height = entries + 1
+    axis.annotate(
+        "", (waiting.start, height), (waiting.asked, height), arrowprops={"arrowstyle": "<->", "color": "#d1495b"}
+    )
+    axis.text(
+        (waiting.start + waiting.asked) / 2,
+        height + 0.15,
+        f"W{waiting.warp + 1} waits {waiting.wait_cycles} cycles for an entry",
+        ha="center",
+        va="bottom",
+        fontsize=8,
+        color="#d1495b",
+    )
+    axis.set_xlim(left=0)
+    axis.set_ylim(0.4, entries + 1.9)
+    axis.set_yticks(range(1, entries + 1))
+    axis.set_ylabel("MSHR entry")
+    axis.set_xlabel("cycle (loads issued in round-robin order, after two computations of each warp)")
+    axis.grid(axis="y", visible=False)
+    return figure

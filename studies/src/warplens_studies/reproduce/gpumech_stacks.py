@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 from warplens.models import MODELS
@@ -62,26 +63,6 @@ def figure16() -> Findings:
     mshr = [share("copy", n, "MSHR") for n in WARPS]
     dram = share("scatter", 8, "DRAM")
 
-    def draw(plt: Any) -> Any:
-        figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.3), sharey=True)
-        for axis, (kernel, role) in zip(axes, KERNELS.items(), strict=True):
-            scale = simulated[kernel][0]
-            bottom = [0.0] * len(WARPS)
-            for name in CATEGORIES:
-                heights = [stack[name] / scale for stack in stacks[kernel]]
-                axis.bar(range(len(WARPS)), heights, 0.65, bottom=bottom, color=CATEGORY_COLOURS[name], label=name)
-                bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
-            line = [value / scale for value in simulated[kernel]]
-            axis.plot(range(len(WARPS)), line, color="black", marker="o", markersize=4, label="simulated")
-            axis.set_xticks(range(len(WARPS)), [str(n) for n in WARPS])
-            axis.set_xlabel("warps per core")
-            axis.set_title(f"{kernel}\n({role})", fontsize=8.5)
-            axis.grid(axis="x", visible=False)
-        axes[0].set_ylabel("CPI over the simulated one, 8 warps")
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-        return figure
-
     return Findings(
         columns=("kernel", "warps per core", "simulated CPI", "GPUMech CPI", *CATEGORIES),
         rows=tuple(
@@ -89,7 +70,7 @@ def figure16() -> Findings:
             for kernel in KERNELS
             for i, n in enumerate(WARPS)
         ),
-        draw=draw,
+        draw=partial(_draw_figure16, simulated, stacks),
         claims=(
             *(
                 Claim(
@@ -133,3 +114,24 @@ def figure16() -> Findings:
             PARTS,
         ),
     )
+
+
+def _draw_figure16(simulated: dict[str, list[float]], stacks: dict[str, list[dict[str, float]]], plt: Any) -> Any:
+    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.3), sharey=True)
+    for axis, (kernel, role) in zip(axes, KERNELS.items(), strict=True):
+        scale = simulated[kernel][0]
+        bottom = [0.0] * len(WARPS)
+        for name in CATEGORIES:
+            heights = [stack[name] / scale for stack in stacks[kernel]]
+            axis.bar(range(len(WARPS)), heights, 0.65, bottom=bottom, color=CATEGORY_COLOURS[name], label=name)
+            bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
+        line = [value / scale for value in simulated[kernel]]
+        axis.plot(range(len(WARPS)), line, color="black", marker="o", markersize=4, label="simulated")
+        axis.set_xticks(range(len(WARPS)), [str(n) for n in WARPS])
+        axis.set_xlabel("warps per core")
+        axis.set_title(f"{kernel}\n({role})", fontsize=8.5)
+        axis.grid(axis="x", visible=False)
+    axes[0].set_ylabel("CPI over the simulated one, 8 warps")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,32 +128,13 @@ def figure6() -> Findings:
         values.append(compare(f"{label}: CPR(2), WFG", printed, float(curves[label]["WFG"][1])))
         values.append(compare(f"{label}: CPR(2), WFG corrected", None, float(curves[label]["WFG corrected"][1])))
 
-    def draw(plt: Any) -> Any:
-        figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), sharex=True)
-        styles: dict[str, dict[str, Any]] = {
-            "WFG": {"color": LINE_COLOURS[1], "marker": "o"},
-            "WFG corrected": {"color": LINE_COLOURS[2], "marker": "s"},
-            "Volkov": {"color": LINE_COLOURS[0], "linewidth": 4, "alpha": 0.35},
-            "Eq. (40)": {"color": LINE_COLOURS[7], "linestyle": ":"},
-        }
-        for axis, (label, series) in zip(axes, curves.items(), strict=True):
-            for name, cycles in series.items():
-                shown = np.where(cycles >= 0, cycles, np.nan)
-                axis.plot(CASE_OCCUPANCIES, shown, label=name, markersize=3.5, **styles[name])
-            axis.set_title(label, loc="left", fontsize=8.5)
-            axis.set_xlabel("occupancy ω [warps]")
-            axis.set_ylim(0, 1.15 * np.nanmax(series["WFG"]))
-        axes[0].set_ylabel("cycles per run (CPR)")
-        axes[0].legend(loc="lower right", ncols=2, fontsize=8)
-        return figure
-
     _, case2, case3 = curves.values()
     corrected = [series["WFG corrected"] for series in curves.values()]
     volkov = np.array([series["Volkov"] for series in curves.values()])
     return Findings(
         columns=("case", "model", "warps", "cycles per run", "paper"),
         rows=tuple(rows),
-        draw=draw,
+        draw=partial(_draw_figure6, curves),
         claims=(
             Claim(
                 "Volkov gives 14 for all pairs and all occupancies (§2.4.2)",
@@ -182,6 +164,26 @@ def figure6() -> Findings:
         ),
         summary=Table(COMPARISON, tuple(values)),
     )
+
+
+def _draw_figure6(curves: dict[str, dict[str, Array]], plt: Any) -> Any:
+    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), sharex=True)
+    styles: dict[str, dict[str, Any]] = {
+        "WFG": {"color": LINE_COLOURS[1], "marker": "o"},
+        "WFG corrected": {"color": LINE_COLOURS[2], "marker": "s"},
+        "Volkov": {"color": LINE_COLOURS[0], "linewidth": 4, "alpha": 0.35},
+        "Eq. (40)": {"color": LINE_COLOURS[7], "linestyle": ":"},
+    }
+    for axis, (label, series) in zip(axes, curves.items(), strict=True):
+        for name, cycles in series.items():
+            shown = np.where(cycles >= 0, cycles, np.nan)
+            axis.plot(CASE_OCCUPANCIES, shown, label=name, markersize=3.5, **styles[name])
+        axis.set_title(label, loc="left", fontsize=8.5)
+        axis.set_xlabel("occupancy ω [warps]")
+        axis.set_ylim(0, 1.15 * np.nanmax(series["WFG"]))
+    axes[0].set_ylabel("cycles per run (CPR)")
+    axes[0].legend(loc="lower right", ncols=2, fontsize=8)
+    return figure
 
 
 def _as_mix(case: str) -> Workload:
@@ -236,23 +238,6 @@ def figure12() -> Findings:
     }
     printed = curves["2 subsystems, as printed"]
 
-    def draw(plt: Any) -> Any:
-        figure, axis = plt.subplots(figsize=(7.4, 3.6))
-        for (name, values), colour in zip(curves.items(), (*LINE_COLOURS[:3], *LINE_COLOURS[1:3]), strict=True):
-            style = ":" if "printed" in name else "-"
-            axis.plot(
-                RATIOS, values, style, color=colour, label=name, marker=None if style == ":" else "o", markersize=3
-            )
-        for (name, values), colour in zip(simulated.items(), LINE_COLOURS, strict=False):
-            label = f"Pipeline: {name}"
-            axis.plot(RATIOS, values, "x", color=colour, label=label, markersize=5.5, markeredgewidth=1.1)
-        axis.set_xlabel("β: instructions of type 1 for each one of type 2")
-        axis.set_ylabel("type 1 instructions per cycle")
-        axis.set_xticks(range(0, 21, 2))
-        axis.set_ylim(0, 1.08)
-        figure.legend(loc="outside right center")
-        return figure
-
     shown = (1, 4, 20)
     return Findings(
         columns=(
@@ -262,7 +247,7 @@ def figure12() -> Findings:
             *(f"Pipeline: {name}" for name in simulated),
         ),
         rows=tuple(zip(RATIOS, *curves.values(), *roofline.values(), *simulated.values(), strict=True)),
-        draw=draw,
+        draw=partial(_draw_figure12, curves, simulated),
         claims=(
             Claim(
                 "Roofline with the same subsystems and issue limit gives the intended forms (ours, not the paper's)",
@@ -298,6 +283,22 @@ def figure12() -> Findings:
             ),
         ),
     )
+
+
+def _draw_figure12(curves: dict[str, list[float]], simulated: dict[str, list[float]], plt: Any) -> Any:
+    figure, axis = plt.subplots(figsize=(7.4, 3.6))
+    for (name, values), colour in zip(curves.items(), (*LINE_COLOURS[:3], *LINE_COLOURS[1:3]), strict=True):
+        style = ":" if "printed" in name else "-"
+        axis.plot(RATIOS, values, style, color=colour, label=name, marker=None if style == ":" else "o", markersize=3)
+    for (name, values), colour in zip(simulated.items(), LINE_COLOURS, strict=False):
+        label = f"Pipeline: {name}"
+        axis.plot(RATIOS, values, "x", color=colour, label=label, markersize=5.5, markeredgewidth=1.1)
+    axis.set_xlabel("β: instructions of type 1 for each one of type 2")
+    axis.set_ylabel("type 1 instructions per cycle")
+    axis.set_xticks(range(0, 21, 2))
+    axis.set_ylim(0, 1.08)
+    figure.legend(loc="outside right center")
+    return figure
 
 
 def _mix_on(beta: float, second_subsystem: str, issue_limit: float | None) -> float:

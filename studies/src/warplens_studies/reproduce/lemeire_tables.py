@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from warplens.machine import load_gpu
@@ -75,24 +76,10 @@ def table6() -> Findings:
         "clock the paper's throughput needs [GHz]",
     )
 
-    def draw(plt: Any) -> Any:
-        figure, axis = plt.subplots(figsize=(9.6, 3.4))
-        series = {
-            "throughput, paper": [row[1] for row in TABLE6.values()],
-            "throughput, ours": [made for made, _, _ in ours.values()],
-            "bandwidth, paper": [row[2] for row in TABLE6.values()],
-            "bandwidth, ours": [peak for _, peak, _ in ours.values()],
-        }
-        grouped_bars(axis, list(TABLE6), series, colours=("#9cc3e0", "#1b6ca8", "#d9d9d9", "#8c8c8c"), label="%.4g")
-        axis.set_ylabel("GB/s")
-        axis.margins(y=0.1)
-        axis.legend(loc="upper left", ncols=2)
-        return figure
-
     return Findings(
         columns=columns,
         rows=tuple(rows),
-        draw=draw,
+        draw=partial(_draw_table6, ours),
         claims=_table6_claims(ours, {str(row[0]): float(row[-1] or 0) for row in rows}),
         assumptions=(
             "number of cores N, clock and bandwidth from data sheets, as the paper does not print them; λ is the "
@@ -113,6 +100,21 @@ def table6() -> Findings:
             tuple((row[0], *row[6:13]) for row in rows),
         ),
     )
+
+
+def _draw_table6(ours: dict[str, tuple[float, float, float]], plt: Any) -> Any:
+    figure, axis = plt.subplots(figsize=(9.6, 3.4))
+    series = {
+        "throughput, paper": [row[1] for row in TABLE6.values()],
+        "throughput, ours": [made for made, _, _ in ours.values()],
+        "bandwidth, paper": [row[2] for row in TABLE6.values()],
+        "bandwidth, ours": [peak for _, peak, _ in ours.values()],
+    }
+    grouped_bars(axis, list(TABLE6), series, colours=("#9cc3e0", "#1b6ca8", "#d9d9d9", "#8c8c8c"), label="%.4g")
+    axis.set_ylabel("GB/s")
+    axis.margins(y=0.1)
+    axis.legend(loc="upper left", ncols=2)
+    return figure
 
 
 def _table6_claims(ours: dict[str, tuple[float, float, float]], needed: dict[str, float]) -> tuple[Claim, ...]:
