@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,6 +131,52 @@ def overview() -> str:
     return _table((*head, "Accel-Sim, MD", "Accel-Sim, NMD", "Accel-Sim", "H200"), rows)
 
 
+def when_to_use() -> str:
+    """What the models' pages say about their use."""
+    from warplens.models import MODELS
+
+    rows = []
+    for name in MODELS:
+        page = (ROOT / "docs" / "models" / f"{name}.md").read_text(encoding="utf-8")
+        found = re.search(r"^\*\*Use it\*\* (.+)\. \*\*Do not use it\*\* (.+)\.$", page, re.M)
+        assert found, f"docs/models/{name}.md does not say when to use it"
+        rows.append((f"[`{name}`]({name}.md)", found[1], found[2]))
+    return _table(("model", "use it", "do not use it"), rows)
+
+
+def categories() -> str:
+    """Stall categories, and the models whose stacks have them."""
+    from warplens.categories import CATEGORIES
+    from warplens.models import MODELS
+
+    stacks = {name: model.categories for name, model in MODELS.items() if model.categories}
+    rows = []
+    for each in CATEGORIES.values():
+        holders = [name for name, stack in stacks.items() if each.name in stack]
+        shown = "all with a stack" if len(holders) == len(stacks) else _code(*holders)
+        rows.append((_code(each.name), each.sentence, shown))
+    return _table(("category", "time in which the SM", "models"), rows)
+
+
+def stall_groups() -> str:
+    """Groups in which CPI stacks and the stall reasons of Nsight Compute can be compared."""
+    from warplens.categories import CATEGORIES, STALL_REASONS
+
+    rows = []
+    for group, reasons in STALL_REASONS.items():
+        members = [each.name for each in CATEGORIES.values() if each.group == group]
+        rows.append((group, ", ".join(members), ", ".join(each.replace("_", " ") for each in reasons) or "none"))
+    return _table(("group", "CPI stack", "Nsight Compute's stall reasons"), rows)
+
+
+def views() -> str:
+    """Views of a report in the order of the page."""
+    from warplens.reports.section import VIEW_KINDS
+
+    rows = [(_code(each.name), each.shows, each.needs) for each in VIEW_KINDS]
+    return _table(("`--view`", "shows", "needs"), rows)
+
+
 def papers() -> str:
     from warplens.models import PAPERS
 
@@ -174,6 +221,10 @@ TABLES: dict[str, Callable[..., str]] = {
     "options": options,
     "aspects": aspects,
     "overview": overview,
+    "when-to-use": when_to_use,
+    "categories": categories,
+    "stall-groups": stall_groups,
+    "views": views,
     "papers": papers,
     "measured": measured,
     "reproductions": reproductions.summary,

@@ -48,9 +48,8 @@ def report(
 
     INPUT is what `warplens predict` takes; OUT.parquet is the table of a sweep.
     The page (FILE.html) is one file that opens from disk and needs no network.
-    FILE.png, .svg or .pdf is one view, named with --view: stacks, disagreement,
-    sensitivity, roofline, occupancy, transit, memory, source, intervals,
-    timeline, simulation, heat-map, curve, pareto.
+    FILE.png, .svg or .pdf is one view, named with --view; an unknown name is
+    answered with those that there are.
     """
     from .first_run import compile_models_aside
 

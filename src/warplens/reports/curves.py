@@ -33,6 +33,8 @@ class Curves(View):
 
     name = "curve"
     heading = "Over one parameter"
+    shows = "IPC over the only parameter of a sweep"
+    needs = "a sweep over one"
 
     kernel: str
     key: str

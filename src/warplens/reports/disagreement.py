@@ -48,6 +48,8 @@ class Disagreement(View):
 
     name = "disagreement"
     heading = "Where the models disagree"
+    shows = "CPI of each model minus that of the quoted one, by category; what models without a stack leave out"
+    needs = "two models"
 
     kernel: str
     gpu: str

@@ -23,6 +23,8 @@ class Intervals(View):
 
     name = "intervals"
     heading = "Interval profile"
+    shows = "issue and stall cycles of the representative warp's first intervals, by cause"
+    needs = "an interval profile"
 
     kernel: str
     gpu: str

@@ -35,6 +35,8 @@ class MemoryUse(View):
 
     name = "memory"
     heading = "Caches and DRAM"
+    shows = "requests of each memory instruction by the level that serves them; hit ratios; DRAM traffic"
+    needs = "a trace or a CUDA source"
 
     kernel: str
     gpu: str

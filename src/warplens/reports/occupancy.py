@@ -38,6 +38,7 @@ class Occupancy(View):
 
     name = "occupancy"
     heading = "Occupancy roofline"
+    shows = "IPC over resident warps, by model"
 
     kernel: str
     gpu: str

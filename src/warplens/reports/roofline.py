@@ -59,6 +59,11 @@ class Roofline(View):
 
     name = "roofline"
     heading = "Roofline"
+    shows = (
+        "roofs of issue, the busiest pipeline, L1, L2 and DRAM; the kernel's intensity in warp instructions "
+        "per byte at each. For an instruction mix alone: instructions per memory instruction (Lemeire's form)"
+    )
+    needs = "an instruction mix, or bytes"
 
     kernel: str
     gpu: str

@@ -22,26 +22,26 @@ from .view import View
 #: Occupancies that are worked out for a trace, each with a cache simulation of its own.
 TRACED_POINTS = 8
 
-VIEWS: dict[str, str] = {
-    each.name: each.heading
-    for each in (
-        figures.CpiStacks,
-        figures.Disagreement,
-        figures.Tornado,
-        figures.Roofline,
-        figures.Occupancy,
-        figures.TransitDiagram,
-        figures.MemoryUse,
-        figures.SourceUse,
-        figures.Intervals,
-        figures.Timeline,
-        figures.Simulated,
-        figures.HeatMaps,
-        figures.Curves,
-        figures.Front,
-    )
-}
-"""Names that `--view` takes, with their headings, in the order of the page."""
+VIEW_KINDS: tuple[type[View], ...] = (
+    figures.CpiStacks,
+    figures.Disagreement,
+    figures.Tornado,
+    figures.Roofline,
+    figures.Occupancy,
+    figures.TransitDiagram,
+    figures.MemoryUse,
+    figures.SourceUse,
+    figures.Intervals,
+    figures.Timeline,
+    figures.Simulated,
+    figures.HeatMaps,
+    figures.Curves,
+    figures.Front,
+)
+"""In the order of the page."""
+
+VIEWS: dict[str, str] = {each.name: each.heading for each in VIEW_KINDS}
+"""Names that `--view` takes, with their headings."""
 
 #: Parts of the time that views take, about, where each simulates caches anew; the others share the rest.
 _SHARES = {"sensitivity": 0.4, "occupancy": 0.3}

@@ -22,6 +22,8 @@ class Simulated(View):
 
     name = "simulation"
     heading = "Reference simulator"
+    shows = "where an L1 miss spends its time; traffic over time"
+    needs = "a trace, `--simulate`"
 
     kernel: str
     gpu: str

@@ -70,6 +70,8 @@ class SourceUse(View):
 
     name = "source"
     heading = "Source"
+    shows = "the source with numbers per line, and a table of all instructions"
+    needs = "a trace or a CUDA source"
 
     kernel: str
     gpu: str

@@ -80,6 +80,7 @@ class CpiStacks(View):
 
     name = "stacks"
     heading = "CPI stacks"
+    shows = "CPI stacks of all models (GPUMech Fig. 16), with measured and simulated CPI as lines"
 
     groups: tuple[StackGroup, ...]
 

@@ -24,6 +24,8 @@ class Front(View):
 
     name = "pareto"
     heading = "Pareto front"
+    shows = "speed against cost"
+    needs = "a sweep"
 
     @property
     def title(self) -> str:
@@ -102,6 +104,7 @@ class Tornado(View):
 
     name = "sensitivity"
     heading = "What would help"
+    shows = "speed at half and twice each parameter"
 
     of: str
     parameters: tuple[Sensitivity, ...]
@@ -170,6 +173,8 @@ class HeatMaps(View):
 
     name = "heat-map"
     heading = "Heat maps"
+    shows = "IPC over the first two parameters of a sweep"
+    needs = "a sweep over two or more"
 
     @property
     def title(self) -> str:

@@ -32,6 +32,10 @@ class Timeline(View):
 
     name = "timeline"
     heading = "Timeline"
+    shows = (
+        "the first 600 instructions of an SM in the Pipeline model, and with `--simulate` in the detailed simulator"
+    )
+    needs = "a dependence graph or a trace"
 
     kernel: str
     gpu: str

@@ -25,6 +25,8 @@ class TransitDiagram(View):
 
     name = "transit"
     heading = "Transit diagram"
+    shows = "Transit's balance of memory supply and compute demand"
+    needs = "an instruction mix"
 
     kernel: str
     gpu: str

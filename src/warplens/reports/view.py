@@ -44,6 +44,10 @@ class View(ABC):
     """As `--view` takes it."""
     heading: ClassVar[str]
     """As pages show it."""
+    shows: ClassVar[str]
+    """What is in it, for the guide."""
+    needs: ClassVar[str] = "–"
+    """Inputs that it cannot do without, for the guide."""
 
     @property
     def title(self) -> str:
