@@ -496,4 +496,4 @@ def test_a_miss_of_the_llc_brings_in_its_neighbours():
     pairs = dataclasses.replace(gpu, llc=dataclasses.replace(gpu.llc, fetch_bytes=64))
     for machine, hits, reads in ((gpu, 0, 3), (pairs, 1, 4)):
         found = simulate([[[Step(LDG, (address,)) for address in (128, 160, 192)]]], machine)
-        assert (found._total("LLC_HITS"), found._total("DRAM_READS")) == (hits, reads)
+        assert (found._total("llc_hits"), found._total("dram_reads")) == (hits, reads)

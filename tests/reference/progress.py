@@ -296,7 +296,7 @@ class Progress:
 
     def _ahead(self, row: int, name: str, free: float, even_free: float, now: float, service: float) -> None:
         """Count services for which a server is busy, and the even one is not."""
-        if service and not self.timing.streaming:
+        if service:
             self.arrivals.setdefault(row, Counter())[name] += (max(free, now) - max(even_free, now)) / service
 
     def _requests(
