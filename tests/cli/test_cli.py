@@ -98,6 +98,15 @@ def test_a_gpu_as_json(good):
     assert all(set(row["source"]) == {"kind", "text"} for row in rows.values())
 
 
+def test_a_value_that_a_machine_does_not_give_is_the_default(good):
+    found = document(good("gpus", "mdm2020", "--json"))
+    row = next(row for row in found["parameters"] if row["key"] == "noc.injection")
+    assert (row["value"], row["source"]["kind"]) == (64, "default")
+    assert not any(
+        row["key"].startswith("l1.") for row in document(good("gpus", "lemeire-example", "--json"))["parameters"]
+    )
+
+
 def test_a_gpu_with_overrides(good):
     found = document(good("gpus", "mdm2020", "--set", "dram.bandwidth=1TB/s", "--json"))
     row = next(row for row in found["parameters"] if row["key"] == "dram.bandwidth")

@@ -338,3 +338,22 @@ def test_cache_sizes_must_be_whole_sets(ways, line, sets, off):
             load_gpu("mdm2020", overrides)
     else:
         assert load_gpu("mdm2020", overrides).l1.size_bytes == ways * line * sets + off
+
+
+def test_defaults_fill_what_a_machine_does_not_give():
+    gpu = load_gpu("lemeire-example", {"l1.ways": 3})
+    full = gpu.with_defaults
+    for path, param in parameters().items():
+        value = gpu.get(path)
+        assert full.get(path) == (param.default if value is None else value), path
+        if param.default is not None:
+            assert check_value(param, param.default) == param.default
+    assert (full.l1.ways, full.llc.ways, gpu.llc.ways) == (3, 1, None)
+
+
+def test_a_default_is_no_value_of_the_machine():
+    """What a model needs and a machine does not give is still missing."""
+    gpu = load_gpu("lemeire-example")
+    assert "l1.ways" not in gpu.given and "l1.ways" not in gpu.sources
+    with pytest.raises(MissingInputError, match=r"l1\.ways"):
+        gpu.require("l1.ways", "a model")

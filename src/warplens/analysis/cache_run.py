@@ -15,8 +15,6 @@ from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, distinct
 from ._cache_records import GRANULES, CacheConfig, Timing
 
 DEFAULT_ORDER = "progress"
-#: Memory instructions that wait in order for an L1, where a machine does not say.
-DEFAULT_QUEUE = 8
 #: Misses of an SM in flight, where nothing limits them.
 NO_LIMIT = 1_000_000
 
@@ -105,6 +103,7 @@ def cache_runs(
 
 def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> dict[str, Any]:
     """Fields of `CacheConfig`, each for one machine or for all of a batch."""
+    gpu = gpu.with_defaults
     line = gpu.require("l1.line_bytes", needed_by)
     sectors = line // gpu.transfer_bytes
     uneven = np.mod(GRANULES, sectors) != 0
@@ -115,8 +114,7 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
             f"in {GRANULES} sectors at most"
         )
     l1_size, llc_size = _given(gpu.l1.size_bytes, 0), _given(gpu.llc.size_bytes, 0)
-    l1_ways, llc_ways = _given(gpu.l1.ways, 1), _given(gpu.llc.ways, 1)
-    banks = _given(gpu.llc.banks, 1)
+    l1_ways, llc_ways, banks = gpu.l1.ways, gpu.llc.ways, gpu.llc.banks
     banks = np.where(llc_size // (line * llc_ways) < banks, 1, banks)
     config = {
         "sms": gpu.sms,
@@ -131,16 +129,16 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
         "llc_ways": llc_ways,
         "llc_write_back": gpu.llc.writes_back,
         "llc_allocate": gpu.llc.allocates_stores,
-        "llc_hashed": bool(gpu.llc.hashed),
+        "llc_hashed": gpu.llc.hashed,
         "sectors": sectors,
         "fetch_sectors": np.minimum(np.maximum(_given(gpu.llc.fetch_bytes, 0) // gpu.transfer_bytes, 1), sectors),
     }
     if order != "progress":
         return config | {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0}
     return config | {
-        "queue": _given(gpu.l1.queue_entries, DEFAULT_QUEUE),
+        "queue": gpu.l1.queue_entries,
         "greedy": gpu.scheduler in ("gto", "oldest"),
-        "streaming": bool(gpu.l1.streaming),
+        "streaming": gpu.l1.streaming,
         "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
     }
 
@@ -158,8 +156,8 @@ def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
         sm_service = noc_service * timed.sms if port is None else timed.clock_hz * timed.transfer_bytes / port
     return {
         "issue_interval": 1.0 / timed.issue_rate,
-        "l1_latency": _given(timed.l1.latency_cycles, 0.0),
-        "llc_latency": _given(timed.llc.latency_cycles, 0.0),
+        "l1_latency": timed.with_defaults.l1.latency_cycles,
+        "llc_latency": timed.with_defaults.llc.latency_cycles,
         "dram_latency": timed.dram_latency_cycles_now(needed_by),
         "noc_service": noc_service,
         "sm_service": sm_service,

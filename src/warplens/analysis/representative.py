@@ -46,7 +46,7 @@ def average_latency(levels: Any, latency: Any) -> Any:
 
 def level_latencies(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
     """Unloaded latency of an L1 hit, an LLC hit and a DRAM access; a column per machine for a batch."""
-    l1, llc = (0.0 if cycles is None else cycles for cycles in (gpu.l1.latency_cycles, gpu.llc.latency_cycles))
+    l1, llc = gpu.with_defaults.l1.latency_cycles, gpu.with_defaults.llc.latency_cycles
     every = np.broadcast_arrays(l1, llc, gpu.memory_latency_cycles_now(needed_by))
     return np.stack([np.asarray(each, dtype=np.float64) for each in every])
 

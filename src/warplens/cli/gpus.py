@@ -58,27 +58,33 @@ def _headline_text(gpu: Any) -> tuple[str, ...]:
 
 
 def _show_one(gpu: Any, as_json: bool) -> None:
-    from ..machine import parameters
+    from ..machine import DEFAULT_SOURCE, parameters
     from ..units import format_number
 
-    given = [p for path, p in parameters().items() if gpu.get(path) is not None]
+    full = gpu.with_defaults
+    described = {_section(path) for path in gpu.sources}  # defaults of other sections say nothing of the machine
+    known = [p for path, p in parameters().items() if full.get(path) is not None and _section(path) in described]
     if as_json:
         rows = [
             {
                 "key": p.key,
                 "path": p.path,
-                "value": gpu.get(p.path),
+                "value": full.get(p.path),
                 "unit": p.unit,
-                "source": vars(gpu.sources[p.path]),
+                "source": vars(gpu.sources.get(p.path, DEFAULT_SOURCE)),
                 "doc": p.doc,
             }
-            for p in given
+            for p in known
         ]
         print_json({"schema": 1, "name": gpu.name, "description": gpu.description, "parameters": rows})
         return
     title = escape(f"{gpu.name}: {gpu.description}")
     details = table(title, ("key", "value", "source", "where from"), right=("value",))
-    for p in given:
-        source = gpu.sources[p.path]
-        details.add_row(p.key, escape(format_number(gpu.get(p.path), p.unit)), source.kind, escape(source.text))
+    for p in known:
+        source = gpu.sources.get(p.path, DEFAULT_SOURCE)
+        details.add_row(p.key, escape(format_number(full.get(p.path), p.unit)), source.kind, escape(source.text))
     console().print(details)
+
+
+def _section(path: str) -> str:
+    return path.rpartition(".")[0]

@@ -2,11 +2,13 @@
 
 from .batches import distinct
 from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
+from .fields import Parameter
 from .load import find_parameter, gpu_names, load_gpu, machine_of_batch, split_override, with_overrides
 from .occupancy import Occupancy, occupancy, warps_of_block
-from .schema import Gpu, InstructionTiming, Parameter, Quantity, Source, parameters
+from .schema import DEFAULT_SOURCE, Gpu, InstructionTiming, Quantity, Source, parameters
 
 __all__ = [
+    "DEFAULT_SOURCE",
     "INSTRUCTION_CLASSES",
     "Gpu",
     "InstructionClass",

@@ -13,14 +13,13 @@ from ..errors import MachineError, OverrideError, UnknownNameError, nearest
 from ..tomlfile import TomlFile, exists, read_toml
 from ..units import parse_number
 from .classes import INSTRUCTION_CLASSES
+from .fields import UNIT_SUFFIXES, Parameter
 from .schema import (
     REQUIRED,
     SECTIONS,
     SOURCE_KINDS,
-    UNIT_SUFFIXES,
     Gpu,
     InstructionTiming,
-    Parameter,
     Source,
     check_consistency,
     check_value,

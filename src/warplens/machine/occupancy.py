@@ -26,10 +26,6 @@ class Occupancy:
         return ", ".join(name for name, blocks in self.limits.items() if blocks == self.blocks_per_sm)
 
 
-def _given(value: Any, default: int) -> Any:
-    return default if value is None else value
-
-
 def warps_of_block(gpu: Gpu, threads_per_block: int) -> Quantity:
     """Warps of a block, a partial one included."""
     warps = np.ceil(np.divide(threads_per_block, gpu.warp_size))
@@ -54,7 +50,7 @@ def occupancy(
     """
     if threads_per_block < 1 or registers_per_thread < 0 or shared_memory_per_block_bytes < 0:
         raise WorkloadError("a block needs at least one thread, and no negative registers or shared memory")
-    rules = gpu.occupancy
+    rules = gpu.with_defaults.occupancy
     if rules.max_threads_per_block is not None and np.any(np.less(rules.max_threads_per_block, threads_per_block)):
         raise WorkloadError(
             f"a block of {threads_per_block} threads exceeds the {np.min(rules.max_threads_per_block):g} "
@@ -66,9 +62,9 @@ def occupancy(
         limits["blocks"] = gpu.max_blocks
     if registers_per_thread and gpu.registers is not None:
         limits["registers"] = _blocks_by_registers(gpu, warps_per_block, registers_per_thread)
-    reserved = _given(rules.shared_memory_reserved_bytes, 0)
+    reserved = rules.shared_memory_reserved_bytes
     if gpu.shared_memory_bytes is not None and np.any(np.add(shared_memory_per_block_bytes, reserved) > 0):
-        allocated = _round_up(shared_memory_per_block_bytes + reserved, _given(rules.shared_memory_unit_bytes, 1))
+        allocated = _round_up(shared_memory_per_block_bytes + reserved, rules.shared_memory_unit_bytes)
         fits = np.floor_divide(gpu.shared_memory_bytes, allocated)
         most = rules.shared_memory_per_block_bytes
         limits["shared memory"] = fits if most is None else np.where(shared_memory_per_block_bytes > most, 0, fits)
@@ -86,7 +82,7 @@ def occupancy(
 
 
 def _blocks_by_registers(gpu: Gpu, warps_per_block: Quantity, registers_per_thread: int) -> Quantity:
-    rules = gpu.occupancy
+    rules = gpu.with_defaults.occupancy
     if rules.max_registers_per_thread is not None and np.any(
         np.less(rules.max_registers_per_thread, registers_per_thread)
     ):
@@ -94,8 +90,7 @@ def _blocks_by_registers(gpu: Gpu, warps_per_block: Quantity, registers_per_thre
             f"{registers_per_thread} registers a thread exceed the {np.min(rules.max_registers_per_thread):g} "
             f"that {gpu.name!r} allows"
         )
-    granularity = _given(rules.warp_granularity, 1)
-    unit = _given(rules.register_unit, 1)
+    granularity, unit = rules.warp_granularity, rules.register_unit
     warps_allocated = _round_up(warps_per_block, granularity)
     if rules.register_allocation == "block":
         per_block = _round_up(warps_allocated * gpu.warp_size * registers_per_thread, unit)

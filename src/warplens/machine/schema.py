@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import MachineError, MissingInputError
 from .classes import DEFAULT_SUBSYSTEM, INSTRUCTION_CLASSES, lineage
+from .fields import Parameter, choice, count, describe, flag, number, with_defaults
 
 #: A number, or one number per machine of a batch.
 Quantity = Any
@@ -25,180 +26,143 @@ Quantity = Any
 SCHEDULERS = ("rr", "lrr", "gto", "oldest", "two-level")
 WRITE_POLICIES = ("through", "back")
 
-_SUFFIX_UNITS = {"_bytes_per_s": "bytes_per_s", "_bytes": "bytes", "_hz": "hz", "_cycles": "cycles"}
-#: unit -> suffix of a field's name, the inverse of the above.
-UNIT_SUFFIXES = {unit: suffix for suffix, unit in _SUFFIX_UNITS.items()}
+
+class _WritePolicy:
+    """What a cache does with stores; L1 and LLC have other defaults."""
+
+    @property
+    def writes_back(self) -> bool:
+        return bool(with_defaults(self).write_policy == "back")
+
+    @property
+    def allocates_stores(self) -> bool:
+        return bool(with_defaults(self).write_allocate)
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One parameter of the schema: its place in TOML, its short key, and what it accepts."""
-
-    path: str
-    key: str
-    unit: str | None
-    kind: type
-    doc: str
-    minimum: float
-    exclusive: bool
-    choices: tuple[str, ...]
-
-
-def _number(doc: str, *, above: float | None = None, minimum: float = 1.0, integer: bool = False) -> Any:
-    """A numeric field; `above` makes the lower bound exclusive."""
-    return field(
-        default=None,
-        metadata={
-            "doc": doc,
-            "kind": int if integer else float,
-            "minimum": minimum if above is None else above,
-            "exclusive": above is not None,
-        },
-    )
-
-
-def _count(doc: str, *, minimum: float = 1.0) -> Any:
-    return _number(doc, minimum=minimum, integer=True)
-
-
-def _choice(doc: str, choices: tuple[str, ...]) -> Any:
-    return field(default=None, metadata={"doc": doc, "kind": str, "choices": choices})
-
-
-def _flag(doc: str) -> Any:
-    return field(default=None, metadata={"doc": doc, "kind": bool})
-
-
-@dataclass(frozen=True)
-class L1Cache:
+class L1Cache(_WritePolicy):
     """Data cache of one SM. `sector_bytes` is absent where whole lines are fetched."""
 
-    size_bytes: Quantity = _count("capacity of one SM's L1 data cache")
-    ways: Quantity = _count("associativity")
-    line_bytes: Quantity = _count("line size")
-    sector_bytes: Quantity = _count("bytes fetched on a miss, where less than a line")
-    mshrs: Quantity = _count("miss status holding registers of one L1")
-    mshr_merges: Quantity = _count("misses to one line that one MSHR can hold")
-    queue_entries: Quantity = _count("memory instructions of one SM that wait in order for its L1")
-    lines_per_cycle: Quantity = _number(
-        "lines of one instruction that are looked up in a cycle; 1 where absent", above=0.0
+    size_bytes: Quantity = count("capacity of one SM's L1 data cache")
+    ways: Quantity = count("associativity", default=1)
+    line_bytes: Quantity = count("line size")
+    sector_bytes: Quantity = count("bytes fetched on a miss, where less than a line")
+    mshrs: Quantity = count("miss status holding registers of one L1")
+    mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8)
+    queue_entries: Quantity = count("memory instructions of one SM that wait in order for its L1", default=8)
+    lines_per_cycle: Quantity = number(
+        "lines of one instruction that are looked up in a cycle", above=0.0, default=1.0
     )
-    banked: Quantity = _flag(
-        "its words lie in 32 banks, as those of shared memory; a load takes a cycle for each word that one bank gives"
+    banked: Quantity = flag(
+        "words lie in 32 banks like those of shared memory; a load takes a cycle for each word of its busiest bank",
+        default=False,
     )
-    latency_cycles: Quantity = _number("load-to-use latency of a hit", minimum=0.0)
-    streaming: Quantity = _flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight")
-    write_policy: Quantity = _choice("write policy; `through` where absent", WRITE_POLICIES)
-    write_allocate: Quantity = _flag("stores that miss enter the cache; `false` where absent")
-
-    @property
-    def writes_back(self) -> bool:
-        return bool(self.write_policy == "back")
-
-    @property
-    def allocates_stores(self) -> bool:
-        return bool(self.write_allocate)
+    latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
+    streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
+    write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="through")
+    write_allocate: Quantity = flag("stores that miss enter the cache", default=False)
 
 
 @dataclass(frozen=True)
-class LastLevelCache:
+class LastLevelCache(_WritePolicy):
     """The cache that all SMs share."""
 
-    size_bytes: Quantity = _count("capacity, all banks together")
-    ways: Quantity = _count("associativity")
-    line_bytes: Quantity = _count("line size")
-    banks: Quantity = _count("number of banks")
-    hashed: Quantity = _flag(
-        "lines are spread over the banks by a hash of their address; `false`: one after the other"
+    size_bytes: Quantity = count("capacity, all banks together")
+    ways: Quantity = count("associativity", default=1)
+    line_bytes: Quantity = count("line size")
+    banks: Quantity = count("number of banks", default=1)
+    hashed: Quantity = flag(
+        "a hash of their address spreads lines over the banks, not their order",
+        default=False,
     )
-    mshrs: Quantity = _count("miss status holding registers of one bank")
-    fetch_bytes: Quantity = _count("bytes that a miss brings in from DRAM, where more than a sector of the L1")
-    dirty_bytes: Quantity = _count("written bytes that it holds before it writes back; its size where absent")
-    latency_cycles: Quantity = _number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0)
-    write_policy: Quantity = _choice("write policy; `back` where absent", WRITE_POLICIES)
-    write_allocate: Quantity = _flag("stores that miss enter the cache; `true` where absent")
-
-    @property
-    def writes_back(self) -> bool:
-        return bool(self.write_policy != "through")
-
-    @property
-    def allocates_stores(self) -> bool:
-        return self.write_allocate is None or bool(self.write_allocate)
+    mshrs: Quantity = count("miss status holding registers of one bank", default=128)
+    fetch_bytes: Quantity = count("bytes that a miss brings in from DRAM, where more than a sector of the L1")
+    dirty_bytes: Quantity = count("written bytes that it holds before it writes back; its size where absent")
+    latency_cycles: Quantity = number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0, default=0.0)
+    write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="back")
+    write_allocate: Quantity = flag("stores that miss enter the cache", default=True)
 
 
 @dataclass(frozen=True)
 class Noc:
     """Network between the SMs and the last-level cache."""
 
-    bandwidth_bytes_per_s: Quantity = _number("payload bandwidth, all ports together", above=0.0)
-    sm_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's port", above=0.0)
-    sm_request_cycles: Quantity = _number(
-        "least distance between two requests of one SM, each for a line", minimum=0.0
+    bandwidth_bytes_per_s: Quantity = number("payload bandwidth, all ports together", above=0.0)
+    sm_bandwidth_bytes_per_s: Quantity = number("payload bandwidth of one SM's port", above=0.0)
+    sm_request_cycles: Quantity = number(
+        "least distance between two requests of one SM, each for a line", minimum=0.0, default=0.0
     )
-    write_bandwidth_bytes_per_s: Quantity = _number(
+    write_bandwidth_bytes_per_s: Quantity = number(
         "payload bandwidth of stores, all ports together; that of loads where absent", above=0.0
     )
-    sm_write_bandwidth_bytes_per_s: Quantity = _number("payload bandwidth of one SM's stores, likewise", above=0.0)
-    sm_store_cycles: Quantity = _number(
+    sm_write_bandwidth_bytes_per_s: Quantity = number("payload bandwidth of one SM's stores, likewise", above=0.0)
+    sm_store_cycles: Quantity = number(
         "least distance between two stores of one SM, each to a line; that of requests where absent", minimum=0.0
     )
-    sm_atomic_cycles: Quantity = _number(
+    sm_atomic_cycles: Quantity = number(
         "least distance between two atomics of one SM, each of a line; that of stores where absent", minimum=0.0
     )
-    request_cycles: Quantity = _number("least distance between two requests of all SMs, each for a line", minimum=0.0)
-    store_cycles: Quantity = _number(
+    request_cycles: Quantity = number(
+        "least distance between two requests of all SMs, each for a line", minimum=0.0, default=0.0
+    )
+    store_cycles: Quantity = number(
         "least distance between two stores of all SMs, each to a line; that of requests where absent", minimum=0.0
     )
-    atomic_cycles: Quantity = _number(
+    atomic_cycles: Quantity = number(
         "least distance between two atomics of all SMs, each of a line; that of stores where absent", minimum=0.0
     )
-    queue_entries: Quantity = _count("requests that the queue of one SM holds")
-    injection_entries: Quantity = _count("packets that wait at the port of one SM")
-    latency_cycles: Quantity = _number("latency of one traversal (part of the LLC latency)", minimum=0.0)
+    queue_entries: Quantity = count("requests that the queue of one SM holds")
+    injection_entries: Quantity = count("packets that wait at the port of one SM", default=64)
+    latency_cycles: Quantity = number("latency of one traversal (part of the LLC latency)", minimum=0.0)
 
 
 @dataclass(frozen=True)
 class Dram:
     """Memory behind the last-level cache."""
 
-    bandwidth_bytes_per_s: Quantity = _number("bandwidth, all channels together", above=0.0)
-    latency_cycles: Quantity = _number(
+    bandwidth_bytes_per_s: Quantity = number("bandwidth, all channels together", above=0.0)
+    latency_cycles: Quantity = number(
         "unloaded latency beyond the last-level cache (from the SM where there is none)", minimum=0.0
     )
-    write_factor: Quantity = _number("time of a byte written among reads over that of a byte read", above=0.0)
-    channels: Quantity = _count("number of channels")
-    queue_entries: Quantity = _count("requests that wait at one channel")
-    departure_coalesced_cycles: Quantity = _number(
+    write_factor: Quantity = number(
+        "time of a byte written among reads over that of a byte read", above=0.0, default=1.0
+    )
+    channels: Quantity = count("number of channels; one for each bank of the LLC where absent")
+    queue_entries: Quantity = count("requests that wait at one channel", default=64)
+    departure_coalesced_cycles: Quantity = number(
         "least distance between two coalesced memory warps of an SM (Hong & Kim, Table 1)", above=0.0
     )
-    departure_uncoalesced_cycles: Quantity = _number(
+    departure_uncoalesced_cycles: Quantity = number(
         "least distance between two transactions of an uncoalesced memory warp", above=0.0
     )
-    uncoalesced_transactions: Quantity = _number("transactions of one uncoalesced memory warp instruction")
+    uncoalesced_transactions: Quantity = number("transactions of one uncoalesced memory warp instruction")
 
 
 @dataclass(frozen=True)
 class OccupancyRules:
     """How registers and shared memory are handed out to thread blocks."""
 
-    max_threads_per_block: Quantity = _count("threads in a block")
-    max_registers_per_thread: Quantity = _count("registers a thread may use")
-    registers_per_block: Quantity = _count("registers a block may use")
-    register_allocation: Quantity = _choice("registers are rounded up per", ("warp", "block"))
-    register_unit: Quantity = _count("registers are handed out in multiples of this")
-    warp_granularity: Quantity = _count("warps of a block are rounded up to a multiple of this for registers")
-    shared_memory_unit_bytes: Quantity = _count("shared memory is handed out in multiples of this")
-    shared_memory_reserved_bytes: Quantity = _count("shared memory the system keeps in each block", minimum=0)
-    shared_memory_per_block_bytes: Quantity = _count("shared memory a block may use")
+    max_threads_per_block: Quantity = count("threads in a block")
+    max_registers_per_thread: Quantity = count("registers a thread may use")
+    registers_per_block: Quantity = count("registers a block may use")
+    register_allocation: Quantity = choice("registers are rounded up per", ("warp", "block"), default="warp")
+    register_unit: Quantity = count("registers are handed out in multiples of this", default=1)
+    warp_granularity: Quantity = count(
+        "warps of a block are rounded up to a multiple of this for registers", default=1
+    )
+    shared_memory_unit_bytes: Quantity = count("shared memory is handed out in multiples of this", default=1)
+    shared_memory_reserved_bytes: Quantity = count(
+        "shared memory the system keeps in each block", minimum=0, default=0
+    )
+    shared_memory_per_block_bytes: Quantity = count("shared memory a block may use")
 
 
 @dataclass(frozen=True)
 class InstructionTiming:
     """λ and Λ of an instruction class on one SM."""
 
-    latency_cycles: Quantity = _number("Λ: cycles until dependants may start", minimum=0.0)
-    interval_cycles: Quantity = _number("λ: cycles until the pipeline accepts the next warp instruction", minimum=0.0)
+    latency_cycles: Quantity = number("Λ: cycles until dependants may start", minimum=0.0)
+    interval_cycles: Quantity = number("λ: cycles until the pipeline accepts the next warp instruction", minimum=0.0)
     subsystem: Quantity = field(default=None, metadata={"doc": "pipeline that executes it", "kind": str})
 
 
@@ -210,6 +174,8 @@ class Source:
     text: str
 
 
+#: Of a value that a machine does not give, where the schema has a default.
+DEFAULT_SOURCE = Source("default", "the machine gives no value")
 SOURCE_KINDS = ("datasheet", "paper", "measured", "derived", "assumed", "override", "unstated")
 SECTIONS: dict[str, type] = {
     "l1": L1Cache,
@@ -234,27 +200,27 @@ class Gpu:
 
     name: str
     description: str = ""
-    sms: Quantity = _count("number of streaming multiprocessors")
-    clock_hz: Quantity = _number("core clock", above=0.0)
-    schedulers: Quantity = _count("warp schedulers of one SM")
-    issue_width: Quantity = _number("warp instructions a scheduler issues per cycle", above=0.0)
-    scheduler: Quantity = _choice("warp scheduling policy", SCHEDULERS)
-    warp_size: Quantity = _count("threads of a warp")
-    max_warps: Quantity = _count("warps resident on one SM")
-    max_blocks: Quantity = _count("thread blocks resident on one SM")
-    registers: Quantity = _count("32-bit registers of one SM")
-    shared_memory_bytes: Quantity = _count("shared memory of one SM", minimum=0)
-    operand_collectors: Quantity = _count("operand collectors of one SM, for instructions of all kinds")
-    launch_overhead_cycles: Quantity = _number(
+    sms: Quantity = count("number of streaming multiprocessors")
+    clock_hz: Quantity = number("core clock", above=0.0)
+    schedulers: Quantity = count("warp schedulers of one SM")
+    issue_width: Quantity = number("warp instructions a scheduler issues per cycle", above=0.0)
+    scheduler: Quantity = choice("warp scheduling policy", SCHEDULERS)
+    warp_size: Quantity = count("threads of a warp")
+    max_warps: Quantity = count("warps resident on one SM")
+    max_blocks: Quantity = count("thread blocks resident on one SM")
+    registers: Quantity = count("32-bit registers of one SM")
+    shared_memory_bytes: Quantity = count("shared memory of one SM", minimum=0)
+    operand_collectors: Quantity = count("operand collectors of one SM, for instructions of all kinds")
+    launch_overhead_cycles: Quantity = number(
         "time of a launch in which no warp runs: its start and end", minimum=0.0
     )
-    cold_start_cycles: Quantity = _number(
+    cold_start_cycles: Quantity = number(
         "what a launch adds whose instructions and address translations no cache holds", minimum=0.0
     )
-    block_start_cycles: Quantity = _number(
-        "from the end of a thread block to the start of the next in its place", minimum=0.0
+    block_start_cycles: Quantity = number(
+        "from the end of a thread block to the start of the next in its place", minimum=0.0, default=0.0
     )
-    block_launch_cycles: Quantity = _number("least distance between the starts of two thread blocks", minimum=0.0)
+    block_launch_cycles: Quantity = number("least distance between the starts of two thread blocks", minimum=0.0)
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()
     noc: Noc = Noc()
@@ -288,6 +254,12 @@ class Gpu:
     def given(self) -> Mapping[str, Any]:
         """All values that the machine gives, by their paths; many machines of a sweep are made of one."""
         return MappingProxyType({path: value for path in parameters() if (value := self.get(path)) is not None})
+
+    @cached_property
+    def with_defaults(self) -> Gpu:
+        """This machine with the schema's defaults where it gives no value."""
+        sections = {name: with_defaults(getattr(self, name)) for name in SECTIONS}
+        return dataclasses.replace(with_defaults(self), **sections)
 
     def require(self, path: str, needed_by: str) -> Quantity:
         """The value at `path`, or a `MissingInputError` that names the remedy."""
@@ -390,34 +362,14 @@ class Gpu:
 # -- the schema as data -----------------------------------------------------------
 
 
-def _describe(owner: type, prefix: str) -> dict[str, Parameter]:
-    found = {}
-    for item in dataclasses.fields(owner):
-        if "kind" not in item.metadata:
-            continue
-        suffix = next((s for s in _SUFFIX_UNITS if item.name.endswith(s)), "")
-        key = item.name.removesuffix(suffix or "_entries")
-        found[prefix + item.name] = Parameter(
-            path=prefix + item.name,
-            key=prefix + key,
-            unit=_SUFFIX_UNITS.get(suffix),
-            kind=item.metadata["kind"],
-            doc=item.metadata["doc"],
-            minimum=item.metadata.get("minimum", 0.0),
-            exclusive=item.metadata.get("exclusive", False),
-            choices=item.metadata.get("choices", ()),
-        )
-    return found
-
-
 @cache
 def parameters() -> Mapping[str, Parameter]:
     """All parameters by TOML path, `instructions.*` expanded for every class."""
-    found = _describe(Gpu, "")
+    found = describe(Gpu, "")
     for section, owner in SECTIONS.items():
-        found |= _describe(owner, f"{section}.")
+        found |= describe(owner, f"{section}.")
     for name in INSTRUCTION_CLASSES:
-        found |= _describe(InstructionTiming, f"instructions.{name}.")
+        found |= describe(InstructionTiming, f"instructions.{name}.")
     return found
 
 

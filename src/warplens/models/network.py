@@ -66,20 +66,23 @@ class DemandConfig:
 
 def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandConfig:
     """The configuration of a machine or a batch, for a kernel that has instructions of some classes."""
-    named = gpu.original or gpu
-    llc = named.llc.latency_cycles or 0.0
+    gpu, named = gpu.with_defaults, (gpu.original or gpu).with_defaults
     return DemandConfig(
         line_bytes=gpu.l1.line_bytes,
         transfer_bytes=gpu.transfer_bytes,
-        lines_per_cycle=1.0 if gpu.l1.lines_per_cycle is None else gpu.l1.lines_per_cycle,
-        banked=bool(gpu.l1.banked),
-        streaming=bool(gpu.l1.streaming),
+        lines_per_cycle=gpu.l1.lines_per_cycle,
+        banked=gpu.l1.banked,
+        streaming=gpu.l1.streaming,
         sets=l1_sets(gpu),
         dirty_bytes=gpu.llc.dirty_bytes,
-        write_factor=1.0 if gpu.dram.write_factor is None else gpu.dram.write_factor,
+        write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
         units={name: unit for name in classes if (unit := _unit(gpu, name, needed_by)) is not None},
-        named_latencies=(named.l1.latency_cycles or 0.0, llc, llc + (named.dram.latency_cycles or 0.0)),
+        named_latencies=(
+            named.l1.latency_cycles,
+            named.llc.latency_cycles,
+            named.llc.latency_cycles + (named.dram.latency_cycles or 0.0),
+        ),
     )
 
 
@@ -100,9 +103,7 @@ def l1_sets(gpu: Gpu) -> Quantity:
     """Sets in which ways wait for data; none where the L1 streams."""
     if gpu.l1.streaming or not np.all(gpu.l1.size_bytes):
         return 0
-    return np.floor_divide(
-        gpu.l1.size_bytes, np.multiply(gpu.l1.line_bytes, 1 if gpu.l1.ways is None else gpu.l1.ways)
-    )
+    return np.floor_divide(gpu.l1.size_bytes, np.multiply(gpu.l1.line_bytes, gpu.with_defaults.l1.ways))
 
 
 class LaunchSize(NamedTuple):

@@ -47,8 +47,6 @@ WITHOUT = (
 SLOWER = 1.1
 #: Events that are followed, about, and powers of two between which those of a warp lie.
 MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
-#: Places in queues where a machine does not say, as in the detailed simulator.
-_DEFAULT_QUEUE, _DEFAULT_INJECTION, _DEFAULT_DRAM_QUEUE = 8, 64, 64
 _UNLIMITED = 4096
 
 
@@ -137,15 +135,15 @@ class Warplens(Model):
 
     def _machines(self, case: Case, demand: Demand) -> Any:
         """One record per machine; what a machine does not give limits nothing."""
-        gpu, sms = case.gpu, case.active_sms
+        gpu, sms = case.gpu.with_defaults, case.active_sms
         machines = np.zeros(case.size, k.MACHINE)
         machines["schedulers"] = gpu.schedulers
         machines["arrivals"] = 1.0
         machines["issue_interval"] = np.divide(1.0, gpu.issue_width)
         machines["greedy"] = gpu.scheduler in ("gto", "oldest") and self.without != "scheduler"
         machines["in_order"] = self.without == "places"
-        machines["l1_latency"] = _or(gpu.l1.latency_cycles, 0.0)
-        machines["llc_latency"] = _or(gpu.llc.latency_cycles, 0.0)
+        machines["l1_latency"] = gpu.l1.latency_cycles
+        machines["llc_latency"] = gpu.llc.latency_cycles
         if gpu.dram.latency_cycles is not None:
             machines["dram_latency"] = gpu.dram_latency_cycles_now(case.model_name)
         self._put_network(machines["network"], case, demand)
@@ -153,21 +151,20 @@ class Warplens(Model):
         streams = gpu.l1.streaming
         misses = gpu.noc.queue_entries if streams else gpu.l1.mshrs
         machines["outstanding"] = _UNLIMITED if self.without == "mshrs" else _or(misses, _UNLIMITED)
-        machines["queue"] = _UNLIMITED if self.without == "queue" else _or(gpu.l1.queue_entries, _DEFAULT_QUEUE)
+        machines["queue"] = _UNLIMITED if self.without == "queue" else gpu.l1.queue_entries
         machines["sets"] = l1_sets(gpu) if demand.has_sets and self.without != "sets" else 0
-        machines["ways"] = _or(gpu.l1.ways, 1)
+        machines["ways"] = gpu.l1.ways
         barrier = case.timing("barrier")  # its interval is in the units
         machines["barrier"] = np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0)
         machines["blocks"], machines["blocks_per_sm"], machines["warps_per_block"] = self._blocks(case)
         if self.launch_overhead:
-            machines["block_start"] = _or(gpu.block_start_cycles, 0.0)
+            machines["block_start"] = gpu.block_start_cycles
             machines["block_launch"] = np.multiply(_or(gpu.block_launch_cycles, 0.0), sms)
         return machines
 
     def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
         """Cycles of requests and flits; stores and atomics have limits of their own, where a machine says so."""
-        gpu, sms = case.gpu, case.active_sms
-        banks = _or(gpu.llc.banks, 1)
+        gpu, sms = case.gpu.with_defaults, case.active_sms
         flit = np.multiply(FLIT_BYTES, gpu.clock_hz)
         noc, port = gpu.noc.bandwidth_bytes_per_s, gpu.noc.sm_bandwidth_bytes_per_s
         request, sm_request = gpu.noc.request_cycles, gpu.noc.sm_request_cycles
@@ -183,28 +180,26 @@ class Warplens(Model):
             rates = network[:, kind - k.LOAD]
             if noc is not None:
                 rates["net_flit"] = flit / noc * sms * demand.busiest_bank
-                share = np.divide(noc, np.minimum(banks, gpu.sms)) if port is None else port
+                share = np.divide(noc, np.minimum(gpu.llc.banks, gpu.sms)) if port is None else port
                 rates["sm_flit"] = flit / share
-            rates["request"] = _or(sm_request, 0.0)
-            rates["net_request"] = np.multiply(_or(request, 0.0), sms) * demand.busiest_bank
+            rates["request"] = sm_request
+            rates["net_request"] = np.multiply(request, sms) * demand.busiest_bank
 
     @staticmethod
     def _put_queues(machines: Any, case: Case, demand: Demand) -> None:
         """Places in queues, and service times of banks and channels."""
-        gpu = case.gpu
-        banks = _or(gpu.llc.banks, 1)
-        injection = _or(gpu.noc.injection_entries, _DEFAULT_INJECTION)
-        machines["injection"] = injection
-        machines["stores"] = np.multiply(4, injection)
+        gpu = case.gpu.with_defaults
+        machines["injection"] = gpu.noc.injection_entries
+        machines["stores"] = np.multiply(4, gpu.noc.injection_entries)
         if gpu.l1.line_bytes is None:
             return
         if gpu.noc.bandwidth_bytes_per_s is not None:
-            machines["bank"] = np.multiply(gpu.service_cycles_now("noc", case.model_name), banks)
+            machines["bank"] = np.multiply(gpu.service_cycles_now("noc", case.model_name), gpu.llc.banks)
         if gpu.dram.bandwidth_bytes_per_s is not None:
             service = gpu.service_cycles_now("dram", case.model_name)
-            channels = _or(gpu.dram.channels, banks)
+            channels = _or(gpu.dram.channels, gpu.llc.banks)
             machines["dram_service"] = service * case.active_sms * demand.busiest_channel
-            machines["dram_queue"] = np.multiply(_or(gpu.dram.queue_entries, _DEFAULT_DRAM_QUEUE), channels) * service
+            machines["dram_queue"] = np.multiply(gpu.dram.queue_entries, channels) * service
             machines["channel"] = np.multiply(service, channels)
 
     def _outcome(self, case: Case, instructions: float, solved: Array, waits: Array, busy: Array) -> Outcome:

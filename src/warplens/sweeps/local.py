@@ -134,8 +134,8 @@ def _scaled(key: str, value: float, factor: float) -> float:
 def _neighbours(machine: Gpu, key: str, value: float) -> tuple[float, float]:
     """The nearest values below and above that a slope can be taken from."""
     if key in ("l1.size", "llc.size"):  # whole ways of the cache: a set more or less
-        cache = machine.l1 if key == "l1.size" else machine.llc
-        step = float((cache.ways or 1) * (cache.line_bytes or 1))
+        cache = machine.with_defaults.l1 if key == "l1.size" else machine.with_defaults.llc
+        step = float(cache.ways * (cache.line_bytes or 1))
         return max(value - step, step), value + step
     if not key.startswith("launch.") and find_parameter(key).kind is int:
         return max(value - 1.0, 1.0), value + 1.0

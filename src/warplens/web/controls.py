@@ -110,8 +110,8 @@ def _without_place(text: str) -> str:
 
 
 def way_bytes(gpu: Gpu, level: str) -> int:
-    cache = gpu.l1 if level == "l1" else gpu.llc
-    return int((cache.ways or 1) * (cache.line_bytes or gpu.l1.line_bytes or 1))
+    cache = gpu.with_defaults.l1 if level == "l1" else gpu.with_defaults.llc
+    return int(cache.ways * (cache.line_bytes or gpu.l1.line_bytes or 1))
 
 
 def described(own: tuple[Workload, Gpu], now: tuple[Workload, Gpu]) -> list[dict[str, Any]]:

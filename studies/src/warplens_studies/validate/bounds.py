@@ -94,7 +94,7 @@ def bounds_of(kernel: str, workload: TracedWorkload, gpu: Gpu, reference_cycles:
 def _banks(workload: TracedWorkload, gpu: Gpu, found: MissProfile, needed_by: str) -> tuple[float, float]:
     """(Accesses of the busiest bank over their mean, cycles of the bank ports if loads went in step)."""
     assert workload.trace is not None
-    banks = int(gpu.llc.banks or 1)
+    banks = int(gpu.with_defaults.llc.banks)
     line_bytes = int(gpu.require("l1.line_bytes", needed_by))
     accesses = np.zeros(banks)
     steps = np.zeros((0, banks))
