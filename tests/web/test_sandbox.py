@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens.web import confined
+from warplens.web import sandbox_process
 from warplens.web.errors import Cancelled, FieldError
 from warplens.web.sandbox import Sandbox
 from web.test_sources import KERNEL, LAUNCH
@@ -78,9 +78,9 @@ def test_a_visitor_who_leaves_takes_the_process_along(sandbox: Sandbox) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from warplens.web.confine import confine, limit
-limit(memory_bytes=1 << 30, cpu_seconds=5, file_bytes=1000)
-done = confine([sys.prefix, sys.base_prefix, "/usr", "/lib"], [sys.argv[1]])
+from warplens.web.process_limits import limit_resources, restrict_access
+limit_resources(memory_bytes=1 << 30, cpu_seconds=5, file_bytes=1000)
+done = restrict_access([sys.prefix, sys.base_prefix, "/usr", "/lib"], [sys.argv[1]])
 Path(sys.argv[1], "small").write_text("fine")
 def attempt(name, work):
     try:
@@ -124,8 +124,8 @@ def test_an_include_that_got_through_finds_nothing(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     script = (
-        "import sys, json\nfrom pathlib import Path\nfrom warplens.web import confined, sources\n"
-        "sources.check_source = lambda text: text\nconfined.main(Path(sys.argv[1]))"
+        "import sys, json\nfrom pathlib import Path\nfrom warplens.web import sandbox_process, sources\n"
+        "sources.check_source = lambda text: text\nsandbox_process.main(Path(sys.argv[1]))"
     )
     environment = {**os.environ, "WARPLENS_CACHE_DIR": str(work), "NUMBA_CACHE_DIR": str(work)}
     request = __import__("json").dumps(LAUNCH | {"source": f'#include "{secret}"\n{KERNEL}'})
@@ -138,4 +138,4 @@ def test_an_include_that_got_through_finds_nothing(tmp_path: Path) -> None:
 
 
 def test_limits_of_a_run_are_within_those_of_its_process() -> None:
-    assert confined.RUN_SECONDS < confined.CPU_SECONDS
+    assert sandbox_process.RUN_SECONDS < sandbox_process.CPU_SECONDS

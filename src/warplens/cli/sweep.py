@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from .answers import Answers, show_answers
 from .common import (
     console,
     escape,
@@ -31,6 +30,7 @@ from .options import (
     set_option,
 )
 from .progress import waiting
+from .sweep_answers import Answers, show_answers
 
 #: Lines of the table of fastest configurations.
 MOST_LINES = 30

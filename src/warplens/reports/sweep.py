@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..machine import find_parameter
 from ..sweeps.local import Sensitivity
 from ..sweeps.questions import HeatMap, heat_map, pareto_front, parse_cost, performance
 from ..units import format_number
-from .style import LINE_COLOURS, PLAIN_COLOUR, pyplot, save
+from .style import LINE_COLOURS, PLAIN_COLOUR
 from .view import Figure, Table, View, axis, escaped, layout
 
 
@@ -251,21 +250,6 @@ def heat_maps(table: Any, x: str, y: str, kernel: str, models: Sequence[str]) ->
     if not models:
         raise InputError("a heat map needs a model")
     return HeatMaps(tuple(heat_map(table, x, y, kernel, model) for model in models))
-
-
-def draw_clocks(hertz: Any, seconds: Mapping[str, Any], title: str, path: Path) -> None:
-    """Performance over the clock, relative to the first clock, one line per model."""
-    plt = pyplot()
-    figure, panel = plt.subplots(figsize=(6.0, 4.0))
-    for number, (model, times) in enumerate(seconds.items()):
-        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
-        style = ("-", "--", ":")[number // len(LINE_COLOURS) % 3]
-        panel.plot(np.asarray(hertz) / 1e9, times[0] / times, style, color=colour, label=model)
-    panel.set_xlabel("clock, GHz")
-    panel.set_ylabel("performance over that of the first clock")
-    panel.set_title(title)
-    panel.legend(ncols=2, fontsize=7)
-    save(figure, path)
 
 
 def shown(key: str, value: float) -> str:

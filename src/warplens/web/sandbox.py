@@ -1,4 +1,4 @@
-"""A visitor's kernel is compiled and run in a process of its own, with limits; its trace is what comes back."""
+"""Compiles and runs a visitor's kernel in a sandboxed process, and returns its trace."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typing import Any
 
 from ..errors import WarplensError
 from ..traces import LaunchTrace, read_trace
-from .confined import CPU_SECONDS
 from .errors import Busy, FieldError
+from .sandbox_process import CPU_SECONDS
 
 #: Wall-clock time from start to trace.
 MOST_SECONDS = 90.0
@@ -29,7 +29,7 @@ _ANSWER_BYTES = 64 * 2**10
 
 
 class Sandbox:
-    """Folders and processes for visitors' kernels; all of it goes when the server ends."""
+    """Folders and processes for visitors' kernels; `close` removes them."""
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="warplens-page-"))
@@ -41,11 +41,9 @@ class Sandbox:
     def run(self, document: Any, stopped: Callable[[], None] = lambda: None) -> tuple[LaunchTrace, Path]:
         """The trace of a kernel and the folder that holds it. `stopped` raises when nobody waits any more."""
         if os.name != "posix":
-            raise FieldError(
-                "source", "kernels are run for a page on Linux and macOS only, where a process has limits"
-            )
+            raise FieldError("source", "pages run kernels on Linux and macOS only, where processes can be limited")
         if not self._waiting.acquire(blocking=False):
-            raise Busy("other kernels are being run; try again in a minute")
+            raise Busy("the server is running other kernels; try again in a minute")
         try:
             while not self._running.acquire(timeout=0.1):
                 stopped()
@@ -65,7 +63,7 @@ class Sandbox:
             try:
                 return read_trace(folder / "trace.wlt")[0], folder
             except WarplensError as error:
-                raise FieldError("source", f"its trace cannot be read: {_without(str(error), self.root)}") from None
+                raise FieldError("source", f"cannot read its trace: {_without(str(error), self.root)}") from None
         except BaseException:
             self.remove(folder)
             raise
@@ -76,7 +74,7 @@ class Sandbox:
         places = {"HOME": folder, "TMPDIR": folder, "WARPLENS_CACHE_DIR": self.root / "cache"}
         places |= {"NUMBA_CACHE_DIR": self.root / "numba"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "warplens.web.confined", str(folder)],
+            [sys.executable, "-m", "warplens.web.sandbox_process", str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -91,9 +89,7 @@ class Sandbox:
             end = time.monotonic() + MOST_SECONDS
             while process.poll() is None:
                 if time.monotonic() > end:
-                    raise FieldError(
-                        "source", f"took more than {MOST_SECONDS:g} s to compile and run, and was stopped"
-                    )
+                    raise FieldError("source", f"stopped: compiling and running took more than {MOST_SECONDS:g} s")
                 stopped()
                 time.sleep(0.02)
             return process.returncode, process.stdout.read(_ANSWER_BYTES)
@@ -119,10 +115,10 @@ def _answer_of(result: tuple[int, bytes]) -> dict[str, Any]:
         answer = None
     if isinstance(answer, dict):
         return answer
-    limits = {-int(signal.SIGXCPU): f"took more than {CPU_SECONDS} s of processor time",
-              -int(signal.SIGXFSZ): "did more than can be recorded"}  # fmt: skip
-    why = limits.get(status, f"needed more memory than a page's kernel gets, or failed (status {status})")
-    raise FieldError("source", f"compiling or running it {why}, and was stopped")
+    limits = {-int(signal.SIGXCPU): f"took more than {CPU_SECONDS} s of CPU time",
+              -int(signal.SIGXFSZ): "recorded too much"}  # fmt: skip
+    why = limits.get(status, f"ran out of memory or failed (status {status})")
+    raise FieldError("source", f"stopped: compiling or running it {why}")
 
 
 def _without(text: str, root: Path) -> str:

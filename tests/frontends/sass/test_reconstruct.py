@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from warplens.errors import TraceError
 from warplens.frontends.sass import reconstruct
-from warplens.frontends.sass.caveats import warnings_of
 from warplens.frontends.sass.counts import Counts, read_counts
 from warplens.frontends.sass.disassembly import parse_kernel
 from warplens.frontends.sass.raw import read_launch
 from warplens.frontends.sass.reconstruct import LOCAL_BASE, Reconstruction
+from warplens.frontends.sass.trace_warnings import warnings_of
 from warplens.traces import IRREGULAR, LaunchHeader
 from warplens.traces.checks import problem_of
 

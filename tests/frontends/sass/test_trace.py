@@ -12,7 +12,7 @@ import pytest
 
 from warplens.errors import InputError, MissingPackageError, TraceError, WarplensError
 from warplens.frontends.accelsim import export_launches, import_accelsim
-from warplens.frontends.sass import build, profile, running, trace, trace_program
+from warplens.frontends.sass import build, nsight_counts, program_runs, trace, trace_program
 from warplens.frontends.sass.counts import read_counts
 from warplens.frontends.sass.trace import launch_ranges
 from warplens.traces import read_trace
@@ -176,7 +176,7 @@ def test_every_run_reads_all_of_a_file(fake, tmp_path):
 
 
 def test_a_run_that_may_never_end_is_told(fake, monkeypatch):
-    monkeypatch.setattr(running, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(program_runs, "_PATIENCE_SECONDS", 0.1)
     steps = []
     fake("slow", baseline=False, progress=steps.append)
     assert any("still runs after 0 s; should it never end: a kernel that waits" in step for step in steps)
@@ -329,27 +329,32 @@ def test_the_profiler_is_asked_for_the_recorded_launches(tmp_path, monkeypatch):
     ncu.chmod(0o755)
     recorded = [read_launch(DATA / f"launch-{index}.launch") for index in (0, 7)]
     launched = (DATA / "launched").read_text().splitlines()
+    path = {"PATH": "/bin:/usr/bin"}
     with pytest.raises(TraceError, match="says: no permission"):
-        profile.count_executions(str(ncu), ["program", "x"], recorded, launched, tmp_path, {"PATH": "/bin:/usr/bin"})
+        nsight_counts.count_executions(
+            str(ncu), ["program", "x"], recorded, launched, tmp_path, {"PATH": "/bin:/usr/bin"}
+        )
     asked = (tmp_path / "asked").read_text()
     assert "--launch-skip 0 --launch-count 2" in asked and "regex:^(_Z7guardedPKfPfi)$" in asked
     assert asked.rstrip().endswith("program x")
-    monkeypatch.setattr(profile, "_MOST_NAMES", 10)
+    monkeypatch.setattr(nsight_counts, "_MOST_NAMES", 10)
     with pytest.raises(TraceError, match="says: no permission"):
-        profile.count_executions(str(ncu), ["program"], recorded[1:], launched, tmp_path, {"PATH": "/bin:/usr/bin"})
+        nsight_counts.count_executions(
+            str(ncu), ["program"], recorded[1:], launched, tmp_path, {"PATH": "/bin:/usr/bin"}
+        )
     assert "regex:^(.*)$ --launch-skip 7 --launch-count 1" in (tmp_path / "asked").read_text()
 
 
 def test_a_profiler_that_takes_too_long_ends_with_what_it_started(tmp_path, monkeypatch):
     from warplens.frontends.sass.raw import read_launch
 
-    monkeypatch.setattr(profile, "_SECONDS", 0.5)
+    monkeypatch.setattr(nsight_counts, "_SECONDS", 0.5)
     ncu = tmp_path / "ncu"
     ncu.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/started\nwait\n")
     ncu.chmod(0o755)
     recorded = [read_launch(DATA / "launch-0.launch")]
     with pytest.raises(TraceError, match=r"not done after 0\.5 s; trace fewer launches"):
-        profile.count_executions(str(ncu), ["program"], recorded, [recorded[0].kernel], tmp_path, os.environ)
+        nsight_counts.count_executions(str(ncu), ["program"], recorded, [recorded[0].kernel], tmp_path, os.environ)
     state = Path(f"/proc/{(tmp_path / 'started').read_text().strip()}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
@@ -359,7 +364,7 @@ def test_counted_kernels_may_take_turns_in_another_order():
     first, second = list(counts)[:2]
     launched = [(first, 0), (second, 0), (first, 1), (second, 1)]
     counted = [(second, counts[second]), (first, None), (second, counts[first])]
-    found = profile._by_launch(counted, launched[:1], launched[1:])
+    found = nsight_counts._by_launch(counted, launched[:1], launched[1:])
     assert found == {(second, 0): counts[second], (second, 1): counts[first]}
     with pytest.raises(TraceError, match="other kernels"):
-        profile._by_launch([*counted, counted[0]], launched[:1], launched[1:])
+        nsight_counts._by_launch([*counted, counted[0]], launched[:1], launched[1:])

@@ -115,7 +115,6 @@ class _Flattener:
         self.addresses, self.first_free = variable_addresses(module)
         self.shared_offsets: dict[tuple[str, str], int] = {}
         self.shared_bytes = 0
-        self.external_shared: set[tuple[str, str]] = set()
         self._place_shared()
         self.first_pc: dict[str, int] = {}
         self.next_pc = 0

@@ -1,11 +1,6 @@
-"""Where things lie: the address windows of a launch, and how variables are laid out in them."""
+"""Address windows of a launch and limits of its memory."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from .program import Variable
 
 #: Generic addresses of shared, local and global memory start here, each far from the others and from 0.
 SHARED_WINDOW = 0x7D00_0000_0000
@@ -22,21 +17,3 @@ MOST_LOCAL_BYTES = 512 * 1024
 
 def align(value: int, alignment: int) -> int:
     return -(-value // alignment) * alignment
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Offsets of named variables in one space, and the bytes they take together."""
-
-    offsets: dict[str, int]
-    size_bytes: int
-
-
-def lay_out(variables: Iterable[Variable], start: int = 0) -> Layout:
-    """Variables one after the other, each at its alignment."""
-    offsets, position = {}, start
-    for variable in variables:
-        position = align(position, max(variable.alignment, 1))
-        offsets[variable.name] = position
-        position += variable.size_bytes
-    return Layout(offsets, position)

@@ -18,13 +18,13 @@ from ...errors import InputError, TraceError
 from ...traces import LaunchHeader, TraceWriter
 from ..cuda.cubin import KernelResources, read_cubin
 from .build import Tools, build_injection, find_tools
-from .caveats import not_counted, warnings_of
 from .counts import Counts
 from .disassembly import SassKernel, disassemble, parse_kernel
-from .profile import count_executions
+from .nsight_counts import count_executions
+from .program_runs import Run, Tracing, check_run, run_untraced
 from .raw import RawLaunch
 from .reconstruct import LOCAL_BASE, Prepared, Reconstruction
-from .running import Run, Tracing, check_run, run_untraced
+from .trace_warnings import not_counted, warnings_of
 
 BUFFER_BYTES = 4 << 30
 RAW_LIMIT_BYTES = 64 << 30

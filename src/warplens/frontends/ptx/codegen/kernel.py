@@ -19,10 +19,10 @@ from ..flow import END, Flow
 from ..opcodes import memory_use
 from ..program import TYPES, Address, Immediate, Symbol
 from . import runtime
+from .divergence import DivergentLanes
 from .lanes import I32, I64, LANES, POINTER, Value, integers
 from .layout import SAVE_AREA, Context, Fault, Frame, Status
 from .lowering import LOWERINGS
-from .parting import PartingLanes
 from .runtime import i32, i64
 from .scheduler import build_scheduler
 
@@ -60,7 +60,7 @@ class _Resume:
     saved: list[str] = field(default_factory=list)
 
 
-class KernelBuilder(PartingLanes):
+class KernelBuilder(DivergentLanes):
     def __init__(self, module: ir.Module, kernel: FlatKernel, flow: Flow, *, recording: bool) -> None:
         self.function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER]), "run_warp")
         self.function.linkage = "internal"

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from ....traces._codes import IRREGULAR
 from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers, splat_constant
+from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers
 from .layout import Context, Fault, Frame
 
 #: Bits of the spaces that a generic access met.
@@ -363,7 +363,3 @@ def atomic(module: ir.Module, name: str, bits: int, update: _Update) -> ir.Funct
 
 def lane_numbers() -> ir.Constant:
     return ir.Constant(integers(32), [i32(lane) for lane in range(LANES)])
-
-
-def all_flags() -> ir.Constant:
-    return splat_constant(integers(1), 1)

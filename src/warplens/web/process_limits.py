@@ -1,8 +1,8 @@
-"""What keeps a process from harm: limits of the system, and a view of the file system that holds what it needs.
+"""Limits of the sandboxed process: memory, CPU time, file sizes, and which files it can reach.
 
-Landlock (Linux 5.13 and newer) takes away every file outside a few folders,
-and TCP. Where the kernel has none the other limits hold all the same: nothing
-that a visitor writes names a file, and the code that runs is checked PTX.
+Landlock (Linux 5.13 and newer) blocks TCP and every file outside a few
+folders. Without Landlock the other limits still hold; nothing that a visitor
+writes names a file, and the code that runs is checked PTX.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ALL_RIGHTS = (1 << 16) - 1
 _BIND_TCP, _CONNECT_TCP = 1, 2
 
 
-def limit(*, memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
-    """Address space, processor time and size of written files; no core dumps."""
+def limit_resources(*, memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
+    """Limit address space, CPU time and the size of written files; no core dumps."""
     import resource
 
     for what, value in (
@@ -42,8 +42,8 @@ def limit(*, memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
             resource.setrlimit(what, (least, least))
 
 
-def confine(readable: Iterable[Path | str], writable: Iterable[Path | str]) -> bool:
-    """Leave this process some folders, and no TCP. False where the kernel cannot do that."""
+def restrict_access(readable: Iterable[Path | str], writable: Iterable[Path | str]) -> bool:
+    """Give this process access to some folders only, and block TCP. Returns False if the kernel cannot do that."""
     if sys.platform != "linux":
         return False
     try:

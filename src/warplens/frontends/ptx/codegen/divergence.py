@@ -13,7 +13,7 @@ from .runtime import i32, i64
 from .values import WarpValues
 
 
-class PartingLanes(WarpValues):
+class DivergentLanes(WarpValues):
     """Control flow within a warp. The blocks it leads to are made by `KernelBuilder`."""
 
     alive_at: Value

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...errors import TraceError
 from .counts import METRICS, Counts, read_counts
+from .program_runs import standard_input
 from .raw import RawLaunch
-from .running import standard_input
 
 _SECONDS = 1800
 #: Characters of names that the profiler is told; beyond them it counts all kernels. One argument can have 128 KiB.

@@ -1,6 +1,6 @@
-"""The process in which a visitor's kernel is compiled and run: `python -m warplens.web.confined FOLDER < request`.
+"""The sandboxed process that compiles and runs a visitor's kernel.
 
-It writes `trace.wlt` into FOLDER and says on stdout, as JSON, what became of it.
+`python -m warplens.web.sandbox_process FOLDER < request` writes FOLDER/trace.wlt and prints the outcome as JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .confine import confine, limit
+from .process_limits import limit_resources, restrict_access
 
 MEMORY_BYTES = 4 * 2**30
 CPU_SECONDS = 60
@@ -25,13 +25,13 @@ RUN_INSTRUCTIONS = 400_000_000
 
 def main(folder: Path) -> None:
     request = json.loads(sys.stdin.read())
-    limit(memory_bytes=MEMORY_BYTES, cpu_seconds=CPU_SECONDS, file_bytes=FILE_BYTES)
+    limit_resources(memory_bytes=MEMORY_BYTES, cpu_seconds=CPU_SECONDS, file_bytes=FILE_BYTES)
     package = Path(__file__).parents[2]
     readable: list[Path | str] = [sys.prefix, sys.base_prefix, *site.getsitepackages(), package]
     readable += ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"]
     readable += ["/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu"]
     own: list[Path | str] = [folder, os.environ["WARPLENS_CACHE_DIR"], os.environ["NUMBA_CACHE_DIR"]]
-    confined = confine([*readable, "/dev/urandom"], [*own, "/dev/null"])
+    confined = restrict_access([*readable, "/dev/urandom"], [*own, "/dev/null"])
     print(json.dumps({"confined": confined, **_run(request, folder)}))
 
 
@@ -54,7 +54,7 @@ def _run(request: Any, folder: Path) -> dict[str, Any]:
     except MemoryError:
         return {
             "field": "source",
-            "error": f"takes more memory than the {MEMORY_BYTES >> 30} GiB that a page's kernel gets",
+            "error": f"needs more than {MEMORY_BYTES >> 30} GiB of memory, the limit for kernels of a page",
         }
     except WarplensError as error:
         return {"field": "source", "error": str(error).replace("Raise the limit", "Use a smaller problem")}
