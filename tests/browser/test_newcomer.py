@@ -1,54 +1,18 @@
-"""A newcomer's path: a fresh environment with the wheel, the README's commands, then the report and the page."""
+"""A newcomer's path: a fresh environment with the wheels, the README's commands, then the report and the page."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-ROOT = Path(__file__).parents[2]
-_MAIN = """
-import sys, warplens
-assert warplens.__file__.startswith(sys.argv[1]), warplens.__file__
-from warplens.cli import main
-sys.argv = ["warplens", *sys.argv[2:]]
-main()
-"""
-
-
-class Fresh:
-    """An environment that has warplens from its wheel alone; dependencies come from that of the tests."""
-
-    def __init__(self, folder: Path) -> None:
-        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-        subprocess.run(build, check=True, capture_output=True)
-        (wheel,) = folder.glob("warplens-*.whl")
-        venv.create(folder / "environment", with_pip=False)
-        self.python = folder / "environment" / "bin" / "python"
-        self.site = next((folder / "environment" / "lib").glob("python*/site-packages"))
-        subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(self.site)], check=True)
-        (self.site / "dependencies.pth").write_text(next(p for p in sys.path if p.endswith("site-packages")) + "\n")
-        self.folder = folder / "work"
-        shutil.copytree(ROOT / "examples", self.folder / "examples")
-        own = {"NUMBA_CACHE_DIR": str(folder / "numba"), "WARPLENS_CACHE_DIR": str(folder / "cache")}
-        self.variables = {**os.environ, **own}
-
-    def command(self, *arguments: str) -> list[str]:
-        return [str(self.python), "-P", "-c", _MAIN, str(self.site), *arguments]
-
-    def run(self, command: list[str]) -> str:
-        done = subprocess.run(command, cwd=self.folder, env=self.variables, capture_output=True, text=True)
-        assert done.returncode == 0, f"{shlex.join(command[5:])}\n{done.stdout}{done.stderr}"
-        return done.stdout
+from wheels import ROOT, Fresh, build_wheels
 
 
 def readme(language: str) -> str:
@@ -66,7 +30,8 @@ def readme_commands() -> list[list[str]]:
 
 @pytest.mark.slow
 def test_the_readme_in_a_fresh_environment(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    fresh = Fresh(tmp_path)
+    fresh = Fresh(tmp_path, build_wheels(tmp_path))
+    shutil.copytree(ROOT / "examples", fresh.folder / "examples")
     shown: dict[str, str] = {}
     for arguments in readme_commands():
         if arguments[0] != "serve":
