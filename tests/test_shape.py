@@ -20,8 +20,6 @@ OFFENDERS: frozenset[str] = frozenset(
         "src/warplens/analysis/_coalesce_kernels.py collect",
         "src/warplens/analysis/_family_kernels.py access_family",
         "src/warplens/analysis/_progress_kernels.py simulate_progress",
-        "src/warplens/simulators/detailed/_l1_kernels.py l1_load",
-        "src/warplens/simulators/detailed/_memory_kernels.py at_bank",
     }
 )
 

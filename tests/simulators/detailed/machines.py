@@ -8,8 +8,8 @@ from unittest import mock
 from reference.detailed import Machine
 from reference.traces import memory_trace
 from warplens.machine import Gpu, load_gpu, with_overrides
-from warplens.simulators.detailed import _layout as layout
-from warplens.simulators.detailed import simulator
+from warplens.simulators.detailed import _records as records
+from warplens.simulators.detailed import config, simulator
 from warplens.workload.traced import workload_of_trace
 
 BASE = load_gpu("accelsim-mdm")
@@ -17,33 +17,18 @@ BASE = load_gpu("accelsim-mdm")
 CLOCK = 1e9
 
 #: Totals of the package by the names of the reference.
-TOTALS = {
-    "CYCLES": layout.T_CYCLES,
-    "ISSUED": layout.T_ISSUED,
-    "L1_ACCESSES": layout.T_L1_ACCESSES,
-    "L1_MISSES": layout.T_L1_MISSES,
-    "LLC_ACCESSES": layout.T_LLC_ACCESSES,
-    "LLC_MISSES": layout.T_LLC_MISSES,
-    "DRAM_READS": layout.T_DRAM_READS,
-    "DRAM_WRITES": layout.T_DRAM_WRITES,
-    "BASE": layout.T_SLOT_BASE,
-    "DEP": layout.T_SLOT_DEP,
-    "UNIT": layout.T_SLOT_UNIT,
-    "MEMORY": layout.T_SLOT_MEMORY,
-    "L1": layout.T_SLOT_L1,
-    "MSHR": layout.T_SLOT_MSHR,
-    "NOC": layout.T_SLOT_NOC,
-    "SYNC": layout.T_SLOT_SYNC,
-    "IDLE": layout.T_SLOT_IDLE,
-    "MISS_COUNT": layout.T_MISS_COUNT,
-    "MISS_PATH": layout.T_MISS_PATH,
-    "MISS_MSHR": layout.T_MISS_MSHR,
-    "MISS_NOC": layout.T_MISS_NOC,
-    "MISS_LLC": layout.T_MISS_LLC,
-    "MISS_DRAM_QUEUE": layout.T_MISS_DRAM_QUEUE,
-    "MISS_DRAM": layout.T_MISS_DRAM,
-    "REQUESTS": layout.T_REQUESTS,
-    "RETURNED": layout.T_RETURNED,
+TOTALS = {name.upper(): name for name in records.TOTALS.names}
+#: Issue slots of the package by the names of the reference.
+SLOTS = {
+    "BASE": records.NO_CAUSE,
+    "DEP": records.DEPENDENCE,
+    "UNIT": records.BUSY_UNIT,
+    "MEMORY": records.MEMORY,
+    "L1": records.BUSY_L1,
+    "MSHR": records.NO_MSHR,
+    "NOC": records.BUSY_NETWORK,
+    "SYNC": records.AT_BARRIER,
+    "IDLE": records.NO_WARP,
 }
 
 
@@ -99,7 +84,7 @@ def gpu_of(machine: Machine) -> Gpu:
 def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000):
     """The package's machine after a launch."""
     workload = workload_of_trace(memory_trace(rows, blocks, blocks_per_group=blocks_per_group))
-    with mock.patch.object(simulator, "ACTIVE_WARPS", machine.active_warps):
+    with mock.patch.object(config, "ACTIVE_WARPS", machine.active_warps):
         return simulator.final_state(workload, gpu_of(machine))
 
 
@@ -110,6 +95,11 @@ def counters(state) -> dict[tuple[int, str], float]:
     return {(row, name): float(value) for name, column in found.items() for row, value in enumerate(column)}
 
 
+def totals_of(state) -> dict[str, float]:
+    """Totals and issue slots, by the names of the reference."""
+    found = {name: float(state.totals[field][0]) for name, field in TOTALS.items()}
+    return found | {name: float(state.slots[cause]) for name, cause in SLOTS.items()}
+
+
 def totals(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000) -> dict[str, float]:
-    found = final_state(rows, blocks, machine, blocks_per_group).totals
-    return {name: float(found[index]) for name, index in TOTALS.items()}
+    return totals_of(final_state(rows, blocks, machine, blocks_per_group))

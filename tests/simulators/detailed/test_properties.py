@@ -13,13 +13,12 @@ from reference.detailed import Machine
 from reference.traces import Step, evenly, memory_trace
 from warplens.analysis import InstructionMix
 from warplens.errors import InputError, MachineError, SimulationError
-from warplens.simulators.detailed import _kernels, simulate_detailed
-from warplens.simulators.detailed import _layout as layout
+from warplens.simulators.detailed import _kernels, _records, simulate_detailed
 from warplens.traces import StaticInstruction
 from warplens.workload import Launch, Workload
 from warplens.workload.traced import workload_of_trace
 
-from .machines import counters, final_state, gpu_of, totals
+from .machines import counters, final_state, gpu_of, totals, totals_of
 
 ROWS = [
     StaticInstruction(0, "BAR", "barrier"),
@@ -288,17 +287,16 @@ def mixed_launch():
 def test_everything_comes_back_and_every_slot_is_booked(policy, width, slots, writes):
     machine = narrowed(policy=policy, issue_width=width, mshrs=2, lsu_queue=1, schedulers=2, **writes)
     state = final_state(ROWS, mixed_launch(), machine)
-    found = state.totals
-    assert found[layout.T_REQUESTS] == found[layout.T_RETURNED] > 0
-    assert state.glob["events"][0] == state.glob["stores_flying"][0] == 0
+    found = totals_of(state)
+    assert found["REQUESTS"] == found["RETURNED"] > 0
+    assert state.chip["events"][0] == state.chip["stores_flying"][0] == 0
     assert not state.sms["mshrs_used"].any()
     assert (state.mshrs["line"] == -1).all()
-    assert state.glob["loads_free"][0] == len(state.loads)
-    assert state.glob["requests_free"][0] == len(state.requests)
+    assert state.chip["loads_free"][0] == len(state.loads)
+    assert state.chip["requests_free"][0] == len(state.requests)
     assert sorted(state.load_pool) == list(range(len(state.loads)))
     assert not state.l1["reserved"].any()
-    booked = found[layout.T_SLOT_BASE : layout.T_SLOT_IDLE + 1].sum()
-    assert booked == found[layout.T_CYCLES] * machine.sms * machine.schedulers * slots
+    assert state.slots.sum() == found["CYCLES"] * machine.sms * machine.schedulers * slots
 
 
 def test_stack_sums_to_cpi_and_runs_are_alike():
@@ -335,7 +333,7 @@ def test_a_warp_that_ends_with_the_barrier_does_not_open_it_for_others():
 def test_warps_that_can_never_go_on_are_an_error():
     """No trace does that (a warp that exits has arrived), so the compiled loop is made to say so."""
     workload = workload_of_trace(memory_trace(ROWS, mixed_launch()))
-    stuck = mock.patch.object(_kernels, "run", lambda *_: layout.STUCK)
+    stuck = mock.patch.object(_kernels, "run", lambda *_: _records.STUCK)
     with stuck, pytest.raises(SimulationError, match="wait for each other in cycle 0"):
         simulate_detailed(workload, gpu_of(WIDE))
 

@@ -1,5 +1,6 @@
-"""Cycle-level, trace-driven reference simulator."""
+"""Cycle-level, trace-driven simulator."""
 
-from .simulator import DetailedResult, simulate_detailed
+from .result import DetailedResult
+from .simulator import simulate_detailed
 
 __all__ = ["DetailedResult", "simulate_detailed"]

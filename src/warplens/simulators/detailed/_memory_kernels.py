@@ -1,4 +1,4 @@
-"""Network, last-level cache and DRAM of the reference simulator: events in the order of their time.
+"""Network, LLC and DRAM of the detailed simulator.
 
 A request leaves an SM's port, enters a bank's port, is looked up, waits for
 DRAM if it misses, leaves through the bank's reply port and enters through the
@@ -8,94 +8,19 @@ again; finite queues are rings of the times at which their last entries left.
 
 from __future__ import annotations
 
-from ...analysis._line_kernels import granules_of, sectors_of
+from ...analysis._cache_records import ATOMIC, LOAD, STORE
+from ...analysis._line_kernels import granules_of, lacking, llc_row, sectors_of
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
-from ._layout import (
-    AT_BANK,
-    AT_REPLY,
-    AT_SM,
-    BINS,
-    DRAM_TRAFFIC,
-    F_BANK_FLIT,
-    F_CHANNEL_SERVICE,
-    F_DRAM_LATENCY,
-    F_HOP,
-    F_SM_FLIT,
-    F_TRANSFER_FLITS,
-    FILLED,
-    I_CHANNELS,
-    I_LLC_ALLOCATE,
-    I_LLC_BANKS,
-    I_LLC_SETS,
-    I_LLC_WAYS,
-    I_LLC_WRITE_BACK,
-    I_SECTORS,
-    LOAD,
-    NOC_TRAFFIC,
-    STORE,
-    T_DRAM_READS,
-    T_DRAM_WRITES,
-    T_LLC_ACCESSES,
-    T_LLC_MISSES,
-    T_REQUESTS,
-)
+from ._event_kernels import push
+from ._line_kernels import find_line, oldest_line, put_line, use_line
+from ._records import AT_BANK, AT_REPLY, AT_SM, BINS, FILLED
 
 
 @inlined
-def push(heap, glob, time, value):
-    """Add an event; events of the same time keep the order in which they were added."""
-    child = glob.events
-    sequence = glob.sequence
-    while child > 0:
-        parent = (child - 1) // 2
-        if heap[parent].time <= time:
-            break
-        heap[child].time = heap[parent].time
-        heap[child].sequence = heap[parent].sequence
-        heap[child].value = heap[parent].value
-        child = parent
-    heap[child].time = time
-    heap[child].sequence = sequence
-    heap[child].value = value
-    glob.events += 1
-    glob.sequence += 1
-
-
-@inlined
-def pop(heap, glob):
-    """Remove the first event, which the caller has read."""
-    glob.events -= 1
-    size = glob.events
-    time = heap[size].time
-    sequence = heap[size].sequence
-    value = heap[size].value
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        other = child + 1
-        if other < size and (
-            heap[other].time < heap[child].time
-            or (heap[other].time == heap[child].time and heap[other].sequence < heap[child].sequence)
-        ):
-            child = other
-        if time < heap[child].time or (time == heap[child].time and sequence < heap[child].sequence):
-            break
-        heap[hole].time = heap[child].time
-        heap[hole].sequence = heap[child].sequence
-        heap[hole].value = heap[child].value
-        hole = child
-    heap[hole].time = time
-    heap[hole].sequence = sequence
-    heap[hole].value = value
-
-
-@inlined
-def write_flits(words, floats, sectors):
+def write_flits(words, config):
     """Flits of a write: one for every 32 B it touches, and one for the address unless the packet is full."""
-    most = int(floats[F_TRANSFER_FLITS] * sectors)
+    most = int(config.transfer_flits * config.sectors)
     per = max(32 // most, 1)
     touched = 0
     for k in range(0, 32, per):
@@ -105,206 +30,193 @@ def write_flits(words, floats, sectors):
 
 
 @inlined
-def record_traffic(traffic, which, glob, time, amount):
-    """Add to the bin of a time; all bins are halved in number when it lies beyond the last."""
-    while time >= glob.bin_cycles * BINS:
-        for row in range(traffic.shape[0]):
-            for k in range(BINS // 2):
-                traffic[row, k] = traffic[row, 2 * k] + traffic[row, 2 * k + 1]
-            for k in range(BINS // 2, BINS):
-                traffic[row, k] = 0.0
-        glob.bin_cycles *= 2.0
-    traffic[which, int(time / glob.bin_cycles)] += amount
+def traffic_bin(time, traffic, chip):
+    """The bin of a time; all bins are halved in number when it lies beyond the last."""
+    while time >= chip.bin_cycles * BINS:
+        for k in range(BINS // 2):
+            traffic[k].dram = traffic[2 * k].dram + traffic[2 * k + 1].dram
+            traffic[k].noc = traffic[2 * k].noc + traffic[2 * k + 1].noc
+        for k in range(BINS // 2, BINS):
+            traffic[k].dram = 0.0
+            traffic[k].noc = 0.0
+        chip.bin_cycles *= 2.0
+    return int(time / chip.bin_cycles)
 
 
 @inlined
-def inject(r, flits, t, request, sm, ring, floats, banks, bank, heap, glob, totals):
+def inject(r, flits, t, state, config):
     """A request enters the network in cycle t: through its SM's port, over the wires, into its bank's port."""
+    request = state.requests[r]
+    sm = state.sms[request.sm]
+    bank = state.banks[request.line % config.llc_banks]
     begin = max(t, sm.inject_free)
-    leaves = begin + flits * floats[F_SM_FLIT]
+    leaves = begin + flits * config.sm_flit
     sm.inject_free = leaves
-    ring[sm.injected % len(ring)] = leaves
+    state.injection[request.sm, sm.injected % config.injection_entries] = leaves
     sm.injected += 1
-    arrives = leaves + floats[F_HOP]
-    enters = max(arrives, banks[bank].in_free)
-    banks[bank].in_free = enters + flits * floats[F_BANK_FLIT]
+    arrives = leaves + config.hop
+    enters = max(arrives, bank.in_free)
+    bank.in_free = enters + flits * config.bank_flit
     request.issued = t
     request.noc_wait = (begin - t) + (enters - arrives)
     request.bank_wait = 0.0
     request.dram_wait = 0.0
     request.dram = 0.0
-    totals[T_REQUESTS] += 1
-    push(heap, glob, enters + flits * floats[F_BANK_FLIT], r * 4 + AT_BANK)
+    state.totals[0].requests += 1
+    push(state.events, state.chip[0], bank.in_free, r, AT_BANK)
 
 
 @inlined
-def to_channel(begin, transfers, channels, ring, channel, floats, glob, traffic):
+def use_channel(line, transfers, begin, state, config):
     """(time the bank hands over, time the channel starts): the bank waits while the channel's queue is full."""
-    place = channels[channel].count % ring.shape[1]
-    begin = max(begin, ring[channel, place])
-    starts = max(begin, channels[channel].free)
-    channels[channel].free = starts + transfers * floats[F_CHANNEL_SERVICE]
-    ring[channel, place] = starts
-    channels[channel].count += 1
-    record_traffic(traffic, DRAM_TRAFFIC, glob, starts, transfers)
+    c = line % config.channels
+    if config.channels < config.llc_banks:
+        c = line % config.llc_banks % config.channels
+    channel = state.channels[c]
+    place = channel.count % config.dram_entries
+    begin = max(begin, state.channel_queue[c, place])
+    starts = max(begin, channel.free)
+    channel.free = starts + transfers * config.channel_service
+    state.channel_queue[c, place] = starts
+    channel.count += 1
+    state.traffic[traffic_bin(starts, state.traffic, state.chip[0])].dram += transfers
     return begin, starts
 
 
 @inlined
-def not_held(words, asked, valid, written, sectors):
-    """Those of the asked sectors that are neither fetched nor written in all granules that are wanted of them."""
-    per = 32 // sectors
-    missing = 0
-    for k in range(sectors):
-        part = words & (((1 << per) - 1) << (k * per))
-        if asked & ~valid & (1 << k) and (written & part) != part:
-            missing |= 1 << k
-    return missing
+def write_dram(sectors, begin, request, bank, state, config):
+    """Sectors go to DRAM on account of a request; returns when the bank has handed them over."""
+    state.totals[0].dram_writes += sectors
+    state.counters[request.static].dram_writes += sectors
+    bank.transfers += sectors
+    begin, _ = use_channel(request.line, sectors, begin, state, config)
+    return begin
 
 
 @inlined
-def at_bank(
-    r,
-    now,
-    request,
-    load,
-    own,
-    integers,
-    floats,
-    llc,
-    banks,
-    bank_ring,
-    channels,
-    channel_ring,
-    heap,
-    glob,
-    totals,
-    traffic,
-):
-    """Look a request up in the last-level cache.
+def read_llc(entry, asked, begin, now, request, b, state, config):
+    """A load or atomic at a line of the LLC: (when the bank goes on, when the data are there, sectors that miss)."""
+    load = state.loads[request.load]
+    fresh = lacking(request.what, asked, request.words, entry.valid, entry.written, config.sectors)
+    missed = bit_count(fresh)
+    if missed == 0:
+        ready = max(begin, entry.fill)  # the line may still be on its way
+        request.dram = ready - begin
+        if request.dram > 0.0:
+            load.llc_coming = max(load.llc_coming, request.dram / entry.span)
+        return begin, ready, missed
+    bank = state.banks[b]
+    place = bank.misses % config.llc_mshrs
+    begin = max(begin, state.bank_mshrs[b, place])  # all MSHRs of the bank are taken until then
+    begin, starts = use_channel(request.line, missed, begin, state, config)
+    ready = starts + config.dram_latency
+    state.bank_mshrs[b, place] = ready
+    bank.misses += 1
+    bank.transfers += missed
+    request.dram_wait = starts - begin
+    request.dram = config.dram_latency
+    entry.valid |= fresh
+    entry.fill = ready
+    entry.span = ready - now
+    load.missed = True
+    state.totals[0].dram_reads += missed
+    state.counters[request.static].dram_reads += missed
+    return begin, ready, missed
 
-    Stores fetch nothing; without allocation, sectors that are not held go on to
-    DRAM. Atomics fetch and write. `load` is the record of a load or an atomic,
-    `own` the counters of the instruction.
-    """
-    line = request.line
+
+@inlined
+def store_in_llc(entry, asked, request, config):
+    """A store at a line of the LLC, which fetches nothing: sectors that miss. Without allocation they stay out."""
     words = request.words
-    bank = line % integers[I_LLC_BANKS]
-    sectors = integers[I_SECTORS]
-    ways = integers[I_LLC_WAYS]
-    row = (bank * integers[I_LLC_SETS] + (line // integers[I_LLC_BANKS]) % integers[I_LLC_SETS]) * ways
-    count = integers[I_CHANNELS]
-    channel = line % count if count >= integers[I_LLC_BANKS] else bank % count
-    begin = max(now, banks[bank].free)
-    slot = -1
-    for k in range(row, row + ways):
-        if llc[k].tag == line:
-            slot = k
-            break
-    asked = sectors_of(words, sectors)
+    fresh = lacking(request.what, asked, words, entry.valid, entry.written, config.sectors)
+    entry.written |= words if config.llc_allocate else words & ~granules_of(fresh, config.sectors)
+    return bit_count(fresh)
+
+
+@inlined
+def at_bank(r, now, state, config):
+    """Look a request up in the LLC. Stores fetch nothing, atomics fetch and write."""
+    request = state.requests[r]
+    line = request.line
+    b = line % config.llc_banks
+    bank = state.banks[b]
+    asked = sectors_of(request.words, config.sectors)
     wanted = bit_count(asked)
-    totals[T_LLC_ACCESSES] += wanted
-    write_back = integers[I_LLC_WRITE_BACK] == 1
-    stays_out = request.what == STORE and integers[I_LLC_ALLOCATE] == 0
+    stays_out = request.what == STORE and not config.llc_allocate
+    begin = max(now, bank.free)
+    row = llc_row(line, config.llc_banks, config.llc_sets, config.llc_ways)
+    slot = find_line(state.llc, row, config.llc_ways, line)
     if slot < 0 and not stays_out:
-        slot = row
-        for k in range(row + 1, row + ways):
-            if llc[k].used < llc[slot].used:
-                slot = k
-        if write_back and llc[slot].written != 0:
-            dirty = bit_count(sectors_of(llc[slot].written, sectors))
-            totals[T_DRAM_WRITES] += dirty
-            own.dram_writes += dirty
-            banks[bank].transfers += dirty
-            begin, _ = to_channel(begin, dirty, channels, channel_ring, channel, floats, glob, traffic)
-        llc[slot].tag = line
-        llc[slot].valid = 0
-        llc[slot].written = 0
-        llc[slot].fill = begin
+        slot = oldest_line(state.llc, row, config.llc_ways)
+        oldest = state.llc[slot]
+        if config.llc_write_back and oldest.written != 0:
+            dirty = bit_count(sectors_of(oldest.written, config.sectors))
+            begin = write_dram(dirty, begin, request, bank, state, config)
+        put_line(line, oldest)
+        oldest.fill = begin
     ready = begin
     missed = wanted
-    written = wanted if request.what != LOAD else 0  # to DRAM, at once
     if slot >= 0:
-        entry = llc[slot]
-        glob.clock += 1
-        entry.used = glob.clock
-        kept = words
+        entry = state.llc[slot]
+        use_line(entry, state.chip[0])
         if request.what == STORE:
-            fresh = asked & ~(entry.valid | sectors_of(entry.written, sectors))
-            missed = bit_count(fresh)
-            if stays_out:
-                kept &= ~granules_of(fresh, sectors)
+            missed = store_in_llc(entry, asked, request, config)
         else:
-            fresh = not_held(words, asked, entry.valid, entry.written, sectors)
-            missed = bit_count(fresh)
-            if missed:
-                place = banks[bank].misses % bank_ring.shape[1]
-                begin = max(begin, bank_ring[bank, place])  # all MSHRs of the bank are taken until then
-                begin, starts = to_channel(begin, missed, channels, channel_ring, channel, floats, glob, traffic)
-                ready = starts + floats[F_DRAM_LATENCY]
-                bank_ring[bank, place] = ready
-                banks[bank].misses += 1
-                request.dram_wait = starts - begin
-                request.dram = floats[F_DRAM_LATENCY]
-                entry.valid |= fresh
-                entry.fill = ready
-                entry.span = ready - now
-                load.missed = True
-                totals[T_DRAM_READS] += missed
-                own.dram_reads += missed
-                banks[bank].transfers += missed
-            else:
-                ready = max(begin, entry.fill)  # the line may still be on its way
-                request.dram = ready - begin
-                if request.dram > 0.0:
-                    load.llc_coming = max(load.llc_coming, request.dram / entry.span)
-        if request.what != LOAD:
-            entry.written |= kept
-            if write_back:
-                written = missed if stays_out else 0
+            begin, ready, missed = read_llc(entry, asked, begin, now, request, b, state, config)
+        if request.what == ATOMIC:
+            entry.written |= request.words
+    written = 0  # to DRAM, at once
+    if request.what != LOAD:
+        written = wanted if slot < 0 or not config.llc_write_back else missed if stays_out else 0
     if written:
-        totals[T_DRAM_WRITES] += written
-        own.dram_writes += written
-        banks[bank].transfers += written
-        begin, _ = to_channel(begin, written, channels, channel_ring, channel, floats, glob, traffic)
-    totals[T_LLC_MISSES] += missed
+        begin = write_dram(written, begin, request, bank, state, config)
+    count_at_bank(request, bank, wanted, missed, state.totals[0], state.counters[request.static])
+    request.bank_wait = begin - now
+    bank.free = begin + 1.0
+    push(state.events, state.chip[0], ready, r, AT_REPLY)
+
+
+@inlined
+def count_at_bank(request, bank, wanted, missed, totals, own):
+    """Sectors that a request asks the LLC for, and those of them that it does not hold."""
+    totals.llc_accesses += wanted
+    totals.llc_misses += missed
     if request.dirty:
         own.writeback_misses += missed
         own.writeback_hits += wanted - missed
     else:
         own.llc_misses += missed
         own.llc_hits += wanted - missed
-    banks[bank].requests += wanted
-    request.bank_wait = begin - now
-    banks[bank].free = begin + 1.0
-    push(heap, glob, ready, r * 4 + AT_REPLY)
+    bank.requests += wanted
 
 
 @inlined
-def reply_flits(request, integers, floats):
+def reply_flits(request, config):
     """Data of a load; an acknowledgement of anything else."""
     if request.what == LOAD:
-        return floats[F_TRANSFER_FLITS] * bit_count(sectors_of(request.words, integers[I_SECTORS]))
+        return config.transfer_flits * bit_count(sectors_of(request.words, config.sectors))
     return 1.0
 
 
 @inlined
-def at_reply(r, now, request, integers, floats, banks, heap, glob, traffic):
+def at_reply(r, now, state, config):
     """Data leave the bank through its reply port."""
-    bank = request.line % integers[I_LLC_BANKS]
-    flits = reply_flits(request, integers, floats)
-    begin = max(now, banks[bank].out_free)
-    banks[bank].out_free = begin + flits * floats[F_BANK_FLIT]
+    request = state.requests[r]
+    bank = state.banks[request.line % config.llc_banks]
+    flits = reply_flits(request, config)
+    begin = max(now, bank.out_free)
+    bank.out_free = begin + flits * config.bank_flit
     request.noc_wait += begin - now
-    record_traffic(traffic, NOC_TRAFFIC, glob, begin, flits)
-    push(heap, glob, begin + flits * floats[F_BANK_FLIT] + floats[F_HOP], r * 4 + AT_SM)
+    state.traffic[traffic_bin(begin, state.traffic, state.chip[0])].noc += flits
+    push(state.events, state.chip[0], bank.out_free + config.hop, r, AT_SM)
 
 
 @inlined
-def at_sm(r, now, request, sm, integers, floats, heap, glob):
+def at_sm(r, now, state, config):
     """Data enter the SM through its port."""
-    flits = reply_flits(request, integers, floats)
+    request = state.requests[r]
+    sm = state.sms[request.sm]
     begin = max(now, sm.eject_free)
-    sm.eject_free = begin + flits * floats[F_SM_FLIT]
+    sm.eject_free = begin + reply_flits(request, config) * config.sm_flit
     request.noc_wait += begin - now
-    push(heap, glob, begin + flits * floats[F_SM_FLIT], r * 4 + FILLED)
+    push(state.events, state.chip[0], sm.eject_free, r, FILLED)

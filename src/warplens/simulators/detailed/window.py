@@ -1,50 +1,23 @@
-"""The window over a trace that the reference simulator works on, and the program it executes."""
+"""The window over a trace that the detailed simulator works on, and the instructions it executes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...analysis import collect_events, instruction_kinds
+from ...analysis._cache_records import BARRIER
 from ...analysis.banks import conflict_degrees, shared_accesses
 from ...analysis.events import Events
 from ...machine import INSTRUCTION_CLASSES, Gpu
 from ...traces import CLASS_NAMES, LaunchTrace, MemoryTrace, StaticTable, WarpGroup
-from ._layout import BARRIER, SHARED
+from ._records import SHARED, InstructionTable, TraceWindow
 
 
-class Program(NamedTuple):
-    """Static instructions: kind, pipeline, λ and Λ, registers."""
-
-    kind: Any
-    unit: Any
-    interval: Any
-    latency: Any
-    destinations: Any
-    destination_offsets: Any
-    sources: Any
-    source_offsets: Any
-
-
-class Stream(NamedTuple):
-    """Consecutive thread blocks of the trace; `first_block` is the number of the first one."""
-
-    first_block: int
-    block_start: Any
-    start: Any
-    static: Any
-    event_start: Any
-    line_start: Any
-    line_id: Any
-    line_words: Any
-    shared_start: Any
-    shared_degree: Any
-
-
-def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program, tuple[str, ...]]:
-    """(the program, names of the pipelines) of a kernel on a machine."""
+def instruction_table(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[InstructionTable, tuple[str, ...]]:
+    """(the static instructions of a kernel, names of the pipelines) on a machine."""
     kinds = instruction_kinds(static).astype(np.int64)
     kinds[shared_accesses(static)] = SHARED
     units: dict[str, int] = {}
@@ -57,7 +30,7 @@ def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program
         timing = gpu.timing(name, needed_by)
         unit[index] = units.setdefault(timing.subsystem, len(units))
         interval[index], latency[index] = timing.interval_cycles, timing.latency_cycles
-    program = Program(
+    table = InstructionTable(
         kinds,
         unit,
         interval,
@@ -67,10 +40,10 @@ def make_program(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[Program
         static.sources,
         static.source_offsets,
     )
-    return program, tuple(units)
+    return table, tuple(units)
 
 
-def stream_groups(trace: LaunchTrace, line_bytes: int) -> Iterator[Stream]:
+def trace_windows(trace: LaunchTrace, line_bytes: int) -> Iterator[TraceWindow]:
     """The groups of a trace, each ready to be appended to the window."""
     first_block = 0
     for group in trace.groups():
@@ -78,13 +51,13 @@ def stream_groups(trace: LaunchTrace, line_bytes: int) -> Iterator[Stream]:
             continue
         one = MemoryTrace(trace.header, trace.static, (group,))
         (events,) = collect_events(one, line_bytes, lambda name: 0.0)
-        yield _stream(group, events, trace.static, first_block)
+        yield _window(group, events, trace.static, first_block)
         first_block += len(events.block_start) - 1
 
 
-def _stream(group: WarpGroup, events: Events, static: StaticTable, first_block: int) -> Stream:
+def _window(group: WarpGroup, events: Events, static: StaticTable, first_block: int) -> TraceWindow:
     offsets, degrees = conflict_degrees(group, static)
-    return Stream(
+    return TraceWindow(
         first_block,
         events.block_start,
         group.start,
@@ -98,7 +71,7 @@ def _stream(group: WarpGroup, events: Events, static: StaticTable, first_block: 
     )
 
 
-def slide(window: Stream | None, new: Stream, oldest_block: int) -> tuple[Stream, dict[str, int]]:
+def slide(window: TraceWindow | None, new: TraceWindow, oldest_block: int) -> tuple[TraceWindow, dict[str, int]]:
     """(the window without blocks before `oldest_block` and with `new` behind it, by how much offsets moved)."""
     if window is None:
         return new, {"instruction": 0, "event": 0, "shared": 0, "line": 0}
@@ -117,7 +90,7 @@ def slide(window: Stream | None, new: Stream, oldest_block: int) -> tuple[Stream
 
     event = moved["event"]
     return (
-        Stream(
+        TraceWindow(
             window.first_block + int(drop),
             offsets(window.block_start, drop, new.block_start),
             offsets(window.start, warp, new.start),

@@ -1,0 +1,103 @@
+"""From a machine and the residency of a launch to the record that the simulation takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import MachineError
+from ...machine import Gpu
+from . import _records as records
+from ._records import SimulatorConfig
+
+FLIT_BYTES = 32
+#: What a machine that does not say is given.
+DEFAULT_QUEUE, DEFAULT_MERGES, DEFAULT_NOC_QUEUE, DEFAULT_DRAM_QUEUE, DEFAULT_MSHRS = 8, 8, 64, 64, 128
+#: Warps of a scheduler in the active set of the two-level policy.
+ACTIVE_WARPS = 8
+_POLICIES = {
+    "gto": records.GREEDY_THEN_OLDEST,
+    "lrr": records.ROUND_ROBIN,
+    "rr": records.ROUND_ROBIN,
+    "oldest": records.OLDEST,
+    "two-level": records.TWO_LEVEL,
+}
+
+
+def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfig:
+    """The machine of one simulation, as plain numbers."""
+    line = int(gpu.require("l1.line_bytes", needed_by))
+    transfer = int(gpu.transfer_bytes)
+    banks = _given(gpu.llc.banks, 1)
+    channels = _given(gpu.dram.channels, banks)
+    l1_latency = float(gpu.l1.latency_cycles or 1.0)
+    packets = _given(gpu.noc.injection_entries, DEFAULT_NOC_QUEUE)
+    issue_count, issue_period = _issue(gpu, needed_by)
+    sm_flit, bank_flit = _flits(gpu, banks, needed_by)
+    in_ports = (1.0 + transfer / FLIT_BYTES) * (bank_flit + sm_flit)
+    llc_latency = float(gpu.require("llc.latency_cycles", needed_by))
+    return SimulatorConfig(
+        sms=int(gpu.sms),
+        blocks_per_sm=max(int(residency.blocks_per_sm), 1),
+        warps_per_block=int(np.ceil(residency.warps_per_block)),
+        schedulers=int(gpu.schedulers),
+        issue_count=issue_count,
+        issue_period=issue_period,
+        policy=_POLICIES[gpu.scheduler],
+        active_warps=ACTIVE_WARPS,
+        lsu_entries=_given(gpu.l1.queue_entries, DEFAULT_QUEUE) + 1,  # and the one being served
+        collectors=_given(gpu.operand_collectors, np.iinfo(np.int64).max),
+        l1_stages=max(int(l1_latency), 1),
+        l1_sets=_given(gpu.l1.size_bytes, 0) // (line * _given(gpu.l1.ways, 1)),
+        l1_ways=_given(gpu.l1.ways, 1),
+        l1_mshrs=_given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, DEFAULT_MSHRS),
+        l1_merges=_given(gpu.l1.mshr_merges, DEFAULT_MERGES),
+        l1_streaming=bool(gpu.l1.streaming),
+        l1_write_back=bool(gpu.l1.writes_back),
+        l1_allocate=bool(gpu.l1.allocates_stores),
+        sectors=line // transfer,
+        injection_entries=packets,
+        stores_per_sm=4 * packets,
+        llc_banks=banks,
+        llc_sets=max(_given(gpu.llc.size_bytes, line) // (line * _given(gpu.llc.ways, 1) * banks), 1),
+        llc_ways=_given(gpu.llc.ways, 1),
+        llc_mshrs=_given(gpu.llc.mshrs, DEFAULT_MSHRS),
+        llc_write_back=bool(gpu.llc.writes_back),
+        llc_allocate=bool(gpu.llc.allocates_stores),
+        channels=channels,
+        dram_entries=_given(gpu.dram.queue_entries, DEFAULT_DRAM_QUEUE),
+        l1_latency=l1_latency,
+        shared_latency=float(gpu.timing("load_shared", needed_by).latency_cycles),
+        hop=max((llc_latency - l1_latency - in_ports) / 2.0, 0.0),
+        dram_latency=float(gpu.dram_latency_cycles_now(needed_by)),
+        sm_flit=sm_flit,
+        bank_flit=bank_flit,
+        transfer_flits=transfer / FLIT_BYTES,
+        channel_service=float(gpu.service_cycles_now("dram", needed_by) * channels),
+    )
+
+
+def _given(value: Any, default: int) -> int:
+    return default if value is None else int(value)
+
+
+def _issue(gpu: Gpu, needed_by: str) -> tuple[int, int]:
+    """(Instructions that a scheduler issues together, cycles until it issues again)."""
+    width = float(gpu.issue_width)
+    count, period = max(round(width), 1), max(round(1.0 / width), 1)
+    if abs(count / period - width) > 1e-6 * width:
+        raise MachineError(
+            f"machine {gpu.name!r}: issue_width: {width:g}: {needed_by} issues a whole number of instructions "
+            "in a cycle, or one in a whole number of cycles"
+        )
+    return count, period
+
+
+def _flits(gpu: Gpu, banks: int, needed_by: str) -> tuple[float, float]:
+    """(Cycles that a flit takes at the port of an SM, at the port of a bank)."""
+    clock = float(gpu.clock_hz)
+    noc = float(gpu.require("noc.bandwidth_bytes_per_s", needed_by))
+    port = gpu.noc.sm_bandwidth_bytes_per_s
+    at_sm = noc / min(banks, int(gpu.sms)) if port is None else float(port)
+    return FLIT_BYTES * clock / at_sm, FLIT_BYTES * clock / (noc / banks)
