@@ -1,4 +1,4 @@
-"""From raw data to quantities: λ and Λ, plateaus and knees, subsystems, what one SM can have in flight."""
+"""From raw data to quantities: λ and Λ, plateaus of latency, subsystems, misses in flight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Raw = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Statistic:
-    """Median of the repeats, and how far they lie apart in parts of it."""
+    """Median of the repeats, and their spread relative to it."""
 
     value: float
     spread: float
@@ -38,7 +38,7 @@ class Statistic:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class OccupancySweep:
     """Cycles of one SM for one warp instruction, by occupancy."""
 
     warps: tuple[int, ...]
@@ -49,8 +49,8 @@ class Sweep:
         return np.array([1 / each.value for each in self.cycles])
 
 
-def sweep(raw: Raw, operation: str, chains: int) -> Sweep:
-    """The occupancy sweep of an operation; a short and a long loop give the cycles without the loop's own."""
+def sweep(raw: Raw, operation: str, chains: int) -> OccupancySweep:
+    """The occupancy sweep of an operation. Subtracting a short loop from a long one removes the loop's own cycles."""
     by_warps: dict[int, dict[int, Sequence[float]]] = {}
     for row in raw["chains"]:
         if row["operation"] == operation and row["chains"] == chains:
@@ -59,7 +59,7 @@ def sweep(raw: Raw, operation: str, chains: int) -> Sweep:
     for warps, loops in sorted(by_warps.items()):
         (short, few), (long, many) = sorted(loops.items())
         found.append((warps, Statistic.of((np.subtract(many, few)) / (long - short) / warps)))
-    return Sweep(tuple(w for w, _ in found), tuple(s for _, s in found))
+    return OccupancySweep(tuple(w for w, _ in found), tuple(s for _, s in found))
 
 
 def operations(raw: Raw) -> list[str]:
@@ -71,31 +71,31 @@ def chain_counts(raw: Raw, operation: str) -> list[int]:
 
 
 def latency(raw: Raw, operation: str) -> Statistic:
-    """Λ: one chain in one warp, or in as few as can execute it."""
+    """Λ: one dependence chain in one warp, or in as few warps as the operation needs."""
     alone = sweep(raw, operation, 1)
     return replace(alone.cycles[0], value=alone.warps[0] * alone.cycles[0].value)
 
 
 def interval(raw: Raw, operation: str) -> Statistic:
-    """λ: the least cycles for an instruction, over occupancies and independent chains."""
+    """λ: the fewest cycles per instruction over all occupancies and numbers of independent chains."""
     candidates = [s for chains in chain_counts(raw, operation) for s in sweep(raw, operation, chains).cycles]
     return min(candidates, key=lambda each: each.value)
 
 
 def saturating_warps(warps: Sequence[int], throughput: Sequence[float]) -> int:
-    """The least occupancy that reaches the greatest throughput, but for a small part."""
+    """The lowest occupancy that reaches nearly the highest throughput."""
     enough = np.asarray(throughput) >= SATURATION * np.max(throughput)
     return int(np.asarray(warps)[int(np.argmax(enough))])
 
 
 def issue_limit(raw: Raw) -> Statistic:
-    """Warp instructions an SM issues per cycle at most, over all chains."""
+    """The most warp instructions that an SM issues per cycle, over all chains."""
     least = min((interval(raw, operation) for operation in operations(raw)), key=lambda each: each.value)
     return Statistic(1 / least.value, least.spread, least.count)
 
 
 def warp_issue_limit(raw: Raw) -> Statistic:
-    """Warp instructions of a single warp per cycle at most: what one scheduler issues."""
+    """The most instructions that a single warp issues per cycle: what one scheduler issues."""
     firsts = [sweep(raw, op, chains).cycles[0] for op in operations(raw) for chains in chain_counts(raw, op)]
     least = min(firsts, key=lambda each: each.value)
     return Statistic(1 / least.value, least.spread, least.count)
@@ -133,7 +133,7 @@ class Mix:
 
     @property
     def shared(self) -> bool:
-        """Whether both kinds use one subsystem, rather than two under an issue limit."""
+        """Whether both kinds share one subsystem, or use two that only the issue limit couples."""
         return self.errors["one subsystem"] < self.errors["two subsystems, issue limit"]
 
 
@@ -159,9 +159,9 @@ def mixes(raw: Raw) -> list[Mix]:
 
 
 def subsystems(pairs: Sequence[Mix]) -> dict[str, str]:
-    """Subsystem of every operation in the mixes: that of the first operation it shares one with, else its own.
+    """Subsystem of every operation in the mixes: that of the first operation it shares with, else its own.
 
-    A subsystem is named after the operation that it was met with first.
+    A subsystem is named after its first operation.
     """
     found: dict[str, str] = {}
     for pair in pairs:
@@ -178,7 +178,7 @@ def subsystems(pairs: Sequence[Mix]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Plateau:
-    """A stretch of a curve over sizes where the latency stays the same."""
+    """A range of sizes with the same latency."""
 
     first_bytes: int
     last_bytes: int
@@ -186,7 +186,7 @@ class Plateau:
 
 
 def latency_curve(raw: Raw, *, cached: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Sizes of rings and the cycles of a step."""
+    """Ring sizes, and the cycles of one step in each."""
     rows = [row for row in raw["latency"]["curve"] if row["cached"] == cached]
     return np.array([row["bytes"] for row in rows]), np.array([np.median(row["cycles"]) for row in rows])
 
@@ -194,7 +194,7 @@ def latency_curve(raw: Raw, *, cached: bool) -> tuple[np.ndarray[Any, Any], np.n
 def plateaus(
     sizes: Any, cycles: Any, *, least_points: int = 4, tolerance: float = PLATEAU_TOLERANCE
 ) -> list[Plateau]:
-    """Stretches of at least so many neighbouring sizes with nearly the same latency, in order."""
+    """Ranges of neighbouring sizes with nearly the same latency, in order."""
     found: list[Plateau] = []
     start = 0
     for end in range(1, len(sizes) + 1):
@@ -209,7 +209,7 @@ def plateaus(
 
 
 def sector_bytes(raw: Raw, level: str) -> int:
-    """Bytes that one miss brings in: the least distance at which a neighbour costs a second miss."""
+    """Bytes that one miss fetches: the shortest distance at which a neighbour misses again."""
     rows = [row for row in raw["sectors"] if row["level"] == level]
     cycles = np.array([np.median(row["cycles"]) for row in rows])
     apart = cycles > (cycles.min() + cycles.max()) / 2
@@ -231,7 +231,7 @@ def bytes_per_cycle(row: Mapping[str, Sequence[float]]) -> Statistic:
 
 @dataclass(frozen=True)
 class Flight:
-    """Throughput of one SM against what it may have in flight."""
+    """Throughput of one SM by the sectors it has in flight."""
 
     sectors: np.ndarray[Any, Any]
     sectors_per_cycle: np.ndarray[Any, Any]
@@ -252,7 +252,7 @@ def dram_latency(raw: Raw) -> Statistic:
 def in_flight(raw: Raw, pattern: str) -> float:
     """Sectors of one SM in flight to DRAM at the greatest throughput, by Little's law with the unloaded latency.
 
-    Loaded latency is longer, so there are at least so many.
+    Latency grows under load, so this is a lower bound.
     """
     return float(flight(raw, pattern, "dram").sectors_per_cycle.max() * dram_latency(raw).value)
 
@@ -264,7 +264,7 @@ BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
 
 
 def bank_words(offsets: Sequence[int]) -> int:
-    """Words that the busiest of the banks has to give."""
+    """Words that the busiest bank has to deliver."""
     words = np.unique(np.asarray(offsets) // WORD_BYTES)
     return int(np.bincount(words % BANKS).max())
 
@@ -274,7 +274,7 @@ def line_count(offsets: Sequence[int]) -> int:
 
 
 def l1_is_banked(raw: Raw) -> bool:
-    """Whether 32 words of as many lines take longer where all lie in one bank than where each has its own."""
+    """Whether 32 words of 32 lines take longer from one bank than from 32 banks."""
     cycles = {
         bank_words(row["offsets"]): Statistic.of(row["cycles"]).value
         for row in raw["patterns"]
@@ -284,14 +284,14 @@ def l1_is_banked(raw: Raw) -> bool:
 
 
 def l1_lines_per_cycle(raw: Raw) -> float:
-    """Lines of one load that an L1 looks up in a cycle: of the load with most, whose words lie in different banks."""
+    """Lines that the L1 looks up in a cycle, from the load with the most lines and no bank conflict."""
     rows = [row for row in raw["patterns"] if bank_words(row["offsets"]) == 1]
     most = max(rows, key=lambda row: line_count(row["offsets"]))
     return line_count(most["offsets"]) / Statistic.of(most["cycles"]).value
 
 
 def pattern_error(raw: Raw, lines_per_cycle: float, *, banked: bool) -> float:
-    """Greatest relative error, over the patterns, of the larger of lines and words of a bank."""
+    """Largest relative error over the patterns if a load takes the larger of its lines and its words per bank."""
     errors = []
     for row in raw["patterns"]:
         lines = np.ceil(line_count(row["offsets"]) / lines_per_cycle)
@@ -301,19 +301,19 @@ def pattern_error(raw: Raw, lines_per_cycle: float, *, banked: bool) -> float:
 
 
 def scattered_cycles(raw: Raw, what: str, size_bytes: int, *, every: bool) -> Statistic:
-    """Cycles of an SM between requests of so many bytes, each of a line of its own, by one SM or by every one."""
+    """Cycles between requests of an SM, each to a line of its own, with one SM active or all."""
     rows = [row for row in raw["scattered"] if (row["what"], row["bytes"]) == (what, size_bytes) and row["apart"]]
     chosen = max(rows, key=lambda row: row["sms"]) if every else min(rows, key=lambda row: row["sms"])
     return Statistic.of(chosen["cycles"])
 
 
 def block_start(raw: Raw) -> Statistic:
-    """Cycles from the end of a block to the start of the next in its place, over all sizes of blocks."""
+    """Cycles from the end of a block to the start of the next in its place, over all block sizes."""
     return Statistic.of([cycles for row in raw["blocks"] for cycles in row["cycles"]])
 
 
 def barrier_cost(raw: Raw) -> tuple[float, float, float]:
-    """Cycles of a barrier at no warps and for each warp, by a straight line, and its greatest relative error."""
+    """Cycles of a barrier as a line in the number of warps: intercept, slope, and largest relative error."""
     loops: dict[int, dict[int, float]] = {}
     for row in raw["barriers"]:
         loops.setdefault(row["warps"], {})[row["length"]] = float(np.median(row["cycles"]))
@@ -328,7 +328,7 @@ def barrier_cost(raw: Raw) -> tuple[float, float, float]:
 
 
 def atomic_times(raw: Raw) -> tuple[Statistic, Statistic]:
-    """Λ of an atomic addition (one SM, one warp) and λ with all SMs at it, both for a coalesced warp instruction."""
+    """Λ (one warp on one SM) and λ (all SMs) of a coalesced atomic addition."""
     rows = raw["atomics"]
     alone = next(row for row in rows if (row["sms"], row["warps"], row["chains"]) == (1, 1, 1))
     most = max(row["sms"] for row in rows)
@@ -342,7 +342,7 @@ def atomic_times(raw: Raw) -> tuple[Statistic, Statistic]:
 
 
 def launch_cost(raw: Raw) -> tuple[Statistic, float]:
-    """Seconds of an empty kernel with a block on every SM, behind another one, and seconds of each further block."""
+    """Seconds of an empty kernel with one block per SM, queued behind another, and of each further block."""
     rows = raw["launches"]["by_blocks"]
     blocks = np.array([row["blocks"] for row in rows], float)
     seconds = np.array([np.median(row["seconds"]) for row in rows])

@@ -49,14 +49,14 @@ ATTRIBUTES = {
 
 
 def kernel_source(name: str) -> str:
-    """The text of a file of kernels, with what all of them share."""
+    """The source of a file of kernels, behind the declarations that all files share."""
     return (_KERNELS / "common.cuh").read_text("utf-8") + (_KERNELS / f"{name}.cu").read_text("utf-8")
 
 
 def compile_cubin(source: str, names: Sequence[str], architecture: str) -> tuple[bytes, dict[str, str]]:
-    """Machine code, and the name in it of every kernel that was asked for.
+    """A cubin, and the mangled name of every kernel that was asked for.
 
-    Machine code and not PTX: a driver older than the compiler does not take the compiler's PTX.
+    Not PTX: a driver older than the compiler rejects its PTX.
     """
     nvrtc = nvrtc_library()
     result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"characterize.cu", 0, [], [])
@@ -87,7 +87,7 @@ def _check(result: Any, what: str) -> None:
 
 @dataclass(frozen=True)
 class Span:
-    """What the warps of one launch saw."""
+    """What the warps of one launch recorded."""
 
     cycles: np.ndarray[Any, Any]
     """From the first start to the last end on each SM that took part."""
@@ -98,7 +98,7 @@ class Span:
 
 
 class Device:
-    """One GPU, its context and the kernels that were loaded."""
+    """One GPU, its context and its loaded kernels."""
 
     def __init__(self, ordinal: int = 0) -> None:
         try:
@@ -159,7 +159,7 @@ class Device:
     # -- launches ----------------------------------------------------------------------
 
     def load(self, source: str, names: Sequence[str], features: str = "") -> dict[str, Any]:
-        """Compile kernels for this GPU, or its architecture with features of its own; by name expression."""
+        """Kernels compiled for this GPU, by name expression; `features` adds those of this architecture alone."""
         code, lowered = compile_cubin(source, names, self.architecture + features)
         module = self._call("cuModuleLoadData", code)
         functions = {name: self._call("cuModuleGetFunction", module, text.encode()) for name, text in lowered.items()}
@@ -169,16 +169,16 @@ class Device:
         return functions
 
     def prefer_l1(self, function: Any) -> None:
-        """As little shared memory as there can be, so that the L1 cache is as large as it can be."""
+        """Gives the L1 cache as much of the memory it shares with shared memory as possible."""
         attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
         self._call("cuFuncSetAttribute", function, attribute, 0)
 
     def shared_memory_for(self, blocks_per_sm: int) -> int:
-        """Dynamic shared memory that lets no more than so many blocks onto an SM."""
+        """Dynamic shared memory per block that limits an SM to so many blocks."""
         return self.attributes["shared_memory_per_sm_bytes"] // (blocks_per_sm + 1) + 1024
 
     def launch(self, function: Any, grid: int, block: int, arguments: Sequence[Any], shared_bytes: int = 0) -> None:
-        """Start a kernel; integers are passed as 32 bits, NumPy and ctypes scalars as what they are."""
+        """Starts a kernel. Integers are passed as 32 bits, NumPy and ctypes scalars with their own types."""
         values = tuple(a.value if hasattr(a, "value") else a for a in arguments)
         types = tuple(type(a) if hasattr(a, "value") else ctypes.c_int for a in arguments)
         self._call("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, shared_bytes, 0, (values, types), 0)
@@ -205,7 +205,7 @@ class Device:
         *,
         count: int | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Run a kernel whose first parameter is for records; what its warps wrote, or so many of something else."""
+        """Runs a kernel whose first parameter is an array of records; returns what it wrote there."""
         count = grid * ((block + 31) // 32) if count is None else count
         assert count <= self._record_capacity
         self.launch(function, grid, block, [ctypes.c_void_p(self._records), *arguments], shared_bytes)
@@ -218,7 +218,7 @@ _REMEDY = "characterize runs on a machine with an NVIDIA GPU and its driver"
 
 
 def span_of(records: np.ndarray[Any, Any]) -> Span:
-    """Cycles from first start to last end on each SM, and seconds on the whole GPU."""
+    """Cycles from the first start to the last end on each SM, and seconds on the whole GPU."""
     sms, places = np.unique(records["sm"], return_inverse=True)
     first = np.full(len(sms), np.iinfo(np.int64).max)
     last = np.full(len(sms), np.iinfo(np.int64).min)

@@ -73,8 +73,8 @@ BARRIER_LENGTHS = (16, 48)
 
 
 @dataclass(frozen=True)
-class Occupancy:
-    """Warps of one SM, and the blocks that they come in."""
+class ResidentWarps:
+    """Warps on one SM, and the blocks they belong to."""
 
     warps: int
     blocks: int
@@ -84,13 +84,13 @@ class Occupancy:
         return 32 * self.warps // self.blocks
 
 
-def occupancies(device: Device) -> list[Occupancy]:
+def occupancies(device: Device) -> list[ResidentWarps]:
     """One block on each SM up to 32 warps, two beyond."""
-    return [Occupancy(w, 1 if w <= 32 else 2) for w in OCCUPANCIES if w <= device.max_warps]
+    return [ResidentWarps(w, 1 if w <= 32 else 2) for w in OCCUPANCIES if w <= device.max_warps]
 
 
 def mix_repeats(beta: int) -> int:
-    """How often a mix stands in one iteration."""
+    """How often one iteration repeats a mix."""
     return max(1, MIX_LENGTH // (beta + 1))
 
 
@@ -124,7 +124,7 @@ class InstructionBench:
     def function(self, name: str) -> Any:
         return self._functions[name]
 
-    def cycles_per_iteration(self, name: str, occupancy: Occupancy, target: int = TARGET_CYCLES) -> list[float]:
+    def cycles_per_iteration(self, name: str, occupancy: ResidentWarps, target: int = TARGET_CYCLES) -> list[float]:
         """Median over the SMs of the cycles of one iteration, once for each repeat."""
         shared = self.device.shared_memory_for(occupancy.blocks)
         function = self._functions[name]
@@ -163,7 +163,7 @@ def measure_products(bench: InstructionBench, report: Callable[[str], None]) -> 
     for columns in PRODUCT_COLUMNS:
         for warps in products.WARPS:
             for length in products.LENGTHS:
-                cycles = bench.cycles_per_iteration(products.kernel_name(columns, length), Occupancy(warps, 1))
+                cycles = bench.cycles_per_iteration(products.kernel_name(columns, length), ResidentWarps(warps, 1))
                 key = {"operation": products.operation(columns), "chains": 1, "warps": warps, "length": length}
                 rows.append({**key, "cycles": cycles})
     return rows
@@ -187,6 +187,6 @@ def measure_barriers(bench: InstructionBench) -> list[dict[str, Any]]:
     rows = []
     for warps in BARRIER_WARPS:
         for length in BARRIER_LENGTHS:
-            cycles = bench.cycles_per_iteration(f"barriers<{length}>", Occupancy(warps, 1))
+            cycles = bench.cycles_per_iteration(f"barriers<{length}>", ResidentWarps(warps, 1))
             rows.append({"warps": warps, "length": length, "cycles": cycles})
     return rows

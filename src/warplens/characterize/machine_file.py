@@ -1,4 +1,4 @@
-"""From raw data to a machine description, every value with the measurement that it comes from."""
+"""From raw data to a machine description. Every value names the measurement that it comes from."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SUBSYSTEM_NAMES = {"fp32_fma": "compute", "int32_add": "int32", "sfu_ex2": "sfu"
 
 
 @dataclass(frozen=True)
-class Value:
+class SourcedValue:
     """A parameter and where it comes from."""
 
     value: Any
@@ -64,17 +64,17 @@ def read_raw(path: Path) -> dict[str, Any]:
     return raw
 
 
-def measured_values(raw: Raw) -> dict[str, Value]:
+def measured_values(raw: Raw) -> dict[str, SourcedValue]:
     """Everything that the raw data say, by path of the parameter."""
     found = {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw)}
     return {**found, **_memory(raw), **_scattered(raw)}
 
 
-def _measured(value: Any, text: str) -> Value:
-    return Value(value, Source("measured", text))
+def _measured(value: Any, text: str) -> SourcedValue:
+    return SourcedValue(value, Source("measured", text))
 
 
-def _properties(raw: Raw) -> dict[str, Value]:
+def _properties(raw: Raw) -> dict[str, SourcedValue]:
     """What the driver reports."""
     found = raw["device"]
     gpu = raw["provenance"]["gpu"]
@@ -95,12 +95,12 @@ def _properties(raw: Raw) -> dict[str, Value]:
         "occupancy.shared_memory_reserved_bytes": found["shared_memory_reserved_bytes"],
     }
     return {
-        **{path: Value(value, reported) for path, value in values.items()},
-        "clock_hz": Value(1e3 * found["clock_khz"], Source("datasheet", clock)),
+        **{path: SourcedValue(value, reported) for path, value in values.items()},
+        "clock_hz": SourcedValue(1e3 * found["clock_khz"], Source("datasheet", clock)),
     }
 
 
-def _issue(raw: Raw) -> dict[str, Value]:
+def _issue(raw: Raw) -> dict[str, SourcedValue]:
     every, one = analysis.issue_limit(raw), analysis.warp_issue_limit(raw)
     schedulers = round(every.value / one.value)
     text = f"one warp issues {one} instructions a cycle, an SM {every}"
@@ -110,7 +110,7 @@ def _issue(raw: Raw) -> dict[str, Value]:
     }
 
 
-def _launches(raw: Raw) -> dict[str, Value]:
+def _launches(raw: Raw) -> dict[str, SourcedValue]:
     clock_hz = statistics.median(raw["provenance"]["sm_clock_hz"])
     launch, block = analysis.launch_cost(raw)
     queued = Statistic.of(raw["launches"]["queued_seconds"])
@@ -128,11 +128,11 @@ def _launches(raw: Raw) -> dict[str, Value]:
     }
 
 
-def _instructions(raw: Raw) -> dict[str, Value]:
+def _instructions(raw: Raw) -> dict[str, SourcedValue]:
     limit = round(analysis.issue_limit(raw).value)
     pairs = analysis.mixes(raw)
     subsystems = {name: SUBSYSTEM_NAMES.get(found, found) for name, found in analysis.subsystems(pairs).items()}
-    found: dict[str, Value] = {}
+    found: dict[str, SourcedValue] = {}
 
     def put(name: str, latency: float, interval: float, latency_text: str, interval_text: str) -> None:
         """λ and Λ as multiples of an issue slot (Lemeire et al., section 4.3)."""
@@ -155,7 +155,7 @@ def _instructions(raw: Raw) -> dict[str, Value]:
         if operation in subsystems:
             found[f"instructions.{name}.subsystem"] = _measured(subsystems[operation], _mix_text(pairs, operation))
     own_unit = "matrix instructions were not mixed with others; tensor cores are units of their own"
-    found["instructions.tensor.subsystem"] = Value("tensor", Source("assumed", own_unit))
+    found["instructions.tensor.subsystem"] = SourcedValue("tensor", Source("assumed", own_unit))
     # The two directions of a conversion run in different units; a class has one timing.
     there, back = "float_to_int", "int_to_float"
     times = [(analysis.latency(raw, each), analysis.interval(raw, each)) for each in (there, back)]
@@ -172,8 +172,10 @@ def _instructions(raw: Raw) -> dict[str, Value]:
     put("barrier", start + slope, slope, f"one warp; {line}", f"what a warp adds; {line}")
     latency = analysis.latency(raw, CLASS_OPERATIONS["int32"])
     other = f"moves, branches and the like are not measured: the latency of int32_add, {latency} cycles"
-    found["instructions.comp.latency_cycles"] = Value(round(latency.value * limit) / limit, Source("assumed", other))
-    found["instructions.comp.interval_cycles"] = Value(
+    found["instructions.comp.latency_cycles"] = SourcedValue(
+        round(latency.value * limit) / limit, Source("assumed", other)
+    )
+    found["instructions.comp.interval_cycles"] = SourcedValue(
         1 / limit, Source("assumed", f"not measured: one of {limit} issue slots")
     )
     latency, interval = analysis.atomic_times(raw)
@@ -195,7 +197,7 @@ def _mix_text(pairs: Sequence[Mix], operation: str) -> str:
     return f"instruction mixes of {operation}: {', '.join(dict.fromkeys(parts))}"
 
 
-def _memory(raw: Raw) -> dict[str, Value]:
+def _memory(raw: Raw) -> dict[str, SourcedValue]:
     traffic = raw["bandwidth"]
     first = analysis.plateaus(*analysis.latency_curve(raw, cached=True))[0]
     by_sm = raw["latency"]["l2_by_sm"]["cycles"]
@@ -259,8 +261,8 @@ def _memory(raw: Raw) -> dict[str, Value]:
     return {path: _measured(*value) for path, value in values.items()}
 
 
-def _scattered(raw: Raw) -> dict[str, Value]:
-    """How an L1 and the network serve accesses that are not side by side, and what writing costs."""
+def _scattered(raw: Raw) -> dict[str, SourcedValue]:
+    """How the L1 and the network serve uncoalesced accesses, and what writes cost."""
     clock_hz = statistics.median(raw["provenance"]["sm_clock_hz"])
     sms, line = raw["device"]["sms"], 128
     lines, banked = analysis.l1_lines_per_cycle(raw), analysis.l1_is_banked(raw)
@@ -305,10 +307,10 @@ def _digits(value: float) -> float:
 # -- the file --------------------------------------------------------------------------
 
 
-def merged_values(raw: Raw, base: Gpu) -> dict[str, Value]:
+def merged_values(raw: Raw, base: Gpu) -> dict[str, SourcedValue]:
     """The measured values, and the base machine's where nothing was measured.
 
-    What another GPU's description says is an assumption for this one, and its source says so.
+    A value of another GPU is an assumption for this one; its source says so.
     """
     same = base.name.lower() in raw["provenance"]["gpu"].lower().replace(" ", "")
     found = measured_values(raw)
@@ -319,10 +321,10 @@ def merged_values(raw: Raw, base: Gpu) -> dict[str, Value]:
         source = base.sources[path]
         if not same:
             source = Source("assumed", f"not measured: as {base.name} ({source.text})")
-        found[path] = Value(value, source)
+        found[path] = SourcedValue(value, source)
     if "l1.ways" in found and "l1.line_bytes" in found:  # a cache holds whole sets
         size, set_bytes = found["l1.size_bytes"], found["l1.ways"].value * found["l1.line_bytes"].value
-        found["l1.size_bytes"] = Value(size.value // set_bytes * set_bytes, size.source)
+        found["l1.size_bytes"] = SourcedValue(size.value // set_bytes * set_bytes, size.source)
     return {path: found[path] for path in parameters() if path in found}
 
 
@@ -366,7 +368,7 @@ def _literal(value: Any) -> str:
 
 
 def summary(raw: Raw, base: Gpu) -> list[Mapping[str, Any]]:
-    """Rows for people: what was measured, beside what the base machine says."""
+    """Rows to print: what was measured, beside the value of the base machine."""
     rows: list[Mapping[str, Any]] = []
     for path, item in measured_values(raw).items():
         if item.source.kind == "measured":
@@ -376,13 +378,13 @@ def summary(raw: Raw, base: Gpu) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Bundled:
-    """Raw data that ship, and the published description of the same GPU for what cannot be measured."""
+    """Raw data that ship with warplens, and a published description of the same GPU for what cannot be measured."""
 
     raw: Path
     base: Path
 
 
 def bundled(name: str) -> Bundled | None:
-    """The raw data that ship under a name, if there are any."""
+    """The raw data that ship under a name, or None."""
     found = Bundled(_DATA / f"{name}-raw.json", _DATA / f"{name}-published.toml")
     return found if name.isidentifier() and found.raw.is_file() else None

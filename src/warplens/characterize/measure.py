@@ -20,7 +20,7 @@ from .instructions import (
     MIXES,
     OPERATIONS,
     InstructionBench,
-    Occupancy,
+    ResidentWarps,
     chain_name,
     measure_barriers,
     measure_chains,
@@ -42,7 +42,7 @@ REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 8
 
 
 def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Raw data of one run; times are in cycles of the SM's own clock, and in seconds where all SMs are concerned."""
+    """Raw data of one run. Times on an SM are in cycles of its own clock, times of the whole GPU in seconds."""
     started = time.perf_counter()
     device = Device(ordinal)
     if device.attributes["compute_capability_major"] < LEAST_CAPABILITY:
@@ -88,11 +88,11 @@ def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = l
 
 
 def _settled_clock(bench: InstructionBench) -> float:
-    """Clock of the SMs while they work, from a kernel long enough for both timers (a few milliseconds)."""
+    """Clock of the SMs under load, from a kernel of a few milliseconds that both timers measure."""
     device = bench.device
     function = bench.function(chain_name("int32_add", 1, 192))
     shared = device.shared_memory_for(1)
-    threads = Occupancy(8, 1).threads
+    threads = ResidentWarps(8, 1).threads
     spans = [
         span_of(device.recorded(function, device.sms, threads, [20_000, ctypes.c_uint(1)], shared)) for _ in range(5)
     ]
@@ -111,7 +111,7 @@ def _driver(device: Device, ordinal: int) -> str:
 
 
 def _query_clocks(ordinal: int) -> str:
-    """What nvidia-smi says of the clocks; nothing is ever set."""
+    """The clocks that nvidia-smi reports; none is changed."""
     return _nvidia_smi("clocks.sm,clocks.mem,clocks.max.sm", ordinal)
 
 
@@ -128,7 +128,7 @@ def _nvidia_smi(fields: str, ordinal: int) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to six digits, which is more than the measurements hold."""
+    """Numbers to six digits, more than the measurements are worth."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

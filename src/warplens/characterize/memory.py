@@ -69,7 +69,7 @@ def ring(size_bytes: int, generator: np.random.Generator) -> tuple[np.ndarray[An
 def paired_ring(
     distance_bytes: int, pairs: int, spacing_bytes: int, generator: np.random.Generator
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A ring that goes, from each of the places apart, first to a neighbour at the distance, then on to the next."""
+    """A ring that visits each place, then its neighbour at the given distance, then the next place."""
     places = generator.permutation(pairs).astype(np.uint32) * np.uint32(spacing_bytes)
     sources = np.empty(2 * pairs, np.uint32)
     sources[0::2], sources[1::2] = places, places + np.uint32(distance_bytes)
@@ -93,7 +93,7 @@ class MemoryBench:
         self.offsets = [device.allocate(4 * (max(RING_BYTES) // LINE_BYTES)) for _ in range(2)]
 
     def link(self, pair: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]) -> int:
-        """Write a ring into the buffer; the address to start from."""
+        """Writes a ring into the buffer; returns the address to start from."""
         for pointer, values in zip(self.offsets, pair, strict=True):
             self.device.upload(pointer, values)
         count = len(pair[0])
@@ -102,13 +102,13 @@ class MemoryBench:
         return self.buffer + int(pair[0][0])
 
     def flush(self) -> None:
-        """Fill the L2 cache with other data, read and not written: dirty lines would have to leave first."""
+        """Fills the L2 cache with other data. It only reads: dirty lines would have to be written back first."""
         self.read(self.other, FLUSH_BYTES, 1, grid=self.device.sms)
 
     def chase(
         self, starts: list[int], steps: int, *, cached: bool, warm_steps: int = 0, pages: int = 0
     ) -> np.ndarray[Any, Any]:
-        """Cycles of one step on each SM that chases: as many as there are starts."""
+        """Cycles of one step on each SM that chases; one SM for each start."""
         self.device.upload(self.starts, np.array(starts, np.uint64))
         arguments: list[Any] = [ctypes.c_void_p(self.starts), warm_steps, steps]
         arguments += [ctypes.c_ulonglong(self.buffer + 64), pages, ctypes.c_ulonglong(PAGE_BYTES)]
@@ -119,7 +119,7 @@ class MemoryBench:
     def read(
         self, pointer: int, size_bytes: int, passes: int, *, grid: int, words: int = 4, threads: int = 1024
     ) -> dict[str, float]:
-        """One run of `read_stream`: bytes, cycles and seconds. The size is cut to whole turns of all threads."""
+        """One run of `read_stream`: bytes, cycles and seconds. All threads make whole turns."""
         turn = threads * words * 4 * 8 * grid
         size_bytes = max(size_bytes // turn, 1) * turn
         arguments: list[Any] = [ctypes.c_void_p(pointer), ctypes.c_ulonglong(size_bytes), passes]
@@ -128,7 +128,7 @@ class MemoryBench:
         return _traffic(records, size_bytes * passes)
 
     def repeated(self, run: Callable[[], dict[str, float]]) -> dict[str, list[float]]:
-        """Columns of the repeats of a run, after one that does not count."""
+        """Columns of the repeats of a run, after a warm-up."""
         run()
         rows = [run() for _ in range(self.repeats)]
         return {key: [row[key] for row in rows] for key in rows[0]}
@@ -158,7 +158,7 @@ class MemoryBench:
         return {"curve": rows, "l2_by_sm": self._latency_by_sm(), "dram_cold": self._cold_latency()}
 
     def _latency_by_sm(self) -> dict[str, Any]:
-        """L2 latency as every SM sees it, all at once but each at another place of one ring."""
+        """L2 latency of every SM. All chase at once, each from another place of one ring."""
         size = 4 * MIB
         offsets = ring(size, self.generator)
         self.link(offsets)
@@ -169,7 +169,7 @@ class MemoryBench:
         return {"bytes": size, "cycles": [float(value) for value in np.median(runs, axis=0)]}
 
     def _cold_latency(self) -> dict[str, Any]:
-        """DRAM latency: loads of lines that no cache holds, in pages whose translations are at hand."""
+        """DRAM latency: loads of lines that no cache holds, in pages that the TLB holds."""
         start = self.link(ring(COLD_BYTES, self.generator))
         values = []
         for _ in range(self.repeats):
@@ -179,7 +179,7 @@ class MemoryBench:
         return {"bytes": COLD_BYTES, "steps": TIMED_STEPS, "cycles": values}
 
     def measure_sectors(self) -> list[dict[str, Any]]:
-        """Cycles of a step where every second load has its neighbour loaded just before: what one miss brings in."""
+        """Cycles of a step where every second load follows one of its neighbour: shows what one miss fetches."""
         rows = []
         pairs, spacing = 2048, 4096
         pages = pairs * spacing // PAGE_BYTES
@@ -242,7 +242,7 @@ class MemoryBench:
     # -- misses in flight, atomics, launches ---------------------------------------------
 
     def measure_misses(self) -> list[dict[str, Any]]:
-        """Throughput of one SM against the sectors that it can have in flight, from L2 and from DRAM."""
+        """Throughput of one SM by the sectors it has in flight, from L2 and from DRAM."""
         rows = []
         self.device.fill(self.buffer, COLD_BYTES)
         for pattern, (words, lanes, settings) in PATTERNS.items():
@@ -297,7 +297,7 @@ class MemoryBench:
                 device.launch(nothing, grid, 32, [])
 
         def queued(grid: int, count: int) -> float:
-            """Seconds of each of the kernels where none waits for the host."""
+            """Seconds per kernel where none waits for the host."""
             device.launch(self.functions["hold"], 1, 1, [ctypes.c_longlong(HOLD_CYCLES)])
             return device.timed(partial(several, grid, count)) / count
 

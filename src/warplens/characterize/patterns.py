@@ -1,4 +1,4 @@
-"""Runs kernels of memory.cu that show how accesses of a warp that are not side by side are served, and blocks."""
+"""Runs kernels of memory.cu that measure uncoalesced accesses and the turnover of blocks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def measure_blocks(bench: MemoryBench) -> list[dict[str, Any]]:
 
 
 def turnarounds(records: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Of each SM: starts of blocks less the ends that made room for them, both in order of time."""
+    """For each SM: from the ends of blocks to the starts that took their places, both in order of time."""
     found = []
     for sm in np.unique(records["sm"]):
         mine = records[records["sm"] == sm]

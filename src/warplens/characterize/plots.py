@@ -23,7 +23,7 @@ _MODEL_STYLES = {"one subsystem": ":", "two subsystems": "--", "two subsystems, 
 
 
 def draw_all(raw: Raw, folder: Path) -> list[Path]:
-    """Every picture as PNG; where they are."""
+    """Draws every picture as PNG; returns the paths."""
     pictures = {
         "latency": _latency,
         "occupancy": _occupancy,
@@ -155,7 +155,7 @@ def _bandwidth(raw: Raw) -> Any:
 
 
 def _patterns(raw: Raw) -> Any:
-    """Loads that hit the L1 by the distance of their lanes, and requests that are not side by side."""
+    """Loads that hit the L1 by the stride of their lanes, and uncoalesced requests."""
     figure, (left, right) = pyplot().subplots(1, 2, figsize=(9, 3.4))
     rows = [row for row in raw["patterns"] if row["pattern"].startswith("stride ")]
     strides = [row["offsets"][1] // analysis.WORD_BYTES for row in rows]

@@ -54,7 +54,7 @@ def kernel_names() -> list[str]:
 
 
 def source() -> str:
-    """The kernels; a product names each of its accumulators, so its text is made here."""
+    """The source of the kernels. A product names each of its accumulators, so the text is generated."""
     return _KERNEL + "".join(_product(columns) for columns in PRODUCT_COLUMNS)
 
 

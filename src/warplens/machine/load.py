@@ -111,7 +111,7 @@ def _declared_sources(file: TomlFile, table: Any) -> dict[str, Source]:
 
 
 def _flatten(file: TomlFile, data: dict[str, Any]) -> list[tuple[str, Any]]:
-    """(path, raw value) for every parameter given; unknown keys are errors."""
+    """(path, raw value) of every parameter in a file. Unknown keys are errors."""
     rows: list[tuple[str, Any]] = []
 
     def walk(table: dict[str, Any], prefix: str) -> None:
@@ -252,7 +252,7 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
 
 
 def machine_of_batch(gpu: Gpu, index: int) -> Gpu:
-    """One machine of a batch (arrays come in through overrides alone)."""
+    """One machine of a batch. Only overrides hold arrays."""
     if not any(isinstance(value, np.ndarray) for value in gpu.overrides.values()):
         return gpu
     assert gpu.original is not None

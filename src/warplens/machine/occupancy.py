@@ -13,7 +13,7 @@ from .schema import Gpu, Quantity
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Resident blocks and warps of one SM, and what keeps them from being more."""
+    """Resident blocks and warps of one SM, and the resource that limits them."""
 
     blocks_per_sm: Quantity
     warps_per_sm: Quantity
@@ -22,12 +22,12 @@ class Occupancy:
 
     @property
     def limiter(self) -> str:
-        """Names of the resources that bind (of a single machine)."""
+        """Names of the resources that limit occupancy, of a single machine."""
         return ", ".join(name for name, blocks in self.limits.items() if blocks == self.blocks_per_sm)
 
 
 def warps_of_block(gpu: Gpu, threads_per_block: int) -> Quantity:
-    """Warps of a block, a partial one included."""
+    """Warps of a block; a partial warp counts."""
     warps = np.ceil(np.divide(threads_per_block, gpu.warp_size))
     return int(warps) if np.ndim(warps) == 0 else warps
 

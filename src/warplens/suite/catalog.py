@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from warplens.suite import dense, elimination, images, irregular, learning, micro, stencils, text
-from warplens.suite.checking import Comparison, check, compare
+from warplens.suite.checking import ArgumentComparison, check, compare
 from warplens.suite.kernel import SIZES, SuiteKernel, SuiteLaunch, Tolerance, unknown_kernel
 
 __all__ = [
     "SIZES",
     "SUITE",
-    "Comparison",
+    "ArgumentComparison",
     "SuiteKernel",
     "SuiteLaunch",
     "Tolerance",

@@ -1,4 +1,4 @@
-"""Whether an execution of a suite kernel left in its arguments what the reference says."""
+"""Compares the arguments of a suite kernel after an execution with the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warplens.suite.kernel import EXACT, Array, SuiteKernel, SuiteLaunch, Tolera
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArgumentComparison:
     """One argument after an execution against the reference."""
 
     argument: int
@@ -39,7 +39,7 @@ class Comparison:
         )
 
 
-def compare(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Sequence[Any]) -> list[Comparison]:
+def compare(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Sequence[Any]) -> list[ArgumentComparison]:
     """Every array argument against the reference; arrays the reference does not name must not have changed.
 
     `launch_before` still holds the inputs: execute on `launch_before.copied_arguments()`.
@@ -53,12 +53,12 @@ def compare(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Seque
     return comparisons
 
 
-def check(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Sequence[Any]) -> list[Comparison]:
-    """The comparisons that fail; empty if the execution is right."""
+def check(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Sequence[Any]) -> list[ArgumentComparison]:
+    """The comparisons that fail; empty if the results are right."""
     return [c for c in compare(kernel, launch_before, arrays_after) if not c.ok]
 
 
-def compare_arrays(argument: int, got: Array, expected: Array, tolerance: Tolerance = EXACT) -> Comparison:
+def compare_arrays(argument: int, got: Array, expected: Array, tolerance: Tolerance = EXACT) -> ArgumentComparison:
     """One array against what it should hold."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         raise ValueError(
@@ -77,7 +77,7 @@ def compare_arrays(argument: int, got: Array, expected: Array, tolerance: Tolera
     first = None if ok else tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative_error = np.where(error == 0, 0.0, error / size)
-    return Comparison(
+    return ArgumentComparison(
         argument=argument,
         elements=expected.size,
         mismatches=mismatches,

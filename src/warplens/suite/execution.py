@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from warplens.frontends.cuda.module import CudaKernel, cuda
-from warplens.suite.catalog import SIZES, Comparison, SuiteKernel, SuiteLaunch, compare, get_kernel
+from warplens.suite.catalog import SIZES, ArgumentComparison, SuiteKernel, SuiteLaunch, compare, get_kernel
 from warplens.suite.kernel import Sized
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class SuiteRun:
     arguments: tuple[Any, ...]
     """The arguments after the execution."""
     execution: Execution
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ArgumentComparison, ...]
 
     @property
     def ok(self) -> bool:
@@ -36,7 +36,7 @@ class SuiteRun:
 
     @property
     def max_ulps(self) -> float:
-        """Largest error of any element against the reference (see `Comparison.max_ulps`)."""
+        """Largest error of any element against the reference (see `ArgumentComparison.max_ulps`)."""
         return max(each.max_ulps for each in self.comparisons)
 
     @property
@@ -49,7 +49,7 @@ class SuiteRun:
 
 
 def compiled_kernel(kernel: SuiteKernel) -> CudaKernel:
-    """The kernel as NVRTC compiles it, made once in a process."""
+    """The kernel as NVRTC compiles it, once per process."""
     return _compiled(kernel.source_text(), kernel.source, kernel.options, kernel.entry)
 
 

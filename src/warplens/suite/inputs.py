@@ -35,12 +35,12 @@ def blocks(count: int, per_block: int) -> int:
 
 
 def launch_1d(threads: int, *arguments: Any, block: int = 256, **more: Any) -> SuiteLaunch:
-    """A grid of rows of threads that covers `threads`."""
+    """A one-dimensional launch that covers `threads`."""
     return SuiteLaunch((blocks(threads, block), 1, 1), (block, 1, 1), arguments, **more)
 
 
 def launch_2d(width: int, height: int, *arguments: Any, block: tuple[int, int] = (32, 8)) -> SuiteLaunch:
-    """A plane of threads that covers `width` × `height`."""
+    """A two-dimensional launch that covers `width` × `height`."""
     grid = (blocks(width, block[0]), blocks(height, block[1]), 1)
     return SuiteLaunch(grid, (*block, 1), arguments)
 
@@ -62,7 +62,7 @@ def pieces(starts: Array, lengths: Array) -> NDArray[np.int64]:
 def random_csr(
     rng: np.random.Generator, rows: int, columns: int, average_per_row: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Row offsets and column indices of a random sparse matrix; rows are 0 to about 5 times the average long."""
+    """Row offsets and column indices of a random sparse matrix. Rows have 0 to about 5 times the average length."""
     lengths = np.minimum(rng.geometric(1.0 / average_per_row, rows) - 1, 5 * average_per_row)
     offsets = offsets_of(lengths)
     return offsets, rng.integers(0, columns, offsets[-1], dtype=np.int32)

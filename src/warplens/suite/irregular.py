@@ -87,7 +87,7 @@ def _bfs_reference(launch: SuiteLaunch) -> dict[int, Array]:
 
 
 def _cfd_flux(cells: int) -> SuiteLaunch:
-    """Neighbours lie within some thousand cells, as in a mesh numbered by a front that moves through it."""
+    """Neighbours lie within a few thousand cells, as in a mesh numbered front by front."""
     rng = generator()
     neighbours = np.arange(cells, dtype=np.int32) + rng.integers(-2000, 2001, (4, cells), dtype=np.int32)
     outside = (neighbours < 0) | (neighbours >= cells)

@@ -86,7 +86,7 @@ _SVM_TOLERANCE = Tolerance(
 
 
 def _kmeans_points(count: int, features: int, clusters: int) -> tuple[Array, Array]:
-    """Points in well separated clouds, so that no membership hangs on the last bits of a distance."""
+    """Points in well separated clusters, so that rounding changes no membership."""
     rng = generator()
     centres = uniform(rng, (clusters, features), 0, 10)
     points = centres[rng.integers(0, clusters, count)]

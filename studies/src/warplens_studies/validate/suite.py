@@ -131,7 +131,7 @@ class SuiteRow:
     differing_elements: int | None
     """Elements of the results that differ from the H200's; None where the H200's are not kept."""
     max_ulps: float | None
-    """Largest difference, as `Comparison.max_ulps` counts it."""
+    """Largest difference, as `ArgumentComparison.max_ulps` counts it."""
     identical_without_contraction: bool | None
     approximate_instructions: tuple[str, ...]
     warp_instructions: int
