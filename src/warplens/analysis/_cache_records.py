@@ -65,8 +65,10 @@ def records_of(table: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
 class CacheConfig(NamedTuple):
     """Caches, and how warps reach them: what a machine has, with all its overrides.
 
-    The last four matter to the order `progress` alone. They are 0 for others, so
-    that runs which do not depend on them are equal.
+    `cache_run` derives most fields. A field that it does not derive is the machine
+    parameter of that name: `llc_hashed` is `llc.hashed`. The last four matter to the
+    order `progress` alone. They are 0 for others, so that runs which do not depend on
+    them are equal.
     """
 
     sms: int

@@ -121,26 +121,31 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
         "blocks_per_sm": np.maximum(np.floor(blocks_per_sm), 1),
         "window": order_window(order),
         "l1_sets": l1_size // (line * l1_ways),
-        "l1_ways": l1_ways,
         "l1_write_back": gpu.l1.writes_back,
         "l1_allocate": gpu.l1.allocates_stores,
         "llc_banks": banks,
         "llc_sets": llc_size // (line * llc_ways * banks),
-        "llc_ways": llc_ways,
         "llc_write_back": gpu.llc.writes_back,
         "llc_allocate": gpu.llc.allocates_stores,
-        "llc_hashed": gpu.llc.hashed,
         "sectors": sectors,
         "fetch_sectors": np.minimum(np.maximum(_given(gpu.llc.fetch_bytes, 0) // gpu.transfer_bytes, 1), sectors),
     }
-    if order != "progress":
-        return config | {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0}
-    return config | {
-        "queue": gpu.l1.queue_entries,
-        "greedy": gpu.scheduler in ("gto", "oldest"),
-        "streaming": gpu.l1.streaming,
-        "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
-    }
+    if order == "progress":
+        config |= {
+            "queue": gpu.l1.queue_entries,
+            "greedy": gpu.scheduler in ("gto", "oldest"),
+            "streaming": gpu.l1.streaming,
+            "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
+        }
+    else:
+        config |= {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0}
+    return config | {name: _parameter(gpu, name) for name in CacheConfig._fields if name not in config}
+
+
+def _parameter(gpu: Gpu, field: str) -> Quantity:
+    """The machine parameter that a field of `CacheConfig` names: `llc_hashed` is `llc.hashed`."""
+    section, _, name = field.partition("_")
+    return getattr(getattr(gpu, section), name)
 
 
 def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
