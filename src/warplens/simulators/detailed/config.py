@@ -12,8 +12,8 @@ from . import _records as records
 from ._records import SimulatorConfig
 
 FLIT_BYTES = 32
-#: What a machine that does not say is given.
-DEFAULT_QUEUE, DEFAULT_MERGES, DEFAULT_NOC_QUEUE, DEFAULT_DRAM_QUEUE, DEFAULT_MSHRS = 8, 8, 64, 64, 128
+#: MSHRs of an L1 on a machine that gives none: models take them as unlimited, a simulator needs a number.
+DEFAULT_MSHRS = 128
 #: Warps of a scheduler in the active set of the two-level policy.
 ACTIVE_WARPS = 8
 _POLICIES = {
@@ -27,12 +27,12 @@ _POLICIES = {
 
 def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfig:
     """The machine of one simulation, as plain numbers."""
+    l1, llc, noc, dram = (getattr(gpu.with_defaults, part) for part in ("l1", "llc", "noc", "dram"))
     line = int(gpu.require("l1.line_bytes", needed_by))
     transfer = int(gpu.transfer_bytes)
-    banks = _given(gpu.llc.banks, 1)
-    channels = _given(gpu.dram.channels, banks)
-    l1_latency = float(gpu.l1.latency_cycles or 1.0)
-    packets = _given(gpu.noc.injection_entries, DEFAULT_NOC_QUEUE)
+    banks = int(llc.banks)
+    channels = _given(dram.channels, banks)
+    l1_latency = float(l1.latency_cycles or 1.0)
     issue_count, issue_period = _issue(gpu, needed_by)
     sm_flit, bank_flit = _flits(gpu, banks, needed_by)
     in_ports = (1.0 + transfer / FLIT_BYTES) * (bank_flit + sm_flit)
@@ -46,27 +46,27 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
         issue_period=issue_period,
         policy=_POLICIES[gpu.scheduler],
         active_warps=ACTIVE_WARPS,
-        lsu_entries=_given(gpu.l1.queue_entries, DEFAULT_QUEUE) + 1,  # and the one being served
+        lsu_entries=int(l1.queue_entries) + 1,  # and the one being served
         collectors=_given(gpu.operand_collectors, np.iinfo(np.int64).max),
         l1_stages=max(int(l1_latency), 1),
-        l1_sets=_given(gpu.l1.size_bytes, 0) // (line * _given(gpu.l1.ways, 1)),
-        l1_ways=_given(gpu.l1.ways, 1),
-        l1_mshrs=_given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, DEFAULT_MSHRS),
-        l1_merges=_given(gpu.l1.mshr_merges, DEFAULT_MERGES),
-        l1_streaming=bool(gpu.l1.streaming),
-        l1_write_back=bool(gpu.l1.writes_back),
-        l1_allocate=bool(gpu.l1.allocates_stores),
+        l1_sets=_given(l1.size_bytes, 0) // (line * int(l1.ways)),
+        l1_ways=int(l1.ways),
+        l1_mshrs=_given(noc.queue_entries if l1.streaming else l1.mshrs, DEFAULT_MSHRS),
+        l1_merges=int(l1.mshr_merges),
+        l1_streaming=bool(l1.streaming),
+        l1_write_back=l1.writes_back,
+        l1_allocate=l1.allocates_stores,
         sectors=line // transfer,
-        injection_entries=packets,
-        stores_per_sm=4 * packets,
+        injection_entries=int(noc.injection_entries),
+        stores_per_sm=4 * int(noc.injection_entries),
         llc_banks=banks,
-        llc_sets=max(_given(gpu.llc.size_bytes, line) // (line * _given(gpu.llc.ways, 1) * banks), 1),
-        llc_ways=_given(gpu.llc.ways, 1),
-        llc_mshrs=_given(gpu.llc.mshrs, DEFAULT_MSHRS),
-        llc_write_back=bool(gpu.llc.writes_back),
-        llc_allocate=bool(gpu.llc.allocates_stores),
+        llc_sets=max(_given(llc.size_bytes, line) // (line * int(llc.ways) * banks), 1),
+        llc_ways=int(llc.ways),
+        llc_mshrs=int(llc.mshrs),
+        llc_write_back=llc.writes_back,
+        llc_allocate=llc.allocates_stores,
         channels=channels,
-        dram_entries=_given(gpu.dram.queue_entries, DEFAULT_DRAM_QUEUE),
+        dram_entries=int(dram.queue_entries),
         l1_latency=l1_latency,
         shared_latency=float(gpu.timing("load_shared", needed_by).latency_cycles),
         hop=max((llc_latency - l1_latency - in_ports) / 2.0, 0.0),
