@@ -171,16 +171,19 @@ def missing(names: Iterable[str]) -> list[str]:
 
 
 def draw_missing(names: Iterable[str], processes: int = os.cpu_count() or 1) -> None:
-    """Draw what is missing in several processes; what one drawing gives, or one module computes, in the same one."""
-    parts: dict[Path, list[str]] = {}
+    """Draw what is missing in some processes. Pictures of one module share computations, so one process draws them."""
+    modules: dict[Path, list[str]] = {}
     for name in missing(names):
-        parts.setdefault(drawings()[name].sources[0], []).append(name)
+        modules.setdefault(drawings()[name].sources[0], []).append(name)
+    shares: list[list[str]] = [[] for _ in range(min(processes, len(modules)))]
+    for module in sorted(modules.values(), key=len, reverse=True):
+        min(shares, key=len).extend(module)
 
-    def run(part: list[str]) -> None:
-        subprocess.run([sys.executable, __file__, *part], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    def run(share: list[str]) -> None:
+        subprocess.run([sys.executable, __file__, *share], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
     with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(run, parts.values()))
+        list(pool.map(run, shares))
 
 
 def on_files(files: Files, *, config: Any) -> Files:
