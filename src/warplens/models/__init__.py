@@ -1,9 +1,9 @@
 """The papers' models, one file each, and the registry that names them."""
 
 from .base import Aspect, Model, options_of
-from .papers import PAPERS, Paper
+from .papers import Paper
 from .prediction import Condition, Prediction
-from .registry import GENERAL_MODELS, MODELS, get_model, model_names
+from .registry import GENERAL_MODELS, MODELS, PAPERS, get_model, model_names
 
 __all__ = [
     "GENERAL_MODELS",

@@ -64,4 +64,3 @@ NATH_TULLSEN = Paper(
 WARPLENS = Paper(
     "warplens", "W", "warplens", "The warps of one SM as a closed network", "this package's documentation"
 )
-PAPERS = {paper.key: paper for paper in (HONG_KIM, GPUMECH, MDM_CAL, MDM, LEMEIRE, NATH_TULLSEN, WARPLENS)}

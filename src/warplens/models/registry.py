@@ -36,6 +36,8 @@ _ALL: tuple[type[Model], ...] = (
 )
 #: In the order in which tables show them.
 MODELS: dict[str, type[Model]] = {model.name: model for model in _ALL}
+#: The papers of all models, by key.
+PAPERS = {model.paper.key: model.paper for model in MODELS.values()}
 
 #: Those that predict from a kernel alone, without a run that was measured.
 GENERAL_MODELS = {name: model for name, model in MODELS.items() if model.needs != "measured_run"}
