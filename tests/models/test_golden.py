@@ -162,7 +162,7 @@ def test_wfg_corrected_two_warps_take_14_cycles(case):
 
 
 def test_wfg_original_warns_where_two_warps_are_faster_than_one():
-    assert any("before one alone would" in text for text in example("wfg-case2", "wfg", warps=2).warnings)
+    assert any("before one warp alone would" in text for text in example("wfg-case2", "wfg", warps=2).warnings)
     assert not example("wfg-case1", "wfg", warps=2).warnings
     assert not example("wfg-case3", "wfg", warps=2).warnings
 

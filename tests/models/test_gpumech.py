@@ -352,7 +352,7 @@ def test_markov_chain_counts_suspensions_in_issue_slots():
 def test_markov_chain_says_that_it_leaves_out_a_fraction_of_a_warp():
     workload = with_profile(Interval(4, 16), warps_per_sm=2.5)
     prediction = run("markov-chain", workload, "mdm2020")
-    assert prediction.warnings == ["a fraction of a warp is left out of the chain"]
+    assert prediction.warnings == ["the chain rounds the number of warps down"]
     whole = run("markov-chain", with_profile(Interval(4, 16), warps_per_sm=2), "mdm2020")
     assert prediction.ipc == whole.ipc
     assert not whole.warnings

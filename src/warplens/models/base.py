@@ -1,4 +1,4 @@
-"""What every model has in common: its description, its options, and how a prediction is made of it."""
+"""What all models share: description, options, and the way from equations to a prediction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 class Aspect(StrEnum):
-    """What a model can take into account: the rows of Lemeire's Table 7."""
+    """Effects that a model may cover: the rows of Lemeire's Table 7."""
 
     ILP = "ILP"
     COMPUTE_LATENCY = "Λ_comp"
@@ -37,7 +37,7 @@ class Aspect(StrEnum):
 
 
 def option(default: Any, doc: str, choices: tuple[Any, ...] = ()) -> Any:
-    """A model option: a dataclass field with its explanation and, where closed, its values."""
+    """A model option: a dataclass field with its explanation and, if there are few, its values."""
     return field(default=default, metadata={"doc": doc, "choices": choices})
 
 
@@ -138,12 +138,12 @@ class Model(ABC):
     machine_needs: ClassVar[tuple[str, ...]] = ()
     aspects: ClassVar[frozenset[Aspect]] = frozenset()
     categories: ClassVar[tuple[str, ...] | None] = None
-    #: Whether the model's own equations have the launch in them.
+    #: Whether the model's own equations include the launch.
     has_launch: ClassVar[bool] = False
 
     launch_overhead: bool = option(
         False,
-        "adds the launch overhead of the machine; blocks start no faster than it can (no paper has this)",
+        "adds the machine's launch overhead and its limit on block starts (no paper has this)",
     )
 
     def __post_init__(self) -> None:
@@ -181,7 +181,7 @@ _LAUNCH_NEEDS = ("launch_overhead_cycles", "block_launch_cycles")
 
 
 def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
-    """cycles, seconds, ipc, cpi and a stack that sums to cpi, from what the equations gave."""
+    """The prediction that an outcome stands for; its stack sums to `cpi`."""
     residency, gpu = case.residency, case.gpu
     instructions = outcome.instructions_per_warp * case.array(residency.total_warps)
     if case.workload.total_instructions is not None:
@@ -230,7 +230,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
 
 
 def _close(stack: dict[str, Array], cpi: Array) -> dict[str, Array]:
-    """The stack with its largest part moved by rounding errors, so that the parts add up to `cpi` exactly."""
+    """The stack with rounding errors moved into its largest part, so that the parts add up to `cpi` exactly."""
     names = list(stack)
     parts = np.stack([stack[name] for name in names])
     rows = np.arange(parts.shape[1])
@@ -281,7 +281,7 @@ def options_of(model: type[Model]) -> dict[str, dict[str, Any]]:
 
 
 def parse_options(model: type[Model], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Option values as typed (`clamp=false`, `min_gap=10`) to what the model's fields hold."""
+    """Option values as the model's fields hold them, from what was typed (`clamp=false`, `min_gap=10`)."""
     fields = {item.name: item for item in dataclasses.fields(model)}
     parsed = {}
     for name, raw in given.items():

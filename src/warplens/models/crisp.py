@@ -1,18 +1,18 @@
 """CRISP (Nath & Tullsen, MICRO 2015): one measured run, and how its parts follow the clock.
 
-Our reading, after the description in mdm-micro2020 §VII. From a run at the
-clock f0 come the time with loads outstanding (T_load), the computation under
-it (T_under) and outside (T_outside), and the time in which stores hold warps
-up (T_store). Times of memory keep their seconds, computation its cycles:
+Our reading of the description in mdm-micro2020 §VII. A run at the clock f0
+gives four times: loads are outstanding (T_load), computation overlaps with them
+(T_under) or does not (T_outside), and stores stall warps (T_store). Memory keeps
+its seconds when the clock changes; computation keeps its cycles:
 
     T(f) = max(T_load, T_under · f0/f) + max(T_outside · f0/f, T_store)
 
-The run is given in the workload, from counters; or the detailed simulator runs
-a trace. It counts no cycles with loads outstanding, so T_load is the part of
-its time in which the NoC carries something, and computation (issue slots that
-are used, or that wait for arithmetic or a barrier) is taken to lie evenly under
-it and outside. It does not tell stores that hold warps up from loads that do:
-such time is part of T_load, and T_store is 0.
+The workload gives the run, from counters, or the detailed simulator runs a
+trace. The simulator does not count cycles with loads outstanding: T_load is the
+time in which the NoC carries something. Computation is the issue slots that are
+used or that wait for arithmetic or a barrier; we spread it evenly over the time
+with loads and the time without. The simulator does not tell stalls on stores
+from stalls on loads: they are part of T_load, and T_store is 0.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from ..simulators.detailed import DetailedResult
     from ..workload.traced import TracedWorkload
 
-#: Categories of issue slots that go with the clock.
+#: Categories of issue slots that follow the clock.
 _COMPUTING = ("BASE", "DEP", "SYNC")
-_FIXED = "the run was measured on one machine: of all that is changed, the clock alone counts"
+_FIXED = "the run was measured on one machine; of your changes only the clock counts"
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Crisp(Model):
     equations = "M §VII, in words"
     needs = "measured_run"
 
-    simulate: bool = option(False, "measure a trace with the detailed simulator, which takes its time")
-    clock_hz: float = option(0.0, "clock at which it does so; 0: the machine's own")
+    simulate: bool = option(False, "measures a trace with the detailed simulator, which is slow")
+    clock_hz: float = option(0.0, "clock of that simulation; 0: the machine's own")
 
     def check(self, workload: Workload, gpu: Gpu) -> None:
         if not self.simulate or getattr(workload, "trace", None) is None:

@@ -60,7 +60,7 @@ class MarkovChain(Model):
             instructions_per_warp=instructions,
             ipc_sm=case.issue_rate * (1.0 - idle),
             terms={"p": p, "M": slots, "P_all_suspended": idle},
-            conditions=(Condition("a fraction of a warp is left out of the chain", whole != case.W),),
+            conditions=(Condition("the chain rounds the number of warps down", whole != case.W),),
         )
 
 

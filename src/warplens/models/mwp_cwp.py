@@ -5,12 +5,12 @@ option `form="lemeire"` evaluates Eqs. (L-15 … L-28) instead, which start from
 H-1, H-3 and H-4. `mwp-cwp-corrected` is that form with compute latencies
 (Λ_app in L-28) and the largest of the three cases.
 
-Deviations: where a machine gives λ and Λ of memory instead of departure delays
-(Lemeire's machines), Mem_L = Λ and the departure delay is λ. Where it gives
-neither, the departure delay is an SM's share of the NoC (else DRAM) bandwidth,
-one transfer per transaction; a warning says so. The printed case order can
-predict fewer cycles than the issue alone takes (Comp_cycles > Mem_cycles with
-H-23); that raises a warning, and `-corrected` repairs it.
+Deviations: Lemeire's machines give λ and Λ of memory instead of departure
+delays; then Mem_L = Λ and the departure delay is λ. A machine that gives neither
+gets an SM's share of the NoC (else DRAM) bandwidth, one transfer per
+transaction, and a warning. The printed order of the cases can predict fewer
+cycles than issue alone takes (Comp_cycles > Mem_cycles with H-23): that raises a
+warning, and `-corrected` repairs it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class MwpCwp(Model):
             return self.without_memory(case, mix)
         memory = memory_warps(case, mix)
         conditions = (
-            (Condition("departure delays derived from bandwidth: the machine gives none"),) if memory.derived else ()
+            (Condition("the machine gives no departure delays; they are derived from its bandwidth"),)
+            if memory.derived
+            else ()
         )
         outcome = self.lemeire_form if self.form == "lemeire" else self.hong_kim_form
         return outcome(case, mix, memory, conditions)

@@ -1,4 +1,4 @@
-"""What the warps of a traced launch ask of the network of resources."""
+"""What the warps of a traced launch ask of the network: the events that the kernels follow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import _network_records as k
 FLIT_BYTES = 32
 #: Blocks differ where the longest takes this many times as long as their median.
 DIFFERENT = 1.1
-#: The golden ratio's fraction: multiples of it spread evenly over the unit interval, however many there are.
+#: The golden ratio's fraction: any number of its multiples spread evenly over the unit interval.
 _GOLDEN = 0.6180339887498949
 #: Fields of an event that follow how often all blocks execute its instruction, and how many instructions they have.
 _ASKED = ("port", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
@@ -34,7 +34,7 @@ class Demand:
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
     has_sets: bool = False
-    #: Of the cache simulation, where data that are on their way were counted.
+    #: Cycles that the cache simulation estimated, where it counted data on their way; else 0.
     estimated_cycles: float = 0.0
 
 
@@ -165,7 +165,7 @@ def _events(
     _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
     if without == "write-backs":
         events["dram_writes"] = 0.0
-    # Blocks that were not looked at may execute an instruction more or less often.
+    # Other blocks may execute an instruction more or less often than the sampled ones.
     own = np.bincount(static, weight, len(misses.kinds))
     scale = misses.executed * (sample.blocks / size.recorded_blocks) / np.maximum(own, 1e-300)
     scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
@@ -218,7 +218,7 @@ def _put_traffic(
 
 
 def crowds_of(misses: MissProfile) -> Any:
-    """Requests that a miss of each instruction finds ahead at its bank, and at its channel, more than at others."""
+    """Requests that a miss of each instruction finds ahead of it at its bank and channel, beyond the mean."""
     sent = misses.misses_per_execution * misses.executed, misses.per_execution("dram_reads") * misses.executed
     ahead = misses.arrival("bank_ahead"), misses.arrival("channel_ahead")
     return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
@@ -244,7 +244,7 @@ def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_b
 
 
 def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> float:
-    """Transfers to DRAM for each request of a store: of what the LLC could hold, but writes back before the end."""
+    """Transfers to DRAM per request of a store that the LLC could hold, but writes back before the launch ends."""
     if config.dirty_bytes is None:
         return 0.0
     dirty = misses.dirty_left * misses.transfer_bytes * repeats
@@ -254,7 +254,7 @@ def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> f
 
 
 def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, *, balanced: bool) -> tuple[Any, Any]:
-    """(Blocks in the order in which the slowest SM is given them, part of the SMs that move as much as each).
+    """(Order in which the slowest SM gets its blocks, part of the SMs that move as much as each block).
 
     Where blocks differ, some SM has the one that takes longest; its others are
     as they come. What a block moves beyond the mean, the other SMs do not. Which
@@ -279,7 +279,7 @@ def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, 
 
 
 def spread(groups: Any) -> Any:
-    """A point of the unit interval for each entry; those of one group are spread evenly, however many there are."""
+    """A point of the unit interval for each entry; the points of a group spread evenly."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     new = np.ones(len(order), dtype=bool)

@@ -30,7 +30,7 @@ def demands_by_hand(case: Case) -> Iterator[tuple[Any, Demand]]:
 
 
 def _alike(table: Any) -> Iterator[Any]:
-    """Rows that are the same, together."""
+    """Rows with equal values, as one group each."""
     _, inverse = np.unique(table, axis=0, return_inverse=True)
     for group in range(int(inverse.max()) + 1):
         yield np.flatnonzero(inverse.ravel() == group)
@@ -51,7 +51,7 @@ class _Warp:
         return self.events[-1]
 
     def send(self, event: dict[str, float], requests: float, to_dram: float, latency: float) -> None:
-        """Requests of an event, each for a transfer of the machine; the result is there after a latency."""
+        """Let an event send requests, each for one transfer; its result takes `latency` cycles."""
         load = event["kind"] != k.STORE
         event |= {
             "port": max(requests, 1.0),
@@ -78,7 +78,7 @@ class _Warp:
 
 
 def _of_profile(profile: IntervalProfile, case: Case) -> Demand:
-    """A load or store where an interval sends requests; its stall is the load's latency, as given."""
+    """One load or store for each interval that sends requests; the interval's stall is the load's latency."""
     warp = _Warp(case)
     gap, issued, needed = 0.0, 0.0, -1
     for instructions, stall, _, reads, writes, to_dram in profile.matrix.tolist():
@@ -98,7 +98,7 @@ def _of_profile(profile: IntervalProfile, case: Case) -> Demand:
 
 
 def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, machine: int) -> Demand:
-    """Every memory instruction goes to DRAM, as nothing is known of its address; others hold their units."""
+    """Memory instructions go to DRAM, as their addresses are unknown; the others hold their units."""
     warp = _Warp(case)
     bandwidth = case.gpu.dram.bandwidth_bytes_per_s is not None
     ready: list[float] = []

@@ -1,8 +1,8 @@
 """The Pipeline model (Lemeire et al., §3–4): warps' dependence graphs simulated on abstract pipelines.
 
-The event simulation is `warplens.simulators.pipeline`; here it becomes a model
-among the others. Unlike them it has waves and tails: the cycles of a launch
-are those of the SM with most groups.
+`warplens.simulators.pipeline` simulates; this is its place among the models.
+Unlike the others it has waves and tails: the cycles of a launch are those of
+the SM with the most groups.
 """
 
 from __future__ import annotations
@@ -43,15 +43,18 @@ class Pipeline(Model):
         "a warp issues in program order; auto: yes for a trace, no for a graph written by hand",
         (None, True, False),
     )
-    issue_limit: bool = option(True, "issues lie 1 / (schedulers × issue width) cycles apart; false: no limit")
+    issue_limit: bool = option(True, "at most schedulers × issue width instructions issue per cycle; false: no limit")
     warps: str = option(
         "representative",
-        "warps of a trace: all like the representative one, or each its own",
+        "warps of a trace: all like the representative one, or each as traced",
         ("representative", "all"),
     )
     dram_ratio: float = option(1.0, "R of §6.3, bytes of DRAM over bytes accessed; 1 leaves λ and Λ as they are")
     bank_conflicts: float = option(0.0, "D of §6.3, bank conflict degree of shared memory; 0 is none")
-    most_issues: float = option(MOST_ISSUES, "issues of an SM to simulate; of longer launches some waves are, scaled")
+    most_issues: float = option(
+        MOST_ISSUES,
+        "instructions that an SM issues in the simulation; longer launches are simulated in part and scaled",
+    )
 
     def evaluate(self, case: Case) -> Outcome:
         settings = PipelineOptions(
@@ -83,7 +86,7 @@ class Pipeline(Model):
             ],
             axis=1,
         )
-        # Machines that differ in nothing that the simulation sees share one.
+        # Machines that look the same to the simulation share one.
         distinct, inverse = np.unique(table, axis=0, return_inverse=True)
         runs: list[SmRun] = []
         for row in distinct.tolist():

@@ -16,12 +16,12 @@ from .base import Array, Case
 
 @dataclass(frozen=True)
 class PipelineLoad:
-    """What one warp asks of the machine."""
+    """What one warp asks of the pipelines."""
 
     busy: dict[str, Array]
-    """Σ α·λ per subsystem: cycles it is occupied by one warp."""
+    """Σ α·λ per subsystem: cycles for which one warp occupies it."""
     latency_sum: dict[str, Array]
-    """Σ α·Λ per kind of instruction (compute, memory), as without any overlap."""
+    """Σ α·Λ per kind of instruction (compute, memory): nothing overlaps."""
     interval_sum: dict[str, Array]
     """Σ α·λ per kind of instruction."""
     chain: dict[str, Array]
@@ -54,12 +54,11 @@ def pipeline_load(case: Case) -> PipelineLoad:
     return PipelineLoad(busy, latency_sum, interval_sum, chain, mix)
 
 
-def roof_warps_per_cycle(case: Case, load: PipelineLoad) -> tuple[Array, Array]:
-    """(warps per cycle that the busiest subsystem or the issue limit lets through, its index).
+def roof_warps_per_cycle(case: Case, load: PipelineLoad) -> Array:
+    """Warps per cycle that the busiest subsystem or the issue limit lets through.
 
     Eq. (L-1) in warps: one bound per subsystem, and IL/α_total for the issue limit.
     """
     bounds = [1.0 / busy for busy in load.busy.values()]
     bounds.append(case.issue_rate / load.mix.total)
-    stacked = np.stack(bounds)
-    return stacked.min(axis=0), stacked.argmin(axis=0).astype(np.float64)
+    return np.min(bounds, axis=0)

@@ -1,4 +1,4 @@
-"""The result of a model: complete, renderable, and the same for one machine or a batch."""
+"""The result of a model, in the same form for one machine and for a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stack(Displayed, dict[str, Quantity]):
 
 @dataclass(frozen=True)
 class Condition:
-    """A warning, and the machines of the batch it holds for (None: all of them)."""
+    """A warning, and the machines of the batch that it holds for (None: all)."""
 
     text: str
     where: Any = None
@@ -59,7 +59,7 @@ class Prediction(Displayed):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings that hold (for any machine of a batch), without repeats."""
+        """Warnings that hold, each once; of a batch, those that hold for any machine."""
         texts = (c.text for c in self.conditions if c.where is None or np.any(c.where))
         return list(dict.fromkeys(texts))
 

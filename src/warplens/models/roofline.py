@@ -28,7 +28,7 @@ class Roofline(Model):
     def evaluate(self, case: Case) -> Outcome:
         load = pipeline_load(case)
         mix = load.mix
-        roof, _ = roof_warps_per_cycle(case, load)
+        roof = roof_warps_per_cycle(case, load)
         terms = {"WPC_roof": roof, **{f"busy_{name}": busy for name, busy in load.busy.items()}}
         if mix.memory_count > 0:
             terms["CI"] = case.array(mix.compute_count / mix.memory_count)
@@ -38,6 +38,8 @@ class Roofline(Model):
             ipc_sm=roof * mix.total,
             terms=terms,
             conditions=(
-                Condition("Roofline assumes all latencies hidden; this occupancy cannot hide them", hidden > case.W),
+                Condition(
+                    "Roofline assumes that all latencies are hidden; this occupancy cannot hide them", hidden > case.W
+                ),
             ),
         )

@@ -29,7 +29,7 @@ class Volkov(Model):
 
     def evaluate(self, case: Case) -> Outcome:
         load = pipeline_load(case)
-        roof, _ = roof_warps_per_cycle(case, load)
+        roof = roof_warps_per_cycle(case, load)
         warps_per_cycle = np.minimum(roof, case.W / load.app_latency)  # Eq. (L-3)
         return Outcome(
             instructions_per_warp=load.mix.total,

@@ -1,4 +1,4 @@
-"""Our own model: the warps of one SM as customers of a closed network of the machine's resources."""
+"""Our own model: the warps of one SM circulate in a closed queueing network of the machine's resources."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _IN_WORDS = {
     "NoC": "the ports of the LLC",
     "DRAM": "DRAM bandwidth",
 }
-#: Half-widths of the range, as parts of the prediction: judgements. Where the busiest resource is never idle, the
-#: time is its own; where it is idle, how waits overlap decides. The suite's PTX has 0.6 to 1.4 times the instructions
-#: of the machine code. What micro-benchmarks do not show of a GPU makes kernels slower, not faster.
+#: Half-widths of the range, as fractions of the prediction. They are judgements. A saturated resource fixes the time;
+#: without one, the time depends on how waits overlap. The suite's PTX has 0.6 to 1.4 times the instructions of the
+#: machine code. Limits that micro-benchmarks do not show make kernels slower, never faster.
 ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.30
-#: Mechanisms that can be left out. `network`: the largest of the busy times in place of the solution.
+#: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
     *("crowds", "stores", "write-backs", "imbalance"),
 )
-#: Longer than estimated by this, and the network is solved again.
+#: Factor over the estimated cycles beyond which the network is solved again.
 SLOWER = 1.1
-#: Events that are followed, about, and powers of two between which those of a warp lie.
+#: Number of events to follow, roughly, and the least and most of a warp as powers of two.
 MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 _UNLIMITED = 4096
 
@@ -63,13 +63,11 @@ class Warplens(Model):
     categories: ClassVar[tuple[str, ...] | None] = k.CAUSE_NAMES
     has_launch = True
 
-    without: str = option("none", "leaves a mechanism out, to see what it buys", WITHOUT)
+    without: str = option("none", "leaves one mechanism out, to show its effect", WITHOUT)
     assembler: bool = option(
-        True, "a trace of PTX is put in the order of an assembler: loads before what waits for them"
+        True, "reorders a PTX trace as an assembler would: loads come before what waits for them"
     )
-    launch_overhead: bool = option(
-        True, "launching a kernel and its blocks takes the time that the machine gives, if any"
-    )
+    launch_overhead: bool = option(True, "adds the machine's time to launch a kernel and its blocks, if it gives any")
 
     def evaluate(self, case: Case) -> Outcome:
         size = case.size
@@ -79,7 +77,7 @@ class Warplens(Model):
         for rows, demand in self._demands(case):
             machines = self._machines(case, demand)[rows]
             part = _solve(demand.stream, machines)
-            # Lines are on their way for a smaller part of a time that is longer than the cache simulation's.
+            # The cache simulation found data on their way. In a longer run they are on their way for a smaller part.
             slower = part[0] > SLOWER * demand.estimated_cycles
             if demand.estimated_cycles > 0.0 and np.any(slower):
                 machines["arrivals"][slower] = demand.estimated_cycles / part[0][slower]
@@ -92,7 +90,7 @@ class Warplens(Model):
         return self._outcome(case, instructions, cycles, waits, busy)
 
     def _demands(self, case: Case) -> Any:
-        """(rows of the batch, what warps ask for) for machines that differ in nothing that it depends on."""
+        """(Rows of the batch, what their warps ask for); machines that agree in a demand share it."""
         workload, gpu, needed_by = case.workload, case.gpu, case.model_name
         if not isinstance(workload, TracedWorkload):
             yield from demands_by_hand(case)
@@ -114,7 +112,7 @@ class Warplens(Model):
             yield rows, demand_of_sample(sample, misses, launch, config, self.without)
 
     def _most_events(self, case: Case) -> Any:
-        """Events of a warp that are kept, so that all that are followed stay a few thousand."""
+        """Events to keep of a warp, so that the network follows a few thousand in all."""
         blocks, slots, per_block = self._blocks(case)
         blocks = np.ceil(blocks - 1e-9)
         followed = np.minimum(blocks, np.maximum(k.LEAST_WAVES * slots, k.MOST_WARPS // per_block)) * per_block
@@ -122,7 +120,7 @@ class Warplens(Model):
 
     @staticmethod
     def _blocks(case: Case) -> tuple[Array, Array, Array]:
-        """(Blocks of an SM in all, blocks that it holds, warps of each).
+        """(Blocks that an SM runs, blocks that it holds at a time, warps of a block).
 
         Where less than a block fits, blocks are as large as what does.
         """
@@ -233,13 +231,14 @@ class Warplens(Model):
     def _range(
         self, case: Case, cycles: Array, overhead: Array, busiest: Array
     ) -> tuple[Array, Array, tuple[Condition, ...]]:
-        """(Low, high) cycles, and why: what the prediction rests on besides the machine's limits."""
+        """(Low, high) cycles, and the largest cause of the uncertainty."""
         measured = any(source.kind == "measured" for source in case.gpu.sources.values())
-        slower = "the GPU does more than micro-benchmarks of it show"
+        slower = "the GPU has limits that the micro-benchmarks do not show"
         parts = {
             slower: case.array(UNSEEN if measured else 0.0),
-            "no resource is full: how latencies overlap decides": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
-            "PTX is not what runs: the assembler's instructions and their order differ": case.array(
+            "no resource is saturated; the time depends on how latencies overlap": NOT_FULL
+            * (1.0 - np.minimum(busiest, 1.0)),
+            "the trace is PTX; the GPU runs other instructions in another order": case.array(
                 OF_PTX if isinstance(case.workload, TracedWorkload) and case.workload.is_ptx else 0.0
             ),
             "queues and rounding": case.array(ALWAYS),
@@ -255,7 +254,7 @@ class Warplens(Model):
     def _stack(
         self, case: Case, instructions: float, cycles: Array, overhead: Array, waits: Array, busy: Array
     ) -> dict[str, Array]:
-        """Issue slots that were used, and the rest of the time as the warps spent theirs."""
+        """BASE is the issue slots that were used; the waits of the warps divide the rest of the time."""
         blocks = self._blocks(case)[0]
         total = instructions * case.array(case.residency.total_warps)
         if case.workload.total_instructions is not None:

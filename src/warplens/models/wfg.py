@@ -2,9 +2,9 @@
 
 `wfg` is the original. `wfg-corrected` sets λ_instr_mem = 0 and replaces L-36 by
 L-42 (Lemeire §2.4.3, 2.4.4). Equation L-30 already contains α_i, so L-31 does
-not multiply by it again (as L-38 shows). Warps of a group are not told apart
-from others (WLP_effect = ω), and barriers count in L-35 but take no cycles of
-their own, as the paper gives none.
+not multiply by it again (as L-38 shows). All warps of an SM count, whatever
+their group (WLP_effect = ω). Barriers count in L-35 but take no cycles: the
+paper gives none.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class WorkFlow(Model):
             },
             conditions=(
                 Condition(
-                    "all warps together finish before one alone would: compute cycles hide latency twice "
-                    "(Lemeire §2.4.4)",
+                    "all warps together finish before one warp alone would, because compute cycles hide latency "
+                    "twice (Lemeire §2.4.4)",
                     cycles_per_run < alone * (1 - 1e-12),
                 ),
             ),
