@@ -18,8 +18,6 @@ NESTING = 5
 OFFENDERS: frozenset[str] = frozenset(
     {
         "src/warplens/analysis/_coalesce_kernels.py collect",
-        "src/warplens/analysis/_family_kernels.py access_family",
-        "src/warplens/analysis/_progress_kernels.py simulate_progress",
     }
 )
 

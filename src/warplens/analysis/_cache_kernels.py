@@ -226,60 +226,61 @@ def bank_of(line, banks, hashed):
 
 
 @inlined
+def access_l1(what, line, words, row, tags, states, config):
+    """A line's access at an L1, if there is one.
+
+    (sectors touched, those missing, those asked of the LLC, granules that go there,
+    line that leaves, its dirty granules). An L1 that is written through and
+    allocates on loads alone needs no written granules: a store hits where its
+    sector is there, and goes on.
+    """
+    sectors = config.sectors
+    touched = 1 if sectors == 1 else sectors_of(words, sectors)
+    missing = touched
+    asked = touched
+    leaves = line
+    dirty = 0
+    if config.l1_sets > 0:
+        if not config.l1_write_back and not config.l1_allocate:
+            missing, asked = access_read_l1(what, line, touched, row, config.l1_ways, sectors, tags, states)
+        else:
+            missing, asked, leaves, dirty = access_written_l1(what, line, words, touched, row, tags, states, config)
+            if asked != touched:
+                words &= granules_of(asked, sectors)
+    return touched, missing, asked, words, leaves, dirty
+
+
+@inlined
 def access_line(sm, j, s, what, lines, caches):
     """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
 
     (requests that leave the SM, those that DRAM answers, sectors that this writes
     to DRAM; the line that leaves the L1 for it, its sectors that are written back,
     those that this writes to DRAM). A request is a sector of a line (the line,
-    where there are none). An L1 that is written through and allocates on loads
-    alone needs no written granules: a store hits where its sector is there, and
-    goes on. A dirty line leaves the L1 before what takes its place, or the atomic
-    that drops it, goes to the LLC, and counts for that instruction.
+    where there are none). A dirty line leaves the L1 before what takes its place,
+    or the atomic that drops it, goes to the LLC, and counts for that instruction.
     """
     what = np.int64(what)  # one type for all calls: each would be compiled apart
     config = caches.config
-    ways = config.l1_ways
-    sets = config.l1_sets
-    sectors = config.sectors
     llc_tags = caches.llc_tags
     llc_states = caches.llc_states
     store = np.int64(STORE)
     own = caches.counters[s]
     line = lines.number[j]
-    words = np.int64(lines.words[j])
-    touched = 1 if sectors == 1 else sectors_of(words, sectors)
-    missing = touched
-    asked = touched
-    leaves = line
+    row = (sm * config.l1_sets + (lines.place[j] >> 32)) * config.l1_ways
+    touched, missing, asked, words, leaves, dirty = access_l1(
+        what, line, np.int64(lines.words[j]), row, caches.l1_tags, caches.l1_states, config
+    )
     written_back = 0
     stored_back = 0
-    if sets > 0:
-        row = (sm * sets + (lines.place[j] >> 32)) * ways
-        if not config.l1_write_back and not config.l1_allocate:
-            missing, asked = access_read_l1(what, line, touched, row, ways, sectors, caches.l1_tags, caches.l1_states)
-        else:
-            missing, asked, leaves, dirty = access_written_l1(
-                what, line, words, touched, row, caches.l1_tags, caches.l1_states, config
-            )
-            if dirty:
-                sent = sectors_of(dirty, sectors)
-                missed, _, stored_back = access_llc(
-                    store,
-                    leaves,
-                    dirty,
-                    sent,
-                    llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways),
-                    llc_tags,
-                    llc_states,
-                    config,
-                )
-                written_back = bit_count(sent)
-                own.writeback_hits += written_back - missed
-                own.writeback_misses += missed
-                own.dram_writes += stored_back
-            if asked != touched:
-                words &= granules_of(asked, sectors)
+    if dirty:
+        sent = sectors_of(dirty, config.sectors)
+        row = llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways)
+        missed, _, stored_back = access_llc(store, leaves, dirty, sent, row, llc_tags, llc_states, config)
+        written_back = bit_count(sent)
+        own.writeback_hits += written_back - missed
+        own.writeback_misses += missed
+        own.dram_writes += stored_back
     requests = bit_count(touched)
     own.requests += requests
     own.l1_hits += requests - bit_count(missing)

@@ -7,16 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import allocating_kernel, helper
+from ..jit import allocating_kernel, helper, inlined
 from ..traces._bit_kernels import bit_count
-from ._cache_kernels import (
-    access_read_l1,
-    access_written_l1,
-    bank_of,
-    count_level,
-)
+from ._cache_kernels import access_l1, bank_of, count_instruction
 from ._cache_records import ALL_GRANULES, LOAD, STORE, TURN, CacheConfig
-from ._line_kernels import granules_of, lacking, llc_row, sectors_of
+from ._line_kernels import lacking, llc_row, sectors_of
 from ._round_kernels import TURNS, fill_turns, start_rounds
 
 # What one instruction does in each cache: sectors that miss, those written to DRAM, those written back that miss.
@@ -123,102 +118,86 @@ def request(what, line, words, asked, row, family, totals, entered, missed, chan
         states[record, cache] = state | fresh if what == STORE else state | missing | (fresh >> 32 << 32)
 
 
+@inlined
+def access_family_line(sm, j, what, lines, family, totals, entered, not_counted):
+    """A line through an L1 and all last-level caches: `access_line` for a family.
+
+    (its requests, those that miss the L1, those that leave the SM, sectors that the L1 writes back)
+    """
+    config = family.config
+    line = lines.number[j]
+    row = (sm * config.l1_sets + (lines.place[j] >> 32)) * config.l1_ways
+    touched, missing, asked, words, leaves, left = access_l1(
+        what, line, np.int64(lines.words[j]), row, family.l1_tags, family.l1_states, config
+    )
+    written_back = 0
+    if left:
+        sent = sectors_of(left, config.sectors)
+        written_back = bit_count(sent)
+        row = llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways)
+        request(STORE, leaves, left, sent, row, family, totals, entered, WRITEBACK_MISSED, not_counted)
+    going = bit_count(asked)
+    if going:
+        bank = bank_of(line, config.llc_banks, config.llc_hashed)
+        family.bank_load[bank] += going
+        if what != LOAD and not config.llc_write_back:
+            for cache in range(len(family.ways)):
+                family.channels[bank, cache] += going
+        row = lines.place[j] & 0xFFFFFFFF
+        request(what, line, words, asked, row, family, totals, entered, MISSED, family.channels[bank])
+    return bit_count(touched), bit_count(missing), going, written_back
+
+
+@inlined
+def count_family(turn, requests, l1_misses, leaving, written_back, family, totals, entered):
+    """An execution of an instruction, in the counters of every cache."""
+    lines = turn.last - turn.first
+    through = 0  # written to DRAM at once
+    if not family.config.llc_write_back:
+        through = written_back + (leaving if turn.kind != LOAD else 0)
+    misses = 0
+    writeback_misses = 0
+    for cache in range(len(family.ways) - 1, -1, -1):
+        misses += entered[MISSED, cache + 1]
+        writeback_misses += entered[WRITEBACK_MISSED, cache + 1]
+        missed = misses + totals[MISSED, cache]
+        writebacks_missed = writeback_misses + totals[WRITEBACK_MISSED, cache]
+        own = family.counters[cache, turn.static]
+        count_instruction(own, lines, leaving, missed)
+        own.requests += requests
+        own.l1_hits += requests - l1_misses
+        own.llc_hits += leaving - missed
+        own.llc_misses += missed
+        own.dram_reads += missed if turn.kind != STORE else 0
+        own.dram_writes += totals[WRITTEN, cache] + through
+        own.writeback_hits += written_back - writebacks_missed
+        own.writeback_misses += writebacks_missed
+
+
 @allocating_kernel
 def access_family(turns, count, lines, family):
     """Memory instructions, in order, through L1 and all last-level caches: `access_lines` for a family."""
     ways = family.ways
-    config = family.config
-    bank_load = family.bank_load
-    channels = family.channels
-    l1_tags = family.l1_tags
-    l1_states = family.l1_states
-    l1_ways = config.l1_ways
-    sets = config.l1_sets
-    sectors = config.sectors
-    holds_writes = config.l1_write_back or config.l1_allocate
-    write_through = not config.llc_write_back
     totals = np.zeros((3, len(ways)), dtype=np.int64)
     entered = np.zeros((3, len(ways) + 1), dtype=np.int64)
     not_counted = np.zeros(len(ways), dtype=np.int64)  # as for a single cache, of what an L1 writes back
-    banks = config.llc_banks
-    hashed = config.llc_hashed
-    for turn in range(count):
-        sm = turns[turn].sm
-        first = turns[turn].first
-        last = turns[turn].last
-        what = turns[turn].kind
+    for t in range(count):
+        turn = turns[t]
         requests = 0
         l1_misses = 0
         leaving = 0
         written_back = 0
         totals[:] = 0
         entered[:] = 0
-        for j in range(first, last):
-            line = lines.number[j]
-            words = np.int64(lines.words[j])
-            touched = 1 if sectors == 1 else sectors_of(words, sectors)
-            missing = touched
-            asked = touched
-            if sets > 0:
-                row = (sm * sets + (lines.place[j] >> 32)) * l1_ways
-                if not holds_writes:
-                    missing, asked = access_read_l1(
-                        what, line, touched, row, l1_ways, sectors, family.l1_tags, family.l1_states
-                    )
-                else:
-                    missing, asked, leaves, left = access_written_l1(
-                        what, line, words, touched, row, l1_tags, l1_states, config
-                    )
-                    if left:
-                        sent = sectors_of(left, sectors)
-                        written_back += bit_count(sent)
-                        request(
-                            STORE,
-                            leaves,
-                            left,
-                            sent,
-                            llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways),
-                            family,
-                            totals,
-                            entered,
-                            WRITEBACK_MISSED,
-                            not_counted,
-                        )
-                    if asked != touched:
-                        words &= granules_of(asked, sectors)
-            requests += bit_count(touched)
-            l1_misses += bit_count(missing)
-            if asked:
-                leaving += bit_count(asked)
-                bank = bank_of(line, banks, hashed)
-                bank_load[bank] += bit_count(asked)
-                if write_through and what != LOAD:
-                    for cache in range(len(ways)):
-                        channels[bank, cache] += bit_count(asked)
-                row = lines.place[j] & 0xFFFFFFFF
-                request(what, line, words, asked, row, family, totals, entered, MISSED, channels[bank])
-        s = turns[turn].static
-        through = written_back + (leaving if what != LOAD else 0) if write_through else 0
-        misses = 0
-        writeback_misses = 0
-        for cache in range(len(ways) - 1, -1, -1):
-            misses += entered[MISSED, cache + 1]
-            writeback_misses += entered[WRITEBACK_MISSED, cache + 1]
-            missed = misses + totals[MISSED, cache]
-            writebacks_missed = writeback_misses + totals[WRITEBACK_MISSED, cache]
-            own = family.counters[cache, s]
-            own.executed += 1
-            own.requests += requests
-            own.lines += last - first
-            own.divergent += last - first > 1
-            own.l1_hits += requests - l1_misses
-            own.llc_hits += leaving - missed
-            own.llc_misses += missed
-            own.dram_reads += missed if what != STORE else 0
-            own.dram_writes += totals[WRITTEN, cache] + through
-            own.writeback_hits += written_back - writebacks_missed
-            own.writeback_misses += writebacks_missed
-            count_level(own, leaving > 0, missed > 0)
+        for j in range(turn.first, turn.last):
+            touched, missing, going, back = access_family_line(
+                turn.sm, j, turn.kind, lines, family, totals, entered, not_counted
+            )
+            requests += touched
+            l1_misses += missing
+            leaving += going
+            written_back += back
+        count_family(turn, requests, l1_misses, leaving, written_back, family, totals, entered)
 
 
 @allocating_kernel

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import helper, kernel
+from ..jit import helper, inlined, kernel
 from ._cache_kernels import (
     access_line,
     bank_of,
@@ -303,6 +303,82 @@ def reach_time(warp, first, now, steps, done):
     return reach
 
 
+@inlined
+def let_go(first, last, now, size, block_start, event_start, steps, state):
+    """Held warps of some blocks go on to their next events; the size of the heap then."""
+    warps = len(state.warps)
+    for b in range(first, last):
+        for w in range(block_start[b], block_start[b + 1]):
+            warp = state.warps[w]
+            if warp.held:
+                warp.held = False
+                when = reach_time(warp, event_start[w], now, steps, state.done)
+                size = heap_push(state.heap, size, entry_key(when, w, warps, len(state.sms)))
+    return size
+
+
+@inlined
+def arrive(w, now, kind, steps, timing, depth, state):
+    """A warp reaches its next event: its end, a barrier, or the memory queue of its SM.
+
+    (when, entry) of the service that this starts; entry -1: none.
+    """
+    warp = state.warps[w]
+    block = state.blocks[warp.block]
+    sm = state.sms[block.sm]
+    if warp.event == warp.end:
+        block.alive -= 1
+    elif kind[steps.static[warp.event]] == BARRIER:
+        sm.free = max(now, sm.free) + steps.instructions[warp.event] * timing.issue_interval
+        state.done[warp.event] = now
+        warp.event += 1
+        warp.held = True
+        block.at_barrier += 1
+    elif sm.lined_up < depth:
+        state.line_up[block.sm, (sm.head + sm.lined_up) % depth] = w
+        sm.lined_up += 1
+        sm.last = w
+        if sm.lined_up == 1:
+            return max(now, sm.free), len(state.warps) + block.sm
+    else:
+        state.outside[block.sm, sm.outside] = w
+        sm.outside += 1
+    return now, np.int64(-1)
+
+
+@inlined
+def leave_queue(number, depth, greedy, state):
+    """The warp at the head of an SM's memory queue; the scheduler chooses who takes the room."""
+    sm = state.sms[number]
+    w = state.line_up[number, sm.head]
+    sm.head = (sm.head + 1) % depth
+    sm.lined_up -= 1
+    if sm.outside > 0:
+        outside = state.outside[number]
+        k = pick(outside, sm.outside, sm.last, greedy)
+        sm.last = outside[k]
+        state.line_up[number, (sm.head + sm.lined_up) % depth] = sm.last
+        sm.lined_up += 1
+        sm.outside -= 1
+        outside[k] = outside[sm.outside]
+    return w
+
+
+@inlined
+def served(w, number, now, there, accepts, event_start, kind, steps, timing, state):
+    """Note when an access has its data and the L1 goes on; returns when the warp reaches its next event."""
+    warp = state.warps[w]
+    event = warp.event
+    there = max(there, now + timing.l1_latency)
+    if kind[steps.static[event]] == LOAD:
+        there = max(there, warp.latest)
+        warp.latest = there  # results are taken in order
+    state.done[event] = there
+    state.sms[number].free = max(accepts, now + steps.instructions[event] * timing.issue_interval)
+    warp.event = event + 1
+    return reach_time(warp, event_start[w], now, steps, state.done)
+
+
 @kernel
 def simulate_progress(block_start, event_start, steps, kind, lines, caches, timing, arrivals, state):
     """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
@@ -316,9 +392,7 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
     """
     heap = state.heap
     sms = len(state.sms)
-    done = state.done
     config = caches.config
-    depth = config.queue
     warps = len(state.warps)
     blocks = len(state.blocks)
     started = min(blocks, config.sms * config.blocks_per_sm)
@@ -328,13 +402,7 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
     freed = np.int64(0)
     freed_end = started
     while True:
-        for b in range(freed, freed_end):
-            for w in range(block_start[b], block_start[b + 1]):
-                warp = state.warps[w]
-                if warp.held:
-                    warp.held = False
-                    when = reach_time(warp, event_start[w], now, steps, done)
-                    size = heap_push(heap, size, entry_key(when, w, warps, sms))
+        size = let_go(freed, freed_end, now, size, block_start, event_start, steps, state)
         if size == 0:
             return now
         cycle = heap[0] // (warps + sms)
@@ -343,84 +411,47 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
             entry = warps + (entry - warps + cycle) % sms
         now = float(cycle)
         freed_end = freed
-        next_key = now  # what takes the place of this entry, if anything does
-        next_entry = np.int64(-1)
-        also = np.int64(-1)  # and a warp that goes on besides
+        also = False  # the warp goes on besides what takes the place of this entry
         when = now
         if entry < warps:
             w = entry
-            warp = state.warps[w]
-            block = state.blocks[warp.block]
-            sm = state.sms[block.sm]
-            if warp.event == warp.end:
-                block.alive -= 1
-                if block.alive == 0 and started < blocks:
-                    state.blocks[started].sm = block.sm
-                    freed = started
-                    started += 1
-                    freed_end = started
-            elif kind[steps.static[warp.event]] == BARRIER:
-                sm.free = max(now, sm.free) + steps.instructions[warp.event] * timing.issue_interval
-                done[warp.event] = now
-                warp.event += 1
-                warp.held = True
-                block.at_barrier += 1
-            elif sm.lined_up < depth:
-                state.line_up[block.sm, (sm.head + sm.lined_up) % depth] = w
-                sm.lined_up += 1
-                sm.last = w
-                if sm.lined_up == 1:
-                    next_key = max(now, sm.free)
-                    next_entry = warps + block.sm
-            else:
-                state.outside[block.sm, sm.outside] = w
-                sm.outside += 1
+            next_time, next_entry = arrive(w, now, kind, steps, timing, config.queue, state)
         else:
             number = entry - warps
-            sm = state.sms[number]
-            w = state.line_up[number, sm.head]
-            warp = state.warps[w]
-            block = state.blocks[warp.block]
-            sm.head = (sm.head + 1) % depth
-            sm.lined_up -= 1
-            if sm.outside > 0:
-                outside = state.outside[number]
-                k = pick(outside, sm.outside, sm.last, config.greedy)
-                sm.last = outside[k]
-                state.line_up[number, (sm.head + sm.lined_up) % depth] = sm.last
-                sm.lined_up += 1
-                sm.outside -= 1
-                outside[k] = outside[sm.outside]
-            event = warp.event
-            warp.event = event + 1
-            s = steps.static[event]
-            what = kind[s]
-            first = steps.line_start[event]
-            end = steps.line_start[event + 1]
-            there, accepts = serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals)
-            there = max(there, now + timing.l1_latency)
-            if what == LOAD:
-                there = max(there, warp.latest)
-                warp.latest = there  # results are taken in order
-            done[event] = there
-            sm.free = max(accepts, now + steps.instructions[event] * timing.issue_interval)
-            when = reach_time(warp, event_start[w], now, steps, done)
+            w = leave_queue(number, config.queue, config.greedy, state)
+            event = state.warps[w].event
+            there, accepts = serve(
+                number,
+                now,
+                steps.static[event],
+                kind[steps.static[event]],
+                steps.line_start[event],
+                steps.line_start[event + 1],
+                lines,
+                caches,
+                timing,
+                state,
+                arrivals,
+            )
+            when = served(w, number, now, there, accepts, event_start, kind, steps, timing, state)
             # The SM's next service takes the place of this one, else the warp's next event.
-            if sm.lined_up > 0:
-                next_key = sm.free
-                next_entry = entry
-                also = w
-            else:
-                next_key = when
-                next_entry = w
+            also = state.sms[number].lined_up > 0
+            next_time, next_entry = (state.sms[number].free, entry) if also else (when, w)
         if next_entry >= 0:
-            heap_fill(heap, size, entry_key(next_key, next_entry, warps, sms))
+            heap_fill(heap, size, entry_key(next_time, next_entry, warps, sms))
         else:
             size -= 1
             heap_fill(heap, size, heap[size])
-        if also >= 0:
-            size = heap_push(heap, size, entry_key(when, also, warps, sms))
-        if block.at_barrier > 0 and block.at_barrier == block.alive:
+        if also:
+            size = heap_push(heap, size, entry_key(when, w, warps, sms))
+        owner = state.warps[w].block
+        block = state.blocks[owner]
+        if block.alive == 0 and started < blocks:  # the next block takes its place
+            state.blocks[started].sm = block.sm
+            freed = started
+            started += 1
+            freed_end = started
+        elif block.at_barrier > 0 and block.at_barrier == block.alive:
             block.at_barrier = 0
-            freed = warp.block
+            freed = owner
             freed_end = freed + 1
