@@ -1,10 +1,17 @@
-"""Fill the navigation from the folders' own tables: `FOLDER/*` stands for all pages that FOLDER/index.md links to."""
+"""Hooks of mkdocs.
+
+In the navigation `FOLDER/*` stands for all pages that FOLDER/index.md links to.
+Links to sources work in the repository; the site does not carry sources, so it
+shows their text alone.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from typing import Any
+
+_SOURCE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:src|studies|tests|examples|CONTRIBUTING)[^)]*\)")
 
 
 def on_config(config: Any) -> Any:
@@ -22,3 +29,7 @@ def _filled(entry: Any, docs: Path) -> Any:
     folder = entry.removesuffix("/*")
     linked = re.findall(r"\(([\w-]+\.md)\)", (docs / folder / "index.md").read_text(encoding="utf-8"))
     return [f"{folder}/{name}" for name in ("index.md", *dict.fromkeys(linked))]
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return _SOURCE_LINK.sub(r"\1", markdown)
