@@ -62,7 +62,9 @@ def fetched_with(missing, together, sectors):
 def touch(tags, states, row, ways, tag):
     """Bring a line to the front of its set, which is kept most recent first; the state that was evicted, or 0.
 
-    A line that was not there has state 0.
+    A line that was not there has state 0. The detailed simulator, whose lines wait
+    in their places for data, replaces by the time of last use: the same choice.
+    Here that would take 1.3 (4 ways, all hits) to 2.9 times as long (16 ways, half misses).
     """
     row = np.uint64(row)  # indices that may be negative cost a quarter of the speed
     tag_before = tags[row]
