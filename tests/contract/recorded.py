@@ -40,7 +40,18 @@ ROWS = (
     StaticInstruction(0xC0, "LDL", "load_local", "local", 4, (9,), ()),
     StaticInstruction(0xD0, "STL", "store_local", "local", 4, (), (9,)),
 )
-LDG, LDG128, STG, STG128, ATOM, LDS, STS64, BAR, FFMA, IMAD, MUFU, FADD, LDL, STL = range(len(ROWS))
+#: As above, and operands that are no registers, an atomic without a result, and a load whose width nobody knows.
+MORE_ROWS = (
+    *ROWS,
+    StaticInstruction(0xE0, "IADD", "int32", "none", 0, (10,), (255, 10)),
+    StaticInstruction(0xF0, "MOV", "move", "none", 0, (255,), (255,)),
+    StaticInstruction(0x100, "RED.E.64", "atomic_global", "global", 8, (), (4, 255)),
+    StaticInstruction(0x110, "LDG.E.CONSTANT", "load_global", "global", 0, (7,), (7,)),
+    StaticInstruction(0x120, "LDG.E.U8", "load_global", "generic", 1, (254,), (1, 10)),
+)
+LDG, LDG128, STG, STG128, ATOM, LDS, STS64, BAR, FFMA, IMAD, MUFU, FADD, LDL, STL, IADD, MOV, RED, LDGC, LDG8 = range(
+    len(MORE_ROWS)
+)
 ARRAY = 1 << 20
 
 
@@ -94,14 +105,32 @@ def _tiled(block: int, warp: int) -> Iterator[Step]:
     yield Step(STG, evenly(2 * ARRAY + 8192 * warp + 4 * block, 256))
 
 
-LAUNCHES = {"streaming": (_streaming, 10, 3), "scattered": (_scattered, 7, 2), "tiled": (_tiled, 6, 3)}
+def _tiny(block: int, warp: int) -> Iterator[Step]:
+    """A few of everything: parts of lines, a lane without an access, the same line again, a warp that ends early."""
+    yield from (Step(IADD), Step(MOV), Step(LDGC), Step(FADD))
+    yield Step(LDG, (0, ARRAY + 512 * block, ARRAY + 512 * block + 4))
+    yield Step(LDG8, evenly(ARRAY + 512 * block + 30, 1, 7))
+    if warp == 1:
+        return
+    yield Step(BAR)
+    yield Step(STG, evenly(ARRAY + 512 * block + 32, 4, 3 + block))
+    yield Step(RED, evenly(2 * ARRAY + 8 * warp, 8, 2))
+    yield from (Step(FFMA), Step(LDG, evenly(ARRAY + 1536, 4)), Step(FFMA), Step(BAR), Step(MUFU))
+
+
+LAUNCHES = {
+    "streaming": (_streaming, 10, 3, ROWS),
+    "scattered": (_scattered, 7, 2, ROWS),
+    "tiled": (_tiled, 6, 3, ROWS),
+    "tiny": (_tiny, 5, 2, MORE_ROWS),
+}
 
 
 @cache
 def launch(name: str) -> MemoryTrace:
-    make, blocks, warps = LAUNCHES[name]
+    make, blocks, warps, rows = LAUNCHES[name]
     steps = [[list(make(block, warp)) for warp in range(warps)] for block in range(blocks)]
-    return memory_trace(ROWS, steps, blocks_per_group=4, kernel=name, registers_per_thread=24)
+    return memory_trace(rows, steps, blocks_per_group=4, kernel=name, registers_per_thread=24)
 
 
 #: Machines on which a small launch meets limits: few SMs, small caches, narrow links.
@@ -222,14 +251,28 @@ def pipeline(name: str, setting: Setting) -> dict[str, Any]:
     return made
 
 
-PARTS = {"models": models, "batches": batches, "detailed": detailed, "pipeline": pipeline}
-#: Batches need few machines: that they equal single predictions is tested elsewhere.
+def unordered(name: str, setting: Setting) -> dict[str, Any]:
+    """The Pipeline model with warps that issue what is ready, under two policies."""
+    made = {}
+    for policy in ("gto", "lrr"):
+        options = {"policy": policy, "in_order": False, "warps": "all"}
+        found = simulate(placed(name, setting), setting.gpu, "pipeline", overrides=setting.overrides, **options)
+        made[policy] = _numbers(found.to_dict())
+    return made
+
+
+PARTS = {"models": models, "batches": batches, "detailed": detailed, "pipeline": pipeline, "unordered": unordered}
+#: Parts and launches that need few machines. That batches equal single predictions is tested elsewhere.
+FEW = {
+    "batches": ("mdm2020-small", "h200-small"),
+    "unordered": ("mdm2020-small",),
+    "tiny": ("mdm2020-narrow", "mdm2020-writes", "h200-narrow"),
+}
 CASES = [
     f"{part} {name} {setting}"
     for part in PARTS
     for name in LAUNCHES
-    for setting in SETTINGS
-    if part != "batches" or setting in ("mdm2020-small", "h200-small")
+    for setting in FEW.get(part) or FEW.get(name) or SETTINGS
 ]
 
 
