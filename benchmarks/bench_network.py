@@ -11,7 +11,7 @@ import time
 import numpy as np
 from run import Row
 
-from warplens.api import load_workloads
+from warplens.api import load_workloads, predict
 from warplens.machine import Gpu, load_gpu
 from warplens.models import get_model
 from warplens.workload import Workload
@@ -25,11 +25,11 @@ PEER = "Accel-Sim"
 def milliseconds(workload: Workload, gpu: Gpu) -> float:
     """Least CPU time of a few predictions, after one that compiles and simulates the caches."""
     model = get_model("warplens")
-    model.predict(workload, gpu)
+    predict(workload, gpu, model)
     times = []
     for _ in range(REPEATS):
         start = time.process_time()
-        model.predict(workload, gpu)
+        predict(workload, gpu, model)
         times.append(time.process_time() - start)
     return 1e3 * min(times)
 

@@ -17,8 +17,8 @@ from run import Row
 
 import warplens
 from warplens.analysis import DependenceGraph, Instruction
+from warplens.api import predict
 from warplens.machine import load_gpu
-from warplens.models import get_model
 from warplens.workload import Launch, Workload
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -97,7 +97,7 @@ def evaluation() -> tuple[int, int]:
                 workload = Workload(name, launch, graph=graph).with_overrides(
                     {"launch.blocks_per_sm": float(occupancy // size)}
                 )
-                get_model("pipeline").predict(workload, gpu)
+                predict(workload, gpu, "pipeline")
                 issues += WARPS_OF_A_CORE // size * size * instructions
             on_this += len(occupancies)
         assert on_this == EXPERIMENTS

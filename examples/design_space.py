@@ -19,7 +19,7 @@ import numpy as np
 import warplens
 from warplens.reports.style import LINE_COLOURS, pyplot, save
 from warplens.sweeps import limits, pareto_front, parse_cost, ranking_agreement
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 
 HERE = Path(__file__).parent
 GPU = "mdm2020"

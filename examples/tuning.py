@@ -16,7 +16,7 @@ import numpy as np
 import warplens
 from warplens.reports.style import CATEGORY_COLOURS, LINE_COLOURS, pyplot, save
 from warplens.sweeps import sensitivity
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 
 HERE = Path(__file__).parent
 GPU = "mdm2020"

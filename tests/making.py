@@ -19,8 +19,9 @@ from warplens.analysis import (
     WorkFlowGraph,
     default_causes,
 )
+from warplens.api import predict
 from warplens.machine import Gpu, load_gpu, with_overrides
-from warplens.models import Prediction, get_model
+from warplens.models import Prediction
 from warplens.workload import Launch, Workload
 
 Interval = interval_models.Interval
@@ -72,7 +73,7 @@ def _named(name: str) -> Gpu:
 
 
 def run(model: str, workload: Workload, machine: Gpu | str, **options: Any) -> Prediction:
-    return get_model(model, options).predict(workload, _named(machine) if isinstance(machine, str) else machine)
+    return predict(workload, _named(machine) if isinstance(machine, str) else machine, model, options=options)
 
 
 def oracle_machine(machine: Gpu, warps: float, active_sms: float | None = None) -> interval_models.Machine:

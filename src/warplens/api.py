@@ -12,11 +12,11 @@ import numpy as np
 from ._version import __version__
 from .errors import InputError, MachineError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
-from .models import MODELS, Prediction, get_model
+from .models import MODELS, Model, Prediction, get_model
 from .models.prediction import combine
 from .notebook import Displayed
 from .traces import LaunchTrace
-from .workload import Workload
+from .workload import Workload, analyse, workload_of_trace
 
 #: Version of the JSON documents that commands print.
 JSON_SCHEMA = 1
@@ -89,8 +89,6 @@ def load_workloads(
         traces = load_accelsim(path)
     else:
         return [_workload_of_toml(path, order, selection, gpu, static, progress)]
-    from .workload.traced import workload_of_trace
-
     return [workload_of_trace(each, order=order, selection=selection) for each in traces]
 
 
@@ -112,7 +110,6 @@ def _workload_of_toml(
             raise InputError(f"{file.path}: has no [cuda] table; counting without running needs a source")
         return workload_of_file(file)
     from .workload.source import cuda_launch_of, record_launch
-    from .workload.traced import workload_of_trace
 
     launch = cuda_launch_of(file)
     if static:
@@ -169,14 +166,11 @@ def load_workload(path: str | Path) -> Workload:
     return found[0]
 
 
-def _workload(given: Input) -> Workload:
+def load(given: Input) -> Workload:
+    """The workload of a file, of a trace in memory, or as it is."""
     if isinstance(given, Workload):
         return given
-    if isinstance(given, str | Path):
-        return load_workload(given)
-    from .workload.traced import workload_of_trace
-
-    return workload_of_trace(given)
+    return load_workload(given) if isinstance(given, str | Path) else workload_of_trace(given)
 
 
 def place(
@@ -187,7 +181,7 @@ def place(
     Without `gpu` the machine that the workload file names is used, with the
     overrides the file gives for it.
     """
-    workload = _workload(workload)
+    workload = load(workload)
     if gpu is None:
         if workload.machine is None:
             place_name = workload.path or workload.name
@@ -222,7 +216,7 @@ def _own_machine(workload: Workload) -> Gpu:
 def predict(
     workload: Input,
     gpu: Gpu | str | Path | None = None,
-    model: str = "mdm",
+    model: str | Model = "mdm",
     *,
     overrides: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -232,8 +226,11 @@ def predict(
     >>> predict("mdm-baseline", overrides={"l1.mshrs": 256}).terms["batches"]
     8.0
     """
-    placed, machine = place(workload, gpu, overrides)
-    return get_model(model, options).predict(placed, machine)
+    placed, machine = place(load(workload), gpu, overrides)
+    chosen = model if isinstance(model, Model) else get_model(model, options)
+    chosen.check(placed, machine)
+    facts = analyse(placed, machine, chosen.requirements, f"model {chosen.name!r}")
+    return chosen.predict(facts)
 
 
 def compare(
@@ -253,7 +250,7 @@ def compare(
     unused = [name for name in options if named and name not in named]
     if unused:
         raise OptionError(f"options are given for {', '.join(unused)}, which is not among the models to run")
-    workload = _workload(workload)
+    workload = load(workload)
     predictions: list[Prediction] = []
     skipped: list[Skipped] = []
     inputs: list[dict[str, Any]] = []
@@ -262,12 +259,12 @@ def compare(
         for name in named or MODELS:
             model = get_model(name, options.get(name))
             try:
-                predictions.append(model.predict(placed, machine))
+                predictions.append(predict(placed, machine, model))
             except InputError as error:
                 if named:
                     raise
                 skipped.append(Skipped(placed.name, machine.name, name, str(error)))
-        if predictions and (found := placed.summary(machine)):
+        if predictions and (found := summary(placed, machine)):
             inputs.append({"kernel": placed.name, "launch": placed.launch_index, "gpu": machine.name, **found})
     if not predictions:
         # What the input itself lacks says less than a complaint about what it has.
@@ -275,6 +272,12 @@ def compare(
         reason = next((text for text in reasons if not text.startswith("model ")), reasons[0])
         raise InputError(f"{workload.path or workload.name}: no model can use this input; {reason}")
     return Comparison(tuple(predictions), tuple(skipped), tuple(inputs))
+
+
+def summary(workload: Workload, machine: Gpu) -> dict[str, Any]:
+    """What was found out about a placed workload, of a batch on the machine as named; nothing where all was given."""
+    batch = any(isinstance(value, np.ndarray) for value in machine.overrides.values())
+    return analyse(workload, machine.original or machine if batch else machine).summary()
 
 
 def join(parts: Sequence[Comparison]) -> Comparison:
@@ -295,7 +298,7 @@ def join(parts: Sequence[Comparison]) -> Comparison:
 
 def default_simulator(workload: Workload) -> str:
     """The cycle-level reference where there is a trace, else the Pipeline model."""
-    return "detailed" if getattr(workload, "trace", None) is not None else "pipeline"
+    return "pipeline" if workload.trace is None else "detailed"
 
 
 def simulate(

@@ -21,7 +21,7 @@ from warplens.analysis.representative import (
     profiles_of_warp,
 )
 from warplens.errors import MissingInputError
-from warplens.machine import load_gpu
+from warplens.machine import INSTRUCTION_CLASSES, load_gpu
 
 from .rows import ATOM, BAR, FADD, FMUL, IMAD, LDG, LDG64, MOV, MUFU, ROWS, STG, TABLE, any_latencies, programs
 
@@ -48,9 +48,8 @@ def test_amat_of_the_paper():
     """90 % hit L2 at 120 cycles, 10 % miss it at 420: 150 cycles (docs/conventions.md §4)."""
     gpu = load_gpu("accelsim-mdm", {"llc.latency": 120, "dram.latency": 300})
     assert level_latencies(gpu, "the test").tolist() == [24.0, 120.0, 420.0]
-    found = latencies(
-        TABLE, miss_profile(EXECUTED={LDG: 10}, WORST_LLC={LDG: 9}, WORST_DRAM={LDG: 1}), gpu, "the test"
-    )
+    misses = miss_profile(EXECUTED={LDG: 10}, WORST_LLC={LDG: 9}, WORST_DRAM={LDG: 1})
+    found = latencies(TABLE, misses, lambda _: 0.0, level_latencies(gpu, "the test").tolist())
     assert found[LDG] == pytest.approx(150.0, rel=1e-15)
 
 
@@ -62,7 +61,11 @@ def test_every_instruction_has_a_latency():
         WORST_LLC={LDG: 1, ATOM: 5},
         WORST_DRAM={LDG64: 2, STG: 3},
     )
-    found = latencies(TABLE, misses, gpu, "the test")
+
+    def latency_of(name):
+        return 0.0 if INSTRUCTION_CLASSES[name].kind == "memory" else gpu.timing(name, "the test").latency_cycles
+
+    found = latencies(TABLE, misses, latency_of, level_latencies(gpu, "the test").tolist())
     expected = {
         LDG: (3 * 24 + 120) / 4,
         LDG64: 340.0,
@@ -94,7 +97,8 @@ def test_a_machine_without_dram_latency_is_refused():
 
 
 def as_representative(warp: list[int]) -> Representative:
-    return Representative(0, np.array(warp, dtype=np.uint32), "clustering", (1, 0), 0.0, 0.0, 1, float(len(warp)))
+    size = float(len(warp))
+    return Representative(0, np.array(warp, dtype=np.uint32), "clustering", (1, 0), 0.0, 0.0, 1, size, 1, size)
 
 
 @given(programs)

@@ -174,7 +174,7 @@ def test_a_warp_without_instructions_has_one_empty_interval():
 def test_warps_of_a_group_do_not_wait_for_each_other():
     """Registers are each warp's own."""
     latency = np.full(len(ROWS), 100.0)
-    features, instructions = warp_features(trace_of([LDG], [FADD], [LDG, FADD], [FADD]), latency, 1.0)
+    features, instructions, _ = warp_features(trace_of([LDG], [FADD], [LDG, FADD], [FADD]), latency, 1.0)
     assert instructions.tolist() == [1, 1, 2, 1]
     alone = [1.0, 1.0, 2 / 102, 1.0]
     assert features[:, 0] == pytest.approx(np.array(alone) / np.mean(alone))
@@ -192,7 +192,7 @@ def test_features_are_g5_over_its_mean_and_instructions_over_theirs(warps, laten
         stall = sum(item.stall for item in oracle.intervals(warp, ROWS, latency, step=step))
         performance.append(len(warp) / (len(warp) / issue_rate + stall) if warp else 0.0)  # Eq. (G-5)
     lengths = [len(warp) for warp in warps]
-    features, instructions = warp_features(trace_of(*warps), np.array(latency, dtype=np.float64), issue_rate)
+    features, instructions, _ = warp_features(trace_of(*warps), np.array(latency, dtype=np.float64), issue_rate)
     assert instructions.tolist() == lengths
     assert features[:, 0] == pytest.approx(np.array(performance) / np.mean(performance))
     assert features[:, 1] == pytest.approx(np.array(lengths) / np.mean(lengths))
@@ -343,7 +343,7 @@ def test_a_warp_that_executes_nothing_represents_none(selection):
 def test_the_report_of_any_trace(warps, latency):
     assume(any(warps))
     trace = trace_of(*warps)
-    features, _ = warp_features(trace, np.array(latency, dtype=np.float64), 1.0)
+    features, _, _ = warp_features(trace, np.array(latency, dtype=np.float64), 1.0)
     found = representative_warp(trace, np.array(latency, dtype=np.float64), 1.0)
     assert found.instructions.tolist() == warps[found.index]
     assert warps[found.index]

@@ -11,9 +11,10 @@ import tempfile
 import pytest
 from click.testing import CliRunner
 
-from warplens import load_workload
+from warplens import load_gpu, load_workload
 from warplens.cli.main import cli
 from warplens.frontends.sass import TracedLaunch, TraceSummary
+from warplens.workload import analyse
 
 
 def run(*arguments):
@@ -24,7 +25,7 @@ def test_a_bundled_kernel_becomes_a_trace(tmp_path):
     output = tmp_path / "saxpy.wlt"
     document = json.loads(run("saxpy", "-o", output, "--json").stdout)
     assert document["recorded_blocks"] == document["blocks"] == 4096 and document["instructions"] == 655360
-    assert load_workload(output).total_instructions == 655360
+    assert analyse(load_workload(output), load_gpu("h200")).total_instructions == 655360
     shown = run("saxpy", "-o", output, "--force")
     assert shown.exit_code == 0 and "4096 of 4096" in shown.stdout
 

@@ -21,7 +21,7 @@ if __name__ == "__main__":
 from reference.traces import Step, evenly, memory_trace
 from warplens import InputError, compare, load_gpu, model_names, predict, simulate
 from warplens.traces import MemoryTrace, StaticInstruction
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.workload import Workload, workload_of_trace
 
 PATH = Path(__file__).with_name("recorded.json")
 ROWS = (
@@ -171,7 +171,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def placed(name: str, setting: Setting) -> TracedWorkload:
+def placed(name: str, setting: Setting) -> Workload:
     return workload_of_trace(launch(name), order=setting.order)
 
 

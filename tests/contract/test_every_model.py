@@ -16,7 +16,7 @@ import pytest
 from making import Interval, complete_gpu, gpu, run, with_flow, with_graph, with_mix, with_profile
 from warplens import example_names, load_gpu, load_workload
 from warplens.analysis import FlowNode
-from warplens.api import place
+from warplens.api import place, predict
 from warplens.categories import CATEGORIES
 from warplens.errors import InputError, MissingInputError, OptionError, UnknownNameError
 from warplens.machine import find_parameter, with_overrides
@@ -259,9 +259,9 @@ def test_everything_can_be_pickled(model):
     workload, machine = zoo()["graph-resident"]
     made = get_model(model)
     assert pickle.loads(pickle.dumps(made)) == made
-    prediction = made.predict(workload, machine)
+    prediction = predict(workload, machine, made)
     sent = pickle.loads(pickle.dumps((made, workload, machine)))
-    same(sent[0].predict(sent[1], sent[2]), prediction)
+    same(predict(sent[1], sent[2], sent[0]), prediction)
     same(pickle.loads(pickle.dumps(prediction)), prediction)
     assert snapshot(copy.deepcopy(machine)) == snapshot(machine)
 
@@ -394,7 +394,7 @@ def test_every_choice_of_an_option_runs(model):
     workload, machine = zoo()["graph-resident"]
     for name, option in options_of(MODELS[model]).items():
         for choice in option["choices"]:
-            assert get_model(model, {name: choice}).predict(workload, machine).cycles > 0
+            assert predict(workload, machine, model, options={name: choice}).cycles > 0
 
 
 def option_cases():

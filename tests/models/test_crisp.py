@@ -14,7 +14,7 @@ from warplens.api import compare, load_workload, predict, simulate
 from warplens.errors import MissingInputError, WorkloadError
 from warplens.models import get_model
 from warplens.models.crisp import measured_run, time_at
-from warplens.workload import Launch, MeasuredRun, Workload
+from warplens.workload import Launch, MeasuredRun, Results, Workload
 from warplens_studies.validate import accelsim
 
 KERNEL = "compute_ilp4_lowocc"
@@ -91,7 +91,7 @@ def test_a_trace_is_simulated_once_for_all_clocks(traced, run, monkeypatch):
     monkeypatch.setattr(
         detailed, "simulate_detailed", lambda *given: simulated.append(given[1].clock_hz) or original(*given)
     )
-    fresh = replace(traced, _memo={})
+    fresh = replace(traced, results=Results())
     clocks = np.array([0.7e9, 1.4e9, 2e9])
     made = predict(fresh, accelsim.GPU, "crisp", overrides={"clock": clocks}, options={"simulate": True})
     assert simulated == [1.4e9]

@@ -12,7 +12,8 @@ from warplens.machine import with_overrides
 from warplens.models.network import LaunchSize, demand_config, demand_of_sample
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import Needs, analyse, workload_of_trace
+from warplens.workload.samples import block_sample
 from warplens_studies.validate.h200_profiles import placed_launch, shipped_profiles
 
 #: A machine whose memory system never makes anybody wait.
@@ -28,8 +29,9 @@ def chain(count: int, *, every: int = 4) -> list[tuple[str, tuple[int, ...]]]:
 def test_blocks_that_are_followed_ask_for_as_much_as_all(kernel):
     """Instructions that none of them executes, and levels that no event was given, are not lost."""
     workload, machine = placed_launch(shipped_profiles("sass", "medium")[0][kernel], 0)
-    sample, misses = workload.block_sample(machine), workload.misses(machine)
-    recorded, instructions = workload.recorded_size
+    facts = analyse(workload, machine, Needs(events=True))
+    sample, misses = block_sample(facts, machine, "test", reorder=False), facts.traced.misses
+    recorded, instructions = facts.traced.recorded_blocks, facts.traced.instructions_per_block
     config = demand_config(machine, sample.classes, "test")
     events = demand_of_sample(sample, misses, LaunchSize(recorded, instructions, 1.0), config).stream.events
     asked = {name: events[name].sum() * recorded / sample.blocks for name in ("dram_reads", "requests")}

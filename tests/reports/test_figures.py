@@ -10,6 +10,7 @@ from warplens.api import compare, place
 from warplens.errors import InputError
 from warplens.reports.figures import Reference, cpi_stacks, occupancy, roofline
 from warplens.reports.style import CATEGORY_COLOURS, model_style
+from warplens.workload import analyse
 
 from .checks import check_view
 
@@ -76,7 +77,7 @@ def test_roofline_of_an_interval_profile_has_bytes(predictions, tmp_path):
     view = roofline(workload, gpu, predictions)
     check_view(view, tmp_path)
     # 32 read misses in 4 instructions, all of which go to DRAM.
-    moved = workload.bytes_per_instruction(gpu)
+    moved = analyse(workload, gpu).bytes_per_instruction()
     assert moved == {"LLC": pytest.approx(32 * 128 / 4), "DRAM": pytest.approx(32 * 128 / 4)}
     dram = next(level for level in view.levels if level.label == "DRAM")
     assert dram.slope * dram.intensity == pytest.approx(gpu.dram.bandwidth_bytes_per_s / 1e9 / 1024)

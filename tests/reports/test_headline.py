@@ -9,7 +9,7 @@ from warplens.reports.figures import Reference, Tornado, roofline
 from warplens.reports.headline import headline, preferred_model
 from warplens.sweeps import sensitivity
 from warplens.traces import StaticInstruction
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 
 
 def told(name, gpu=None, overrides=None, references=(), models=("gpumech", "mdm")):

@@ -46,7 +46,7 @@ def evil_report():
 
 
 def load_workloads_of(trace):
-    from warplens.workload.traced import workload_of_trace
+    from warplens.workload import workload_of_trace
 
     return workload_of_trace(trace)
 

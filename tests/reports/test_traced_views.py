@@ -17,7 +17,9 @@ from warplens.reports.figures import (
     transit_diagram,
 )
 from warplens.reports.perfetto import perfetto_events
+from warplens.workload import Needs, analyse
 from warplens.workload.instructions import instruction_table
+from warplens.workload.traced import cache_misses
 
 from .checks import check_view
 
@@ -41,10 +43,10 @@ def test_instructions_add_up_to_the_launch(placed):
     assert found.executions.sum() == sum(group.instructions for group in groups)
     lanes = sum(sum(bin(mask).count("1") for mask in group.mask.tolist()) for group in groups)
     assert found.executions @ found.active_lanes == pytest.approx(lanes)
-    misses = workload.misses(gpu)
+    misses = cache_misses(workload, gpu)
     assert found.requests.sum() == misses.l1_accesses
     assert found.dram_bytes.sum() == misses.dram_read_bytes + misses.dram_write_bytes
-    profile = workload.profile_on(gpu, "test")
+    profile = next(iter(analyse(workload, gpu, Needs("interval_profile")).intervals))[1]
     assert found.waits_cycles.sum() == pytest.approx(profile.column("stall_cycles").sum())
     assert found.waited_for_cycles.sum() == pytest.approx(found.waits_cycles.sum())
 
@@ -66,7 +68,7 @@ def test_requests_are_served_by_some_level(placed, predictions, tmp_path):
     found = instruction_table(*placed)
     assert sum(sum(each.requests.values()) for each in view.instructions) <= found.requests.sum()
     mdm = next(p for p in predictions if p.model == "mdm")
-    moved = placed[0].bytes_per_instruction(placed[1])["DRAM"] * mdm.cycles * mdm.ipc
+    moved = analyse(placed[0], placed[1]).bytes_per_instruction()["DRAM"] * mdm.cycles * mdm.ipc
     assert view.dram_use["mdm"] == pytest.approx(moved / mdm.seconds / placed[1].dram.bandwidth_bytes_per_s)
 
 

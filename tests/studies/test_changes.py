@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.api import place
-from warplens.models import get_model
+from warplens.api import place, predict
 from warplens.simulators.detailed import simulate_detailed
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
+from warplens.workload.traced import cache_misses
 from warplens_studies.validate import accelsim, changes, exchanges
 from warplens_studies.validate.harness import traced
 
@@ -33,7 +33,7 @@ def test_simulated_again_the_caches_are_those_recorded(run):
 def test_the_simulators_caches_count_as_the_cache_simulation_does(run):
     """The same executions, lines and requests; every request is served somewhere."""
     kernel, workload, gpu = run
-    found, own = exchanges.simulated_caches(kernel, "base"), workload.misses(gpu)
+    found, own = exchanges.simulated_caches(kernel, "base"), cache_misses(workload, gpu)
     for name in ("executed", "lines", "requests", "divergent"):
         assert np.array_equal(found.column(name), own.column(name))
     assert found.l1_miss_ratio == pytest.approx(own.l1_miss_ratio, abs=0.05)
@@ -42,14 +42,14 @@ def test_the_simulators_caches_count_as_the_cache_simulation_does(run):
 
 def test_given_its_own_caches_the_model_says_the_same(run):
     _, workload, gpu = run
-    given = exchanges.with_caches(workload, workload.misses(gpu))
-    assert get_model("warplens").predict(given, gpu).cycles == get_model("warplens").predict(workload, gpu).cycles
+    given = exchanges.with_caches(workload, cache_misses(workload, gpu))
+    assert predict(given, gpu, "warplens").cycles == predict(workload, gpu, "warplens").cycles
 
 
 def test_misses_as_counted(run):
     kernel, workload, gpu = run
     measured = accelsim.measurements()["base", kernel]
-    found = exchanges.as_counted(workload.misses(gpu), measured)
+    found = exchanges.as_counted(cache_misses(workload, gpu), measured)
     assert found.l1_miss_ratio == pytest.approx(measured.l1_miss_ratio, abs=0.01)
     assert found.llc_miss_ratio == pytest.approx(measured.llc_miss_ratio, abs=0.01)
     assert found.levels.sum(axis=1)[found.executed > 0] == pytest.approx(1.0)

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
+from warplens.api import load_workload
 from warplens.machine import load_gpu
-from warplens.workload import load_workload, resident
+from warplens.workload import resident
 from warplens_studies.reproduce.hong_kim import GPUS
 from warplens_studies.reproduce.hong_kim_merge import BENCHMARKS, TILED, tiled_matrix_product
 

@@ -20,6 +20,7 @@ from warplens.models import GENERAL_MODELS as MODELS
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.traces import CLASS_NAMES
+from warplens.workload import analyse
 from warplens.workload.profiled import read_profiles, write_profiles
 from warplens_studies.validate import h200, h200_profiles
 from warplens_studies.validate.h200 import BOUND, SIZES, SOURCES, H200Validation, Measured, Predicted
@@ -154,9 +155,9 @@ def test_profiles_are_small_and_say_where_they_come_from() -> None:
 
 def test_sass_executes_what_was_counted() -> None:
     """Instructions of the traces against the counters; control flow without accesses is estimated."""
-    counted = h200.measurements("medium")
+    counted, gpu = h200.measurements("medium"), load_gpu("h200")
     off = {
-        kernel: abs(workload.total_instructions / counted[kernel, 0].warp_instructions - 1)
+        kernel: abs(analyse(workload, gpu).total_instructions / counted[kernel, 0].warp_instructions - 1)
         for kernel, workload in shipped_profiles("sass", "medium")[0].items()
     }
     assert max(off.values()) < 0.06

@@ -8,7 +8,7 @@ import pytest
 from warplens.api import place
 from warplens.simulators.detailed import simulate_detailed
 from warplens.traces.checks import problem_of
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 from warplens_studies.reproduce import kernels, speed
 from warplens_studies.reproduce.control_divergence import BLOCKS, PLANS, WARPS_PER_BLOCK, trace_of
 from warplens_studies.reproduce.kernels import OURS, THEIRS

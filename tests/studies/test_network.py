@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from warplens.api import place
-from warplens.models import get_model
+from warplens.api import place, predict
 from warplens.models.warplens_model import WITHOUT
 from warplens.suite.catalog import SUITE
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 from warplens_studies.validate import accelsim, network
 from warplens_studies.validate.changes import NEAR
 from warplens_studies.validate.harness import traced
@@ -86,6 +85,6 @@ def test_banks_that_all_sms_ask_at_the_same_time_are_waited_for():
     """The tiles of matmul are read by all SMs; with 56 of them the ports of a few banks are what they wait for."""
     placed, gpu = place(workload_of_trace(traced("matmul")), accelsim.GPU, accelsim.CONFIGURATIONS["sm56"])
     with_crowds, without = (
-        float(get_model("warplens", {"without": name}).predict(placed, gpu).cycles) for name in ("none", "crowds")
+        float(predict(placed, gpu, "warplens", options={"without": name}).cycles) for name in ("none", "crowds")
     )
     assert with_crowds > 1.1 * without

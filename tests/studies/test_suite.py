@@ -13,7 +13,7 @@ from warplens.machine import load_gpu
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.traces import MemoryTrace
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import analyse, workload_of_trace
 from warplens_studies.validate import suite
 from warplens_studies.validate.report import table_csv, update_sections
 from warplens_studies.validate.suite import (
@@ -142,7 +142,7 @@ def test_dpki_is_that_of_predictions() -> None:
     run = run_on_cpu("convolution_resnet", record=True)
     loads = count_loads(run.trace)
     workload = workload_of_trace(run.trace)
-    expected = workload.divergent_loads_per_kilo_instruction(load_gpu("h200"))
+    expected = analyse(workload, load_gpu("h200")).traced.divergent_loads_per_kilo_instruction
     assert 1000 * loads.divergent / run.execution.instructions == pytest.approx(expected)
     assert loads.scattered < loads.divergent < loads.requests < loads.lines < loads.sectors
 

@@ -270,8 +270,8 @@ def test_work_is_sent_without_what_belongs_to_this_process(monkeypatch, tmp_path
     made = []
     monkeypatch.setattr("warplens.sweeps.run.Work", lambda *parts: made.append(Work(*parts)) or made[-1])
     run_sweep(trace("compute_ilp4_lowocc"), GPU, {"sms": [1, 2]}, models=["mdm"])
-    assert made[0].workload._memo
+    assert made[0].workload.results.memory
     monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path))
     copy = pickle.loads(pickle.dumps(made[0]))
-    assert copy.workload._memo == {}
-    assert copy.workload.kept.folder.is_relative_to(tmp_path)
+    assert copy.workload.results.memory == {}
+    assert copy.workload.results.disk.folder.is_relative_to(tmp_path)

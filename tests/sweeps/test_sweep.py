@@ -17,6 +17,8 @@ from warplens.errors import InputError, OptionError, OverrideError, UnknownNameE
 from warplens.models import GENERAL_MODELS, MODELS
 from warplens.sweeps import read_sweep, run_sweep
 from warplens.sweeps.evaluate import CATEGORIES
+from warplens.workload import Results
+from warplens.workload.traced import cache_misses
 
 from .making import GPU, rows, trace
 
@@ -92,7 +94,7 @@ def test_every_model_on_many_machines_of_a_trace(model, strided):
     result = run_sweep(strided, GPU, vary, models=[model])
     for row in result.table.to_pylist()[::5]:
         chosen = {key: row[key] for key in vary}
-        fresh = dataclasses.replace(strided, _memo={})  # nothing shared with the sweep
+        fresh = dataclasses.replace(strided, results=Results())  # nothing shared with the sweep
         check_row(row, predict(fresh, GPU, model, overrides=chosen))
 
 
@@ -208,7 +210,7 @@ def test_caches_that_differ_in_ways_take_one_pass(monkeypatch):
     ways = [1, 2, 4, 8, 12, 16, 32]
     vary = {"llc.ways": ways, "llc.size": [way * each for each in ways]}
     (timed,) = load_workloads(trace("chase_divergent"))
-    in_turn = dataclasses.replace(timed, order="round-robin", _memo={})
+    in_turn = dataclasses.replace(timed, order="round-robin", results=Results())
     rest = {"mode": "zip", "models": ["mdm", "gpumech"], "workers": 1}
     with monkeypatch.context() as patch:
         simulated = []
@@ -221,10 +223,10 @@ def test_caches_that_differ_in_ways_take_one_pass(monkeypatch):
         assert sorted(simulated) == sorted(ways)
     misses = set()
     for row in result.table.to_pylist():
-        fresh = dataclasses.replace(in_turn, _memo={})
+        fresh = dataclasses.replace(in_turn, results=Results())
         chosen = {key: row[key] for key in vary}
         check_row(row, predict(fresh, GPU, row["model"], overrides=chosen))
-        misses.add(fresh.misses(warplens.load_gpu(GPU, chosen)).llc_misses)
+        misses.add(cache_misses(fresh, warplens.load_gpu(GPU, chosen)).llc_misses)
     assert len(misses) > 1  # the sizes matter
 
 

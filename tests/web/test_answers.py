@@ -20,7 +20,7 @@ MODELS = ["roofline", "mwp-cwp", "gpumech", "mdm", "pipeline"]
 def page():
     made = Page()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warplens.web.kernels.open_kept", lambda: None)  # nothing is known from an earlier run
+        patch.setattr("warplens.web.kernels.open_simulations", lambda: None)  # nothing is known from an earlier run
         yield made
     made.close()
 

@@ -32,7 +32,7 @@ def test_a_kernel_is_loaded_once_and_machines_keep_their_work_apart() -> None:
     held, kernel = Held(), counted("a", loaded)
     one, again, other = held.get(kernel, "h200"), held.get(kernel, "h200"), held.get(kernel, "mdm2020")
     assert one is again and loaded == ["a"]
-    assert one.trace is other.trace and one._memo is not other._memo
+    assert one.trace is other.trace and one.results is not other.results
 
 
 def test_the_least_recently_used_is_let_go() -> None:

@@ -8,13 +8,14 @@ import lzma
 import numpy as np
 import pytest
 
+from warplens.api import predict
 from warplens.errors import FileError, MissingInputError
 from warplens.machine import load_gpu, with_overrides
 from warplens.models import GENERAL_MODELS as MODELS
-from warplens.models import get_model
 from warplens.suite.execution import run_on_cpu
+from warplens.workload import workload_of_trace
 from warplens.workload.profiled import profile_of_trace, read_profiles, write_profiles
-from warplens.workload.traced import workload_of_trace
+from warplens.workload.traced import cache_misses
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def trace():
 def path(trace, tmp_path_factory):
     profile = profile_of_trace(trace)
     for name in MODELS:
-        get_model(name).predict(profile, load_gpu("h200"))
+        predict(profile, load_gpu("h200"), name)
     path = tmp_path_factory.mktemp("profiles") / "some.xz"
     write_profiles(path, {"spmv": profile}, {"made by": "a test"})
     return path
@@ -38,7 +39,7 @@ def test_every_model_says_the_same(trace, path):
     workload = workload_of_trace(trace)
     for gpu in (load_gpu("h200"), with_overrides(load_gpu("h200"), {"dram.bandwidth": "2TB/s", "clock": "1.2GHz"})):
         for name in MODELS:
-            ours, theirs = (get_model(name).predict(each, gpu) for each in (profiles["spmv"], workload))
+            ours, theirs = (predict(each, gpu, name) for each in (profiles["spmv"], workload))
             assert ours.cycles == theirs.cycles and ours.stack == theirs.stack, name
             assert ours.warnings == theirs.warnings, name
 
@@ -47,9 +48,9 @@ def test_other_caches_need_the_trace(path):
     profile = read_profiles(path)[0]["spmv"]
     gpu = with_overrides(load_gpu("h200"), {"l1.size": "64KiB"})
     with pytest.raises(MissingInputError, match="lacks 'misses' for these residents and caches"):
-        get_model("mdm").predict(profile, gpu)
+        predict(profile, gpu, "mdm")
     with pytest.raises(MissingInputError, match="needs the trace itself"):
-        get_model("pipeline", {"warps": "all"}).predict(profile, load_gpu("h200"))
+        predict(profile, load_gpu("h200"), "pipeline", options={"warps": "all"})
 
 
 def rewritten(path, to, change):
@@ -66,11 +67,11 @@ def test_counts_that_a_file_says_it_lacks_are_none(trace, path, tmp_path, said):
     """Files of schema 1 have no place for them."""
     other = rewritten(path, tmp_path / "other.xz", lambda index: {**index, **said})
     profile = read_profiles(other)[0]["spmv"]
-    found, whole = (each.misses(load_gpu("h200")) for each in (profile, workload_of_trace(trace)))
+    found, whole = (cache_misses(each, load_gpu("h200")) for each in (profile, workload_of_trace(trace)))
     assert not found.arrival("bank_ahead").any() and not found.arrival("channel_ahead").any()
     assert np.array_equal(found.arrival("llc_left"), whole.arrival("llc_left")) and found.arrival("llc_left").any()
     write_profiles(tmp_path / "again.xz", {"spmv": profile}, {})
-    assert read_profiles(tmp_path / "again.xz")[0]["spmv"].lacks == ("crowds",)
+    assert read_profiles(tmp_path / "again.xz")[0]["spmv"].results.lacks == ("crowds",)
 
 
 def test_a_file_that_lacks_what_nobody_knows_is_refused(path, tmp_path):

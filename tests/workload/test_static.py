@@ -8,6 +8,7 @@ import pytest
 
 from warplens import compare, load_gpu
 from warplens.errors import PtxError, WorkloadError
+from warplens.workload import Needs, analyse
 from warplens.workload.source import load_cuda_launch
 from warplens.workload.static import static_mix_of, static_workload
 
@@ -59,7 +60,7 @@ def test_more_lines_per_access_take_longer(tmp_path: Path) -> None:
     cycles = {}
     for stride in (1, 32):
         launch = _launch(tmp_path, stride)
-        mix = static_workload(launch).instruction_mix(load_gpu("h200"), "the test")
+        mix = analyse(static_workload(launch), load_gpu("h200"), Needs("instruction_mix")).mix
         assert mix.entries["load_global"].count == 17  # one of the bound, and one in each iteration
         assert (mix.uncoalesced_transactions or 1) == (2 if stride == 1 else 32)
         predicted = compare(static_workload(launch), ["h200"], ["roofline", "mwp-cwp"]).predictions
@@ -71,7 +72,7 @@ def test_more_lines_per_access_take_longer(tmp_path: Path) -> None:
 def test_the_mix_has_what_was_counted(tmp_path: Path) -> None:
     launch = _launch(tmp_path)
     counted = static_mix_of(launch)
-    mix = static_workload(launch).instruction_mix(load_gpu("h200"), "the test")
+    mix = analyse(static_workload(launch), load_gpu("h200"), Needs("instruction_mix")).mix
     assert mix.total == pytest.approx(counted.total)
     assert all(0 <= entry.independent <= entry.count for entry in mix.entries.values())
 

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from reference.traces import Step, evenly, memory_trace
-from warplens.api import compare, join, load_workloads, place
+from warplens.api import compare, join, load_workloads, place, predict
 from warplens.errors import MachineError, MissingInputError
 from warplens.machine import Gpu, load_gpu
 from warplens.models import GENERAL_MODELS as MODELS
-from warplens.models import get_model
 from warplens.models.base import Aspect
 from warplens.models.prediction import Prediction
 from warplens.traces import MemoryTrace, StaticInstruction
-from warplens.workload import traced
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.workload import Needs, Workload, analyse, traced, workload_of_trace
+from warplens.workload.traced import cache_misses, representative_of
 from warplens_studies.validate import accelsim
 from warplens_studies.validate.harness import DIVERGENT_DPKI
 
@@ -63,17 +62,16 @@ def made_trace(blocks: int = 70, longer: int = 0) -> MemoryTrace:
 @cache
 def bundled_trace(kernel: str):
     (workload,) = load_workloads(accelsim.trace_path(kernel))
-    assert isinstance(workload, TracedWorkload)
     return workload.trace
 
 
-def fresh(kernel: str = "made", **options: str) -> TracedWorkload:
+def fresh(kernel: str = "made", **options: str) -> Workload:
     """A workload that remembers nothing."""
     return workload_of_trace(made_trace() if kernel == "made" else bundled_trace(kernel), **options)
 
 
-def divergence(workload: TracedWorkload) -> float:
-    return workload.divergent_loads_per_kilo_instruction(load_gpu(accelsim.GPU))
+def divergence(workload: Workload) -> float:
+    return analyse(workload, load_gpu(accelsim.GPU)).traced.divergent_loads_per_kilo_instruction
 
 
 #: What some models need and the simulator's description does not give.
@@ -93,7 +91,7 @@ def test_every_model_runs_on_a_trace(kernel):
     instructions = sum(group.instructions for group in workload.trace.groups())
     bound = instructions / (gpu.sms * gpu.issue_rate)
     for name in MODELS:
-        prediction = get_model(name).predict(workload, gpu)
+        prediction = predict(workload, gpu, name)
         assert prediction.cycles * prediction.ipc == pytest.approx(instructions), name
         if Aspect.ISSUE_LIMIT in MODELS[name].aspects:
             assert prediction.cycles >= bound * (1 - 1e-9), name
@@ -106,9 +104,9 @@ def test_every_model_runs_on_a_trace(kernel):
 @pytest.mark.parametrize("selection", ("clustering", "max", "min"))
 def test_orders_and_selections_reach_the_models(order, selection):
     workload = fresh(order=order, selection=selection)
-    assert workload.misses(machine()).order == order
-    assert workload.representative(machine()).selection == selection
-    assert get_model("mdm").predict(workload, machine()).cycles > 0
+    assert cache_misses(workload, machine()).order == order
+    assert representative_of(workload, machine()).selection == selection
+    assert predict(workload, machine(), "mdm").cycles > 0
 
 
 def test_a_kernel_without_memory_instructions_runs_where_a_model_allows_it():
@@ -138,11 +136,11 @@ def test_the_launch_is_the_recorded_one():
 def test_machines_without_a_line_size_are_refused_by_name():
     gpu = load_gpu("gtx1060")
     with pytest.raises(MissingInputError, match=r"model 'mdm' needs .*gtx1060"):
-        get_model("mdm").predict(fresh(), gpu)
+        predict(fresh(), gpu, "mdm")
     odd = dataclasses.replace(machine(), original=None)
     odd = dataclasses.replace(odd, l1=dataclasses.replace(odd.l1, line_bytes=96))
     with pytest.raises(MachineError, match=r"l1\.line_bytes: 96"):
-        fresh().misses(odd)
+        cache_misses(fresh(), odd)
 
 
 # -- views ------------------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ def test_machines_without_a_line_size_are_refused_by_name():
 def test_the_instruction_mix_is_the_representative_warps():
     """Three rounds; the divergent load touches eight lines, the reduction two, the others one."""
     workload, gpu = fresh(), machine()
-    mix = workload.instruction_mix(gpu, "the test")
+    mix = analyse(workload, gpu, Needs("instruction_mix")).mix
     counts = {name: entry.count for name, entry in mix.entries.items()}
     assert counts == {
         "move": 1,
@@ -168,7 +166,7 @@ def test_the_instruction_mix_is_the_representative_warps():
     assert mix.synchronizations == 1
     assert mix.entries["load_global"].uncoalesced == pytest.approx(3)
     assert mix.entries["store_global"].uncoalesced == 0
-    lines = workload.misses(gpu).per_execution("lines")
+    lines = cache_misses(workload, gpu).per_execution("lines")
     assert lines[GATHER] == pytest.approx(8, abs=0.2)  # a few lanes meet in one line
     divergent = [3.0, float(mix.entries["atomic_global"].uncoalesced)]
     expected = (divergent[0] * lines[GATHER] + divergent[1] * lines[RED]) / sum(divergent)
@@ -178,8 +176,8 @@ def test_the_instruction_mix_is_the_representative_warps():
 def test_timings_of_memory_classes_are_averages_over_their_executions():
     """λ is that of the busiest of L1 port, NoC and DRAM; Λ is the average memory access time."""
     workload, gpu = fresh(), machine()
-    misses = workload.misses(gpu)
-    timing = workload.timing(gpu, "load_global", "the test")
+    facts = analyse(workload, gpu, Needs("dependence_graph"))
+    misses, timing = facts.traced.misses, facts.timing("load_global", "the test")
     executed = misses.executed[[LDG, GATHER]]
     levels = (misses.levels[[LDG, GATHER]].T @ executed) / executed.sum()
     assert timing.latency_cycles == pytest.approx(levels @ [24.0, 120.0, 340.0])
@@ -191,14 +189,14 @@ def test_timings_of_memory_classes_are_averages_over_their_executions():
     dram = gpu.service_cycles_now("dram", "the test") * 28 * mean(misses.per_execution("llc_misses"))
     port = mean(misses.per_execution("lines"))
     assert timing.interval_cycles == pytest.approx(max(noc, dram, port))
-    assert workload.timing(gpu, "fp32", "the test") == gpu.timing("fp32")
+    assert facts.timing("fp32", "the test") == gpu.timing("fp32")
 
 
 def test_work_flow_and_dependence_views_fit_together():
     workload, gpu = fresh(), machine()
-    graph = workload.dependence_graph(gpu, "the test")
-    flow = workload.work_flow_graph(gpu, "the test")
-    assert flow.total == len(graph.instructions) == workload.instruction_mix(gpu, "the test").total
+    graph = analyse(workload, gpu, Needs("dependence_graph")).graph
+    flow = analyse(workload, gpu, Needs("work_flow_graph")).flow
+    assert flow.total == len(graph.instructions) == analyse(workload, gpu, Needs("instruction_mix")).mix.total
     assert len(flow.of_kind("memory")) == 8
     assert len(flow.of_kind("barrier")) == 1
 
@@ -240,10 +238,10 @@ def test_a_row_of_a_batch_is_the_prediction_of_its_machine(key):
     values = SWEEPS[key]
     moved = set()
     for name in MODELS:
-        batch = get_model(name).predict(*place(fresh(), machine(), {key: np.array(values, dtype=float)}))
+        batch = predict(*place(fresh(), machine(), {key: np.array(values, dtype=float)}), name)
         assert len(batch) == len(values)
         for index, value in enumerate(values):
-            single = get_model(name).predict(*place(fresh(), machine(), {key: value}))
+            single = predict(*place(fresh(), machine(), {key: value}), name)
             assert_identical(batch.row(index), single)
         if len(set(batch.cycles.tolist())) > 1:
             moved.add(name)
@@ -254,18 +252,18 @@ def test_a_row_of_a_batch_is_the_prediction_of_its_machine(key):
 def test_several_parameters_at_once(name):
     grid = {"dram.bandwidth": np.array([240e9, 480e9, 240e9]), "sms": np.array([14, 14, 28])}
     grid |= {"launch.warps_per_sm": np.array([8.0, 16.0, 8.0])}
-    batch = get_model(name).predict(*place(fresh(), machine(), grid))
+    batch = predict(*place(fresh(), machine(), grid), name)
     for index in range(3):
         one = {key: float(values[index]) for key, values in grid.items()}
-        assert_identical(batch.row(index), get_model(name).predict(*place(fresh(), machine(), one)))
+        assert_identical(batch.row(index), predict(*place(fresh(), machine(), one), name))
 
 
 def test_a_bundled_kernel_in_a_batch():
     values = [32, 64, 256]
-    batch = get_model("mdm").predict(*place(fresh("stencil"), machine(), {"l1.mshrs": np.array(values)}))
+    batch = predict(*place(fresh("stencil"), machine(), {"l1.mshrs": np.array(values)}), "mdm")
     workload = fresh("stencil")
     for index, value in reversed(list(enumerate(values))):
-        assert_identical(batch.row(index), get_model("mdm").predict(*place(workload, machine(), {"l1.mshrs": value})))
+        assert_identical(batch.row(index), predict(*place(workload, machine(), {"l1.mshrs": value}), "mdm"))
 
 
 # -- simulations are shared --------------------------------------------------------------------------
@@ -289,10 +287,10 @@ def simulations(monkeypatch) -> list[tuple[int, int]]:
 def test_contention_alone_needs_one_simulation(simulations, order):
     workload = fresh(order=order)
     for name in ("mdm", "gpumech", "roofline", "wfg"):
-        get_model(name).predict(workload, machine())
+        predict(workload, machine(), name)
         for key in ("dram.bandwidth", "noc.bandwidth", "dram.latency", "llc.latency", "clock"):
-            get_model(name).predict(*place(workload, machine(), {key: np.array(SWEEPS[key])}))
-            get_model(name).predict(*place(workload, machine(), {key: SWEEPS[key][0]}))
+            predict(*place(workload, machine(), {key: np.array(SWEEPS[key])}), name)
+            predict(*place(workload, machine(), {key: SWEEPS[key][0]}), name)
     assert len(simulations) == 1
 
 
@@ -313,39 +311,55 @@ def test_contention_alone_needs_one_simulation(simulations, order):
 )
 def test_other_caches_need_another_simulation(simulations, key, value):
     workload = fresh()
-    before = workload.misses(machine())
+    before = cache_misses(workload, machine())
     overridden = place(workload, machine(), {key: value})[1]
-    changed = workload.misses(overridden)
+    changed = cache_misses(workload, overridden)
     assert len(simulations) == 2
     assert changed is not before
-    described = fresh().misses(dataclasses.replace(overridden, original=None))
+    described = cache_misses(fresh(), dataclasses.replace(overridden, original=None))
     assert np.array_equal(changed.counters, described.counters)
     simulations.pop()
-    assert workload.misses(place(workload, machine(), {key: value, "dram.bandwidth": 1e9})[1]) is changed
-    assert workload.misses(machine()) is before
+    assert cache_misses(workload, place(workload, machine(), {key: value, "dram.bandwidth": 1e9})[1]) is changed
+    assert cache_misses(workload, machine()) is before
     assert len(simulations) == 2
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    (("scheduler", "lrr"), ("l1.mshrs", 4), ("l1.queue", 2), ("l1.streaming", True), ("noc.queue", 8)),
+    ("key", "value", "given"),
+    (
+        ("scheduler", "lrr", {}),
+        ("l1.mshrs", 4, {}),
+        ("l1.queue", 2, {}),
+        ("l1.streaming", True, {}),
+        ("noc.queue", 8, {"l1__streaming": True}),
+    ),
 )
-def test_what_decides_who_goes_first_matters_where_that_is_estimated(simulations, key, value):
+def test_what_decides_who_goes_first_matters_where_that_is_estimated(simulations, key, value, given):
     for order, count in (("round-robin", 1), ("oldest-4", 1), ("progress", 2)):
         simulations.clear()
-        workload = fresh(order=order)
-        workload.misses(machine())
-        workload.misses(place(workload, machine(), {key: value})[1])
+        workload, gpu = fresh(order=order), machine(**given)
+        cache_misses(workload, gpu)
+        cache_misses(workload, place(workload, gpu, {key: value})[1])
         assert len(simulations) == count
+
+
+def test_a_queue_that_nothing_waits_in_needs_no_other_simulation(simulations):
+    """The MSHRs limit the misses of an L1 that keeps lines, the queue of the NoC those of one that streams."""
+    for key, given in (("noc.queue", {"l1__streaming": False}), ("l1.mshrs", {"l1__streaming": True})):
+        simulations.clear()
+        workload, gpu = fresh(), machine(**given)
+        cache_misses(workload, gpu)
+        cache_misses(workload, place(workload, gpu, {key: 8})[1])
+        assert len(simulations) == 1
 
 
 def test_other_residents_need_another_simulation(simulations):
     workload = fresh()
-    workload.misses(machine())
+    cache_misses(workload, machine())
     few = workload.with_overrides({"launch.blocks_per_sm": 1})
-    few.misses(machine())
+    cache_misses(few, machine())
     assert [blocks for _, blocks in simulations] == [3, 1]  # 70 blocks on 28 SMs
-    workload.misses(machine())
+    cache_misses(workload, machine())
     assert len(simulations) == 2
 
 
@@ -353,7 +367,7 @@ def test_overridden_times_do_not_change_what_hits():
     """The order of accesses is estimated with the times of the machine as named."""
     workload, other = fresh(), fresh()
     changed = machine(dram__latency=5000, dram__bandwidth=1e9, instructions__fp32__latency=900)
-    assert np.array_equal(workload.misses(machine()).counters, other.misses(changed).counters)
+    assert np.array_equal(cache_misses(workload, machine()).counters, cache_misses(other, changed).counters)
 
 
 def test_machines_of_one_name_or_shape_are_told_apart():
@@ -362,16 +376,16 @@ def test_machines_of_one_name_or_shape_are_told_apart():
     gpu = dataclasses.replace(gpu, original=None, l1=dataclasses.replace(gpu.l1, size_bytes=6 * 128 * 2))
     slow = dataclasses.replace(gpu, dram=dataclasses.replace(gpu.dram, latency_cycles=9000.0))
     workload = fresh()
-    first = workload.misses(gpu)
-    assert workload.misses(slow).estimated_cycles == fresh().misses(slow).estimated_cycles
-    assert workload.misses(slow).estimated_cycles > 2 * first.estimated_cycles
-    assert workload.misses(gpu) is first
+    first = cache_misses(workload, gpu)
+    assert cache_misses(workload, slow).estimated_cycles == cache_misses(fresh(), slow).estimated_cycles
+    assert cache_misses(workload, slow).estimated_cycles > 2 * first.estimated_cycles
+    assert cache_misses(workload, gpu) is first
 
 
 # -- the representative is chosen on the machine as named -------------------------------------------
 
 
-def two_kinds() -> TracedWorkload:
+def two_kinds() -> Workload:
     """Warps that wait for loads and warps that wait for special functions: which are faster is up to the machine."""
     waits_for_load = [Step(LDG, evenly(2**20, 4)), Step(FFMA)] * 4
     waits_for_sfu = [Step(MUFU), Step(STG, evenly(2**20, 4))] * 4
@@ -381,19 +395,19 @@ def two_kinds() -> TracedWorkload:
 
 def test_an_override_does_not_change_the_representative():
     gpu, slow = machine(), machine(instructions__sfu__latency=5000)
-    assert two_kinds().representative(gpu).index == 1
+    assert representative_of(two_kinds(), gpu).index == 1
     # On a machine that is described that way the other kind is faster.
     described = dataclasses.replace(slow, original=None)
-    assert two_kinds().representative(described).index == 0
+    assert representative_of(two_kinds(), described).index == 0
     for machines in ((gpu, slow), (slow, gpu)):
         workload = two_kinds()
-        assert [workload.representative(each).index for each in machines] == [1, 1]
+        assert [representative_of(workload, each).index for each in machines] == [1, 1]
     # Its intervals follow the override.
-    profile = two_kinds().profile_on(slow, "the test")
+    profile = next(iter(analyse(two_kinds(), slow, Needs("interval_profile")).intervals))[1]
     assert profile.column("stall_cycles").sum() == pytest.approx(4 * 5000)
 
 
-def reuse_that_residents_destroy() -> TracedWorkload:
+def reuse_that_residents_destroy() -> Workload:
     """One kind of warp reuses lines that stay in L1 with one block per SM and not with all of them."""
     launch = []
     for block in range(28 * 8):
@@ -407,20 +421,20 @@ def reuse_that_residents_destroy() -> TracedWorkload:
 
 def test_a_launch_override_does_not_change_the_representative():
     gpu = dataclasses.replace(load_gpu("accelsim-mdm"), l1=dataclasses.replace(machine().l1, size_bytes=6 * 128 * 8))
-    plain = reuse_that_residents_destroy().representative(gpu)
-    crowded = reuse_that_residents_destroy().misses(gpu).levels[LDG, 0]
+    plain = representative_of(reuse_that_residents_destroy(), gpu)
+    crowded = cache_misses(reuse_that_residents_destroy(), gpu).levels[LDG, 0]
     workload = reuse_that_residents_destroy().with_overrides({"launch.blocks_per_sm": 1})
-    assert workload.misses(gpu).levels[LDG, 0] > crowded + 0.3
-    assert workload.representative(gpu).index == plain.index
-    assert workload.representative(gpu).mean_distance == plain.mean_distance
+    assert cache_misses(workload, gpu).levels[LDG, 0] > crowded + 0.3
+    assert representative_of(workload, gpu).index == plain.index
+    assert representative_of(workload, gpu).mean_distance == plain.mean_distance
 
 
 def test_selection_and_order_have_representatives_of_their_own():
     workload = two_kinds()
     slowest = dataclasses.replace(workload, selection="min")  # shares what is remembered
-    assert workload.representative(machine()).index == 1
-    assert slowest.representative(machine()).index == 0
-    assert workload.representative(machine()).index == 1
+    assert representative_of(workload, machine()).index == 1
+    assert representative_of(slowest, machine()).index == 0
+    assert representative_of(workload, machine()).index == 1
 
 
 # -- several launches ----------------------------------------------------------------------------------
@@ -482,7 +496,7 @@ def test_divergent_loads_are_those_that_touch_more_than_one_line(kernel):
 def test_l1_accesses_are_those_of_the_simulator(kernel):
     """Coalescing makes exactly the accesses that the third-party simulator counted."""
     workload = fresh(kernel, order="round-robin")
-    found = workload.misses(load_gpu(accelsim.GPU))
+    found = cache_misses(workload, load_gpu(accelsim.GPU))
     measured = accelsim.measurements()["base", kernel]
     assert found.l1_accesses == measured.l1_accesses
     assert found.llc_accesses >= found.l1_misses

@@ -9,7 +9,7 @@ import pytest
 
 from warplens import example_names, load_workload, predict
 from warplens.errors import FileError, InputError, WorkloadError
-from warplens.models import MODELS, get_model
+from warplens.models import MODELS
 from warplens.workload import Launch, Workload
 
 HEAD = """\
@@ -195,7 +195,7 @@ def test_windows_line_ends_are_fine(write, content):
 def test_huge_but_finite_numbers_load(write):
     workload = load_workload(write(PROFILE.replace("stall_cycles = 6", "stall_cycles = 1e18")))
     assert workload.profile.column("stall_cycles").tolist() == [1e18]
-    assert np.isfinite(get_model("gpumech-mt").predict(workload, load_machine()).cycles)
+    assert np.isfinite(predict(workload, load_machine(), "gpumech-mt").cycles)
 
 
 def load_machine():

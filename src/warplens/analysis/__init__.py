@@ -1,7 +1,7 @@
 """What models see of a launch: coalesced accesses, cache misses, and a warp's mix, dependences and intervals."""
 
 from .cache_families import family_of, simulate_families, simulate_family
-from .cache_run import DEFAULT_ORDER, CacheRun, Coalescing, cache_run, cache_runs, order_window
+from .cache_run import DEFAULT_ORDER, CacheRun, Coalescing, cache_config, cache_run, cache_runs, order_window
 from .caches import MissProfile, simulate_caches
 from .dependence import DependenceGraph, Instruction
 from .events import Events, collect_events, collect_events_of, compute_latencies, instruction_kinds
@@ -35,6 +35,7 @@ __all__ = [
     "ProfileBatch",
     "WorkFlowGraph",
     "batch_of_profiles",
+    "cache_config",
     "cache_run",
     "cache_runs",
     "collect_events",

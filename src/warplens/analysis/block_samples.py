@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,13 @@ LOAD, END = 1, 5
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
 #: Of a warp with too many events, so many parts from its beginning, middle and end stand for the rest.
 PARTS = 3
+
+
+@dataclass(frozen=True)
+class BlockChoice:
+    """What the choice of thread blocks depends on: the trace alone."""
+
+    kept_as: ClassVar[str] = "blocks"
 
 
 @dataclass(frozen=True, eq=False)

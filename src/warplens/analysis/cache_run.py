@@ -101,6 +101,12 @@ def cache_runs(
     return runs, which
 
 
+def cache_config(gpu: Gpu, blocks_per_sm: Quantity, *, order: str = DEFAULT_ORDER) -> CacheConfig:
+    """The structure of one machine's caches."""
+    config = _config(gpu, blocks_per_sm, order, "the cache simulation")
+    return CacheConfig(**{name: _plain(_at(value, 0)) for name, value in config.items()})
+
+
 def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> dict[str, Any]:
     """Fields of `CacheConfig`, each for one machine or for all of a batch."""
     gpu = gpu.with_defaults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, TraceError
-from ..machine import INSTRUCTION_CLASSES, Gpu
+from ..machine import Gpu
 from ..traces import CLASS_NAMES, LaunchTrace, StaticTable
-from . import MissProfile, compute_latencies
+from . import CacheRun, MissProfile, compute_latencies
 from .dependence import DependenceGraph, Instruction
 from .intervals import STALL_CAUSES, IntervalProfile, ProfileBatch, default_causes
 
@@ -20,22 +21,30 @@ SELECTIONS = ("clustering", "max", "min")
 _MOST_PASSES = 100
 
 
-def latencies(static: StaticTable, misses: MissProfile, gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
+@dataclass(frozen=True)
+class WarpChoice:
+    """What the choice of the representative warp depends on: the machine as named, and the launch as traced."""
+
+    run: CacheRun
+    level_latencies: tuple[float, ...]
+    issue_rate: float
+    selection: str
+
+
+def latencies(
+    static: StaticTable, misses: MissProfile, latency_of_class: Callable[[str], float], levels: Sequence[float]
+) -> NDArray[np.float64]:
     """Latency of every static instruction: its class's, or the average memory access time of a memory instruction.
 
     AMAT weighs the latencies of L1, LLC and DRAM with the parts of executions
-    whose worst request each of them served (§V-B).
+    whose worst request each of them served (§V-B). `latency_of_class` gives 0
+    for memory classes, and `levels` the three latencies.
     """
     from . import _cache_records as memory
 
-    def latency_of_class(name: str) -> float:
-        if INSTRUCTION_CLASSES[name].kind == "memory":
-            return 0.0
-        return float(gpu.timing(name, needed_by).latency_cycles)
-
     found = compute_latencies(static, latency_of_class)
     loads = np.isin(misses.kinds, (memory.LOAD, memory.ATOMIC))
-    found[loads] = average_latency(misses.levels.T, level_latencies(gpu, needed_by))[loads]
+    found[loads] = average_latency(misses.levels.T, levels)[loads]
     return found
 
 
@@ -64,15 +73,18 @@ class Representative:
     mean_distance: float
     warps: int
     mean_instructions: float
+    #: Thread blocks and warp instructions that the trace holds.
+    recorded_blocks: int
+    recorded_instructions: float
 
 
 def warp_features(
     trace: LaunchTrace, latency: NDArray[np.float64], issue_rate: float
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """(G-6: warp performance and instruction count over their means; instructions) of every warp."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+    """(G-6: warp performance and instruction count over their means; instructions) of every warp; thread blocks."""
     from . import _profile_kernels as _kernels
 
-    counts, stalls = [], []
+    counts, stalls, blocks = [], [], 0
     static = trace.static
     for group in trace.groups():
         instructions = np.empty(len(group), dtype=np.int64)
@@ -91,13 +103,14 @@ def warp_features(
         )
         counts.append(instructions)
         stalls.append(stalled)
+        blocks += group.blocks
     instructions = np.concatenate(counts) if counts else np.zeros(0, dtype=np.int64)
     if not instructions.sum():
         raise TraceError(f"launch of {trace.header.kernel!r} has no instructions")
     stall = np.concatenate(stalls)
     performance = instructions / np.maximum(instructions / issue_rate + stall, 1e-300)  # Eq. (G-5)
     features = np.stack([performance / performance.mean(), instructions / instructions.mean()], axis=1)  # Eq. (G-6)
-    return features, instructions
+    return features, instructions, blocks
 
 
 def select_warp(features: NDArray[np.float64], selection: str = "clustering") -> tuple[int, tuple[int, int], float]:
@@ -141,7 +154,7 @@ def representative_warp(
     trace: LaunchTrace, latency: NDArray[np.float64], issue_rate: float, selection: str = "clustering"
 ) -> Representative:
     """Choose the representative warp, among those that execute anything, and fetch its instructions."""
-    features, instructions = warp_features(trace, latency, issue_rate)
+    features, instructions, blocks = warp_features(trace, latency, issue_rate)
     running = np.flatnonzero(instructions)
     chosen, sizes, distance = select_warp(features[running], selection)
     index = int(running[chosen])
@@ -161,6 +174,8 @@ def representative_warp(
         mean_distance=float(np.linalg.norm(features - features[index], axis=1).mean()),
         warps=len(features),
         mean_instructions=float(instructions.mean()),
+        recorded_blocks=blocks,
+        recorded_instructions=float(instructions.sum()),
     )
 
 

@@ -130,8 +130,9 @@ class Selection:
 
 def _names(workload: Workload) -> tuple[str, ...]:
     """Of its kernel: as compiled, and as the source has it where that is known."""
-    header = getattr(getattr(workload, "trace", None), "header", None)
-    return (workload.name, header.extra.get("readable_name", "")) if header is not None else (workload.name,)
+    if workload.trace is None:
+        return (workload.name,)
+    return workload.name, workload.trace.header.extra.get("readable_name", "")
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:

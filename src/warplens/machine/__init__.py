@@ -3,7 +3,7 @@
 from .batches import distinct
 from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
 from .fields import Parameter
-from .load import find_parameter, gpu_names, load_gpu, machine_of_batch, split_override, with_overrides
+from .load import find_parameter, gpu_names, gpu_of_values, load_gpu, machine_of_batch, split_override, with_overrides
 from .occupancy import Occupancy, occupancy, warps_of_block
 from .schema import DEFAULT_SOURCE, Gpu, InstructionTiming, Quantity, Source, parameters
 
@@ -20,6 +20,7 @@ __all__ = [
     "distinct",
     "find_parameter",
     "gpu_names",
+    "gpu_of_values",
     "lineage",
     "load_gpu",
     "machine_of_batch",

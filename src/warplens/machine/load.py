@@ -198,6 +198,11 @@ def _build(
     )
 
 
+def gpu_of_values(values: Mapping[str, Any]) -> Gpu:
+    """A machine of some values by TOML path, unchecked: for what was written down of one."""
+    return _build("", "", values, {}, nominal_clock_hz=values.get("clock_hz", 0.0), overrides={})
+
+
 # -- overrides -----------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, OptionError, UnknownNameError, nearest
 from ..machine import Gpu, InstructionTiming
-from ..workload import Residency, Workload, resident
+from ..workload import Facts, Needs, Residency, Workload
 from .papers import Paper
 from .prediction import Condition, Prediction, Stack
 
@@ -43,34 +43,30 @@ def option(default: Any, doc: str, choices: tuple[Any, ...] = ()) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One workload on one machine, or on a batch of machines, with every quantity as an array of `size`."""
+    """Facts of one machine, or of a batch of machines, with every quantity as an array of `size`."""
 
-    workload: Workload
-    gpu: Gpu
+    facts: Facts
     model_name: str
-    _shape: tuple[int, ...] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        launch = self.workload.launch
-        values = [launch.warps_per_sm, launch.blocks_per_sm, *_numbers(self.gpu)]
-        try:
-            shape = np.broadcast_shapes(*(np.shape(value) for value in values))
-        except ValueError:
-            lengths = sorted({np.size(value) for value in values if np.ndim(value)})
-            raise InputError(f"arrays of different lengths cannot form one batch: {lengths}") from None
-        object.__setattr__(self, "_shape", shape)
+    @property
+    def workload(self) -> Workload:
+        return self.facts.workload
 
-    @cached_property
+    @property
+    def gpu(self) -> Gpu:
+        return self.facts.gpu
+
+    @property
     def residency(self) -> Residency:
-        return resident(self.workload.launch, self.gpu)
+        return self.facts.residency
 
     @property
     def scalar(self) -> bool:
-        return self._shape == ()
+        return self.facts.shape == ()
 
     @property
     def size(self) -> int:
-        return self._shape[0] if self._shape else 1
+        return self.facts.size
 
     def array(self, value: Any) -> Array:
         """`value` as one number per machine."""
@@ -82,7 +78,7 @@ class Case:
 
     def timing(self, instruction_class: str) -> InstructionTiming:
         """λ and Λ of an instruction class for this kernel on these machines."""
-        return self.workload.timing(self.gpu, instruction_class, self.model_name)
+        return self.facts.timing(instruction_class, self.model_name)
 
     @cached_property
     def W(self) -> Array:  # noqa: N802 (the papers' symbol)
@@ -96,17 +92,6 @@ class Case:
     @cached_property
     def issue_rate(self) -> Array:
         return self.array(self.gpu.issue_rate)
-
-
-def _numbers(gpu: Gpu) -> list[Any]:
-    """All numeric values of a machine (to find the batch's shape)."""
-    parts: list[Any] = [gpu, gpu.l1, gpu.llc, gpu.noc, gpu.dram, gpu.occupancy, *gpu.instructions.values()]
-    return [
-        value
-        for part in parts
-        for item in dataclasses.fields(part)
-        if isinstance(value := getattr(part, item.name), np.ndarray)
-    ]
 
 
 @dataclass(frozen=True)
@@ -150,6 +135,11 @@ class Model(ABC):
         for item in dataclasses.fields(self):
             _check_option(self.name, item, getattr(self, item.name))
 
+    @property
+    def requirements(self) -> Needs:
+        """What the analysis has to work out for this model."""
+        return Needs(self.needs)
+
     @abstractmethod
     def evaluate(self, case: Case) -> Outcome:
         """The model's equations over all machines of the case."""
@@ -168,10 +158,9 @@ class Model(ABC):
         for path in (*self.machine_needs, *_LAUNCH_NEEDS * (self.launch_overhead and not self.has_launch)):
             gpu.require(path, f"model {self.name!r}")
 
-    def predict(self, workload: Workload, gpu: Gpu) -> Prediction:
+    def predict(self, facts: Facts) -> Prediction:
         """The prediction for one machine, or for all machines of a batch at once."""
-        self.check(workload, gpu)
-        case = Case(workload, gpu, f"model {self.name!r}")
+        case = Case(facts, f"model {self.name!r}")
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return assemble(self, case, self.evaluate(case))
 
@@ -184,8 +173,8 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
     """The prediction that an outcome stands for; its stack sums to `cpi`."""
     residency, gpu = case.residency, case.gpu
     instructions = outcome.instructions_per_warp * case.array(residency.total_warps)
-    if case.workload.total_instructions is not None:
-        instructions = case.array(case.workload.total_instructions)
+    if case.facts.total_instructions is not None:
+        instructions = case.array(case.facts.total_instructions)
     if outcome.cycles is not None:
         cycles = outcome.cycles
     else:
@@ -211,7 +200,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
         if added:
             parts["IDLE"] = cpi * (1.0 - running / cycles)
         stack = _close(parts, cpi)
-    notes = tuple(Condition(note) for note in (*residency.notes, *case.workload.notes(gpu)))
+    notes = tuple(Condition(note) for note in (*residency.notes, *case.facts.notes))
     prediction = Prediction(
         kernel=case.workload.name,
         launch=case.workload.launch_index,

@@ -26,14 +26,13 @@ import numpy as np
 
 from ..machine import Gpu, distinct, find_parameter, with_overrides
 from ..machine.schema import parameters
-from ..workload import MeasuredRun, Workload
+from ..workload import MeasuredRun, Needs, Workload
 from .base import Array, Case, Model, Outcome, option
 from .papers import NATH_TULLSEN
 from .prediction import Condition
 
 if TYPE_CHECKING:
     from ..simulators.detailed import DetailedResult
-    from ..workload.traced import TracedWorkload
 
 #: Categories of issue slots that follow the clock.
 _COMPUTING = ("BASE", "DEP", "SYNC")
@@ -54,8 +53,12 @@ class Crisp(Model):
     clock_hz: float = option(0.0, "clock of that simulation; 0: the machine's own")
 
     def check(self, workload: Workload, gpu: Gpu) -> None:
-        if not self.simulate or getattr(workload, "trace", None) is None:
+        if not self.simulate or workload.trace is None:
             super().check(workload, gpu)
+
+    @property
+    def requirements(self) -> Needs:
+        return Needs()  # the run is given, or measured here
 
     def evaluate(self, case: Case) -> Outcome:
         clock = case.array(case.gpu.clock_hz)
@@ -76,21 +79,30 @@ class Crisp(Model):
         )
 
 
+@dataclass(frozen=True)
+class RunOf:
+    """What a simulated run depends on besides the trace: the machine, and the residents that were asked for."""
+
+    machine: tuple[tuple[str, Any], ...]
+    warps_per_sm: float | None
+    blocks_per_sm: float | None
+
+
 def _simulated(case: Case, clock_hz: float) -> Iterator[tuple[Any, MeasuredRun]]:
     """(rows of the batch, their run): one simulation for machines that differ in their clock alone."""
-    workload: TracedWorkload = case.workload  # type: ignore[assignment]
-    launch, gpu = workload.launch, case.gpu
+    workload, gpu = case.workload, case.gpu
+    launch = workload.launch
     others = [gpu.get(path) for path in parameters() if path != find_parameter("clock").path]
     first, inverse = distinct([*others, launch.warps_per_sm, launch.blocks_per_sm], case.size)
     for group, index in enumerate(first.tolist()):
         machine, own = workload.one_of(gpu, index)
         machine = with_overrides(machine, {"clock": clock_hz or gpu.nominal_clock_hz})
-        key = ("run", *machine.given.values(), own.launch.warps_per_sm, own.launch.blocks_per_sm)
-        run = workload.once(key, functools.partial(_measured, own, machine))
+        key = RunOf(tuple(machine.given.items()), own.launch.warps_per_sm, own.launch.blocks_per_sm)
+        run = workload.results.once(key, functools.partial(_measured, own, machine))
         yield np.flatnonzero(inverse == group), run
 
 
-def _measured(workload: TracedWorkload, gpu: Gpu) -> MeasuredRun:
+def _measured(workload: Workload, gpu: Gpu) -> MeasuredRun:
     from ..simulators.detailed import simulate_detailed
 
     return measured_run(simulate_detailed(workload, gpu))

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..analysis import STALL_CAUSES, ProfileBatch
 from ..machine import Gpu
-from ..workload import Workload
+from ..workload import Needs, Workload
 from . import _interval_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import GPUMECH, LEMEIRE, MDM, MDM_CAL, Paper
@@ -284,6 +284,10 @@ class IntervalModel(Model):
             machines[f"{level}_service"] = cycles
         return machines
 
+    @property
+    def requirements(self) -> Needs:
+        return Needs(self.needs, min_gap=self.min_gap, compute_latency=self.compute_latency)
+
     def evaluate(self, case: Case) -> Outcome:
         from ._interval_kernels import evaluate_batch
 
@@ -292,9 +296,7 @@ class IntervalModel(Model):
         stalls = np.zeros((len(STALL_CAUSES), case.size))
         stall_cycles = np.zeros(case.size)
         terms, machines = self._terms(case.gpu), self._machines(case)
-        for rows, profiles in case.workload.profile_batches(
-            case.gpu, case.size, case.model_name, compute_latency=self.compute_latency, min_gap=self.min_gap
-        ):
+        for rows, profiles in case.facts.profiles:
             of_machine = profiles.of_machine
             some = machines[rows]
             some["miss_latency"] = _miss_latency(profiles, some)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..workload import Needs
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import OPTIONS, IntervalModel
 from .papers import GPUMECH
@@ -35,14 +36,16 @@ class MarkovChain(Model):
     compute_latency: bool = option(*OPTIONS["compute_latency"])
     min_gap: float = option(*OPTIONS["min_gap"])
 
+    @property
+    def requirements(self) -> Needs:
+        return Needs(self.needs, min_gap=self.min_gap, compute_latency=self.compute_latency)
+
     def evaluate(self, case: Case) -> Outcome:
         from ._interval_kernels import all_suspended
 
         p, slots = np.zeros(case.size), np.zeros(case.size)
         instructions = 0.0
-        for rows, profiles in case.workload.profile_batches(
-            case.gpu, case.size, case.model_name, compute_latency=self.compute_latency, min_gap=self.min_gap
-        ):
+        for rows, profiles in case.facts.profiles:
             started = profiles.stalls[profiles.of_machine]
             stall = profiles.stall_cycles[profiles.of_machine]
             instructions = profiles.total_instructions

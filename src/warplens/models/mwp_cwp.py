@@ -69,7 +69,7 @@ def memory_warps(case: Case, mix: InstructionMix) -> MemoryWarps:
         transactions = case.array(mix.uncoalesced_transactions)
     elif mix.uncoalesced_count:
         transactions = case.require("dram.uncoalesced_transactions")
-    unloaded = case.array(case.workload.memory_latency_cycles(gpu, needed_by))
+    unloaded = case.array(case.facts.memory_latency_cycles(needed_by))
     latency_uncoal = unloaded + (transactions - 1.0) * uncoalesced  # Eq. (H-10)
     latency_coal = unloaded  # Eq. (H-11)
     latency = latency_uncoal * weight_uncoal + latency_coal * weight_coal  # Eq. (H-12)
@@ -94,7 +94,7 @@ class MwpCwp(Model):
     form: str = option("hong-kim", "application-level equations, or Lemeire's restatement", ("hong-kim", "lemeire"))
 
     def evaluate(self, case: Case) -> Outcome:
-        mix = case.workload.instruction_mix(case.gpu, case.model_name)
+        mix = case.facts.mix
         if mix.memory_count == 0:
             return self.without_memory(case, mix)
         memory = memory_warps(case, mix)

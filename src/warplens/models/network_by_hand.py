@@ -16,7 +16,7 @@ from .network import FLIT_BYTES, Demand
 
 def demands_by_hand(case: Case) -> Iterator[tuple[Any, Demand]]:
     """(Rows of the batch, what the warp asks for), from the graph if there is one."""
-    workload, needed_by = case.workload, case.model_name
+    workload = case.workload
     if workload.profile is None and workload.graph is not None:
         names = sorted({item.instruction_class for item in workload.graph.instructions})
         timings = [case.timing(name) for name in names]
@@ -25,7 +25,7 @@ def demands_by_hand(case: Case) -> Iterator[tuple[Any, Demand]]:
             latency = {name: float(times[2 * i][rows[0]]) for i, name in enumerate(names)}
             yield rows, _of_graph(workload.graph, latency, case, rows[0])
         return
-    for rows, profile in workload.interval_profiles(case.gpu, case.size, needed_by):
+    for rows, profile in case.facts.intervals:
         yield np.arange(case.size)[rows], _of_profile(profile, case)
 
 

@@ -66,7 +66,7 @@ class Pipeline(Model):
             self.bank_conflicts,
             self.most_issues,
         )
-        simulation = PipelineSimulation(case.workload, case.gpu, settings, case.model_name)
+        simulation = PipelineSimulation(case.facts, settings, case.model_name)
         names = list(simulation.timings)
         timings = list(simulation.timings.values())
         residency = case.residency

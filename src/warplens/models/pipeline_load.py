@@ -36,7 +36,7 @@ class PipelineLoad:
 
 def pipeline_load(case: Case) -> PipelineLoad:
     """The mix of the case's workload, timed on its machines. Kinds: memory, and compute for all else."""
-    mix = case.workload.instruction_mix(case.gpu, case.model_name)
+    mix = case.facts.mix
     zero = np.zeros(case.size)
     busy: dict[str, Array] = {}
     latency_sum = {"compute": zero, "memory": zero}

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..workload.sampled import sample_batches
-from ..workload.traced import TracedWorkload
+from ..workload import Needs
+from ..workload.samples import sample_batches
+from ..workload.traced import compute_latencies_of
 from . import _network_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls
@@ -69,6 +70,10 @@ class Warplens(Model):
     )
     launch_overhead: bool = option(True, "adds the machine's time to launch a kernel and its blocks, if it gives any")
 
+    @property
+    def requirements(self) -> Needs:
+        return Needs(self.needs, events=True)
+
     def evaluate(self, case: Case) -> Outcome:
         size = case.size
         cycles = np.empty(size)
@@ -91,22 +96,20 @@ class Warplens(Model):
 
     def _demands(self, case: Case) -> Any:
         """(Rows of the batch, what their warps ask for); machines that agree in a demand share it."""
-        workload, gpu, needed_by = case.workload, case.gpu, case.model_name
-        if not isinstance(workload, TracedWorkload):
+        workload, traced, needed_by = case.workload, case.facts.traced, case.model_name
+        if traced is None:
             yield from demands_by_hand(case)
             return
-        classes = list(workload.compute_latencies(gpu, needed_by))
+        classes = list(compute_latencies_of(traced.trace, case.gpu, needed_by))
         batches = sample_batches(
-            workload,
-            gpu,
-            case.size,
+            case.facts,
             needed_by,
             reorder=self.assembler and workload.is_ptx,
             most_events=self._most_events(case),
-            also_by=demand_config(gpu, classes, needed_by).columns,
+            also_by=demand_config(case.gpu, classes, needed_by).columns,
         )
+        recorded, instructions = traced.recorded_blocks, traced.instructions_per_block
         for rows, machine, sample, misses in batches:
-            recorded, instructions = workload.recorded_size
             launch = LaunchSize(recorded, instructions, (workload.launch.blocks or recorded) / max(recorded, 1))
             config = demand_config(machine, classes, needed_by)
             yield rows, demand_of_sample(sample, misses, launch, config, self.without)
@@ -239,7 +242,7 @@ class Warplens(Model):
             "no resource is saturated; the time depends on how latencies overlap": NOT_FULL
             * (1.0 - np.minimum(busiest, 1.0)),
             "the trace is PTX; the GPU runs other instructions in another order": case.array(
-                OF_PTX if isinstance(case.workload, TracedWorkload) and case.workload.is_ptx else 0.0
+                OF_PTX if case.workload.is_ptx else 0.0
             ),
             "queues and rounding": case.array(ALWAYS),
         }
@@ -257,8 +260,8 @@ class Warplens(Model):
         """BASE is the issue slots that were used; the waits of the warps divide the rest of the time."""
         blocks = self._blocks(case)[0]
         total = instructions * case.array(case.residency.total_warps)
-        if case.workload.total_instructions is not None:
-            total = case.array(case.workload.total_instructions)
+        if case.facts.total_instructions is not None:
+            total = case.array(case.facts.total_instructions)
         cpi = cycles * case.active_sms / total  # of an SM that has work
         issuing = np.minimum(total / case.active_sms / case.issue_rate, cycles) / cycles
         # Launching, and SMs with fewer blocks than the one that has most.

@@ -33,7 +33,7 @@ class WorkFlow(Model):
     corrected: ClassVar[bool] = False
 
     def evaluate(self, case: Case) -> Outcome:
-        graph = case.workload.work_flow_graph(case.gpu, case.model_name)
+        graph = case.facts.flow
         W, zero = case.W, np.zeros(case.size)
         timings = [case.timing(node.instruction_class) for node in graph.nodes]
         intervals = [case.array(timing.interval_cycles) for timing in timings]

@@ -13,9 +13,7 @@ from ..errors import InputError, UnknownNameError, nearest
 from ..frontends.ncu import KernelProfile
 from ..machine import Gpu
 from ..models import Prediction
-from ..workload import Workload
-from ..workload.results import open_kept
-from ..workload.traced import TracedWorkload, workload_of_trace
+from ..workload import Workload, workload_of_trace
 from .headline import preferred_model
 from .section import VIEWS, Section, Settings, make_section
 from .sweep_section import SweepSection, sweep_section
@@ -142,7 +140,7 @@ def _workloads(given: Any, gpu: Any, loading: Mapping[str, Any]) -> list[Workloa
         found = load_workloads(given, gpu=gpu, **loading)
     else:
         found = [given if isinstance(given, Workload) else workload_of_trace(given)]
-    return [replace(each, kept=open_kept()) if isinstance(each, TracedWorkload) else each for each in found]
+    return [replace(each, results=each.results.on_disk()) for each in found]
 
 
 @dataclass

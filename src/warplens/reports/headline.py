@@ -14,7 +14,7 @@ from ..machine import Gpu
 from ..models import Prediction
 from ..sweeps.local import Sensitivity
 from ..traces import CLASS_NAMES
-from ..workload import Workload, resident
+from ..workload import Needs, Workload, analyse, resident
 from ..workload.instructions import instruction_table
 from .roofline import Roofline
 from .stacks import Reference
@@ -110,7 +110,8 @@ def _mshrs(workload: Workload, gpu: Gpu) -> str | None:
     limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
     if limit is None or not workload.offers("interval_profile"):
         return None
-    _, profile = next(iter(workload.interval_profiles(gpu, 1, "the headline")))
+    facts = analyse(workload, gpu, Needs("interval_profile"), "the headline")
+    _, profile = next(iter(facts.intervals))
     most = float(profile.column("read_misses").max(initial=0.0))
     if most <= 0:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..analysis import STALL_CAUSES
 from ..machine import Gpu
-from ..workload import Workload
+from ..workload import Needs, Workload, analyse
 from .style import CATEGORY_COLOURS
 from .view import BOTH_COLUMNS, Figure, Table, View, axis, layout
 
@@ -93,7 +93,8 @@ class Intervals(View):
 
 def intervals(workload: Workload, gpu: Gpu) -> Intervals:
     """The profile that interval models see (see `warplens.api.place`)."""
-    _, profile = next(iter(workload.interval_profiles(gpu, 1, "the interval view")))
+    facts = analyse(workload, gpu, Needs("interval_profile"), "the interval view")
+    _, profile = next(iter(facts.intervals))
     some = slice(0, MOST_INTERVALS)
     instructions, stalls = profile.column("instructions"), profile.column("stall_cycles")
     by_cause = stalls[some, None] * profile.causes[some]

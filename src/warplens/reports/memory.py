@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..machine import Gpu
 from ..models import Prediction
-from ..workload import Workload
+from ..workload import Workload, analyse
 from ..workload.instructions import InstructionTable, instruction_table
 from .style import CATEGORY_COLOURS
 from .view import BOTH_COLUMNS, Figure, Table, View, axis, escaped, layout
@@ -113,9 +113,10 @@ def memory_use(workload: Workload, gpu: Gpu, predictions: list[Prediction] | Non
                 label_of(found, index), {"L1": l1, "LLC": llc, "DRAM": total - l1 - llc}, float(found.lines[index])
             )
         )
-    summary = workload.summary(gpu)
+    facts = analyse(workload, gpu)
+    summary = facts.summary()
     bandwidth = gpu.dram.bandwidth_bytes_per_s
-    per_instruction = workload.bytes_per_instruction(gpu)["DRAM"]
+    per_instruction = facts.bytes_per_instruction()["DRAM"]
     use = {
         p.model: per_instruction * p.cycles * p.ipc / p.seconds / float(bandwidth)
         for p in predictions or ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..api import Input, place
+from ..api import Input, place, predict
 from ..errors import InputError
 from ..machine import Gpu
 from ..models import MODELS, get_model
@@ -146,7 +146,7 @@ def occupancy(
     for name in models or MODELS:
         model = get_model(name, (options or {}).get(name))
         try:
-            made = model.predict(batch, machine)
+            made = predict(batch, machine, model)
         except InputError:
             if models:
                 raise

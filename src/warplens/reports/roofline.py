@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError
 from ..machine import Gpu
 from ..models import Prediction
-from ..workload import Workload
+from ..workload import Facts, Needs, Workload, analyse
 from .stacks import Reference
 from .style import LINE_COLOURS, model_style
 from .view import COLUMN, Figure, Table, View, axis, escaped, layout
@@ -208,7 +208,8 @@ def roofline(
 ) -> Roofline:
     """The roofs that a workload meets on a machine (see `warplens.api.place`), and predictions below them."""
     needed_by = "the roofline view"
-    bytes_moved = {name: value for name, value in workload.bytes_per_instruction(gpu).items() if value > 0}
+    facts = analyse(workload, gpu, Needs("instruction_mix" if workload.offers("instruction_mix") else ""), needed_by)
+    bytes_moved = {name: value for name, value in facts.bytes_per_instruction().items() if value > 0}
     made = list(predictions)
     clock = float(gpu.clock_hz)
     if bytes_moved:
@@ -221,15 +222,16 @@ def roofline(
         ]
         intensity = "warp instructions / byte"
     else:
-        mix = workload.instruction_mix(gpu, needed_by)
+        workload.require("instruction_mix", needed_by)
+        mix = facts.mix
         unit, scale = "warp instructions / cycle of an SM", 1.0
         intensity = "warp instructions / memory instruction"
-        memory = [(workload.timing(gpu, name, needed_by), entry.count) for name, entry in mix.of_kind("memory")]
+        memory = [(facts.timing(name, needed_by), entry.count) for name, entry in mix.of_kind("memory")]
         busy = sum(float(timing.interval_cycles) * count for timing, count in memory)
         levels = [Level("memory", mix.total / mix.memory_count, mix.memory_count / busy)] if busy else []
     if not levels:
         raise InputError(f"{workload.name}: moves no bytes that {gpu.name!r} has a bandwidth for; it has no roofline")
-    ceilings = [Ceiling("issue limit", float(gpu.issue_rate) * scale), *_pipelines(workload, gpu, scale, needed_by)]
+    ceilings = [Ceiling("issue limit", float(gpu.issue_rate) * scale), *_pipelines(facts, scale, needed_by)]
 
     def speed(cpi: float) -> float:
         ipc = float(gpu.sms) / cpi
@@ -252,14 +254,14 @@ def _bandwidth(gpu: Gpu, level: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _pipelines(workload: Workload, gpu: Gpu, scale: float, needed_by: str) -> list[Ceiling]:
+def _pipelines(facts: Facts, scale: float, needed_by: str) -> list[Ceiling]:
     """The busiest pipeline of an SM that is no memory, where the mix of instructions is known."""
-    if not workload.offers("instruction_mix"):
+    if not facts.workload.offers("instruction_mix"):
         return []
-    mix = workload.instruction_mix(gpu, needed_by)
+    mix = facts.mix
     busy: dict[str, float] = {}
     for name, entry in mix.of_kind("compute", "shared"):
-        timing = workload.timing(gpu, name, needed_by)
+        timing = facts.timing(name, needed_by)
         busy[str(timing.subsystem)] = busy.get(str(timing.subsystem), 0.0) + entry.count * float(
             timing.interval_cycles
         )

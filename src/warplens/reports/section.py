@@ -215,7 +215,7 @@ def _make_views(
 
 
 def _is_traced(workload: Workload) -> bool:
-    return getattr(workload, "trace", None) is not None
+    return workload.trace is not None
 
 
 def _measured(workload: Workload, settings: Settings) -> list[figures.Reference]:

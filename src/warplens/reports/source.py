@@ -160,7 +160,7 @@ def source_use(
     """
     found = instruction_table(workload, gpu)
     lost = None if simulated is None else np.sum(list(simulated.stalled_slots.values()), axis=0)
-    extra = workload.trace.header.extra  # type: ignore[attr-defined]
+    extra = workload.require_trace("the source view").header.extra
     text = source if source is not None else extra.get("source_text")
     lines = np.unique(found.static.line[found.executions > 0])
     total = float(found.waits_cycles.sum())

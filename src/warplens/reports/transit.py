@@ -12,7 +12,7 @@ from ..machine import Gpu
 from ..models import get_model
 from ..models.base import Case
 from ..models.transit import sides_of
-from ..workload import Workload
+from ..workload import Workload, analyse
 from .style import LINE_COLOURS
 from .view import COLUMN, Figure, Table, View, axis, layout
 
@@ -97,8 +97,9 @@ class TransitDiagram(View):
 def transit_diagram(workload: Workload, gpu: Gpu, points: int = 81) -> TransitDiagram:
     """Transit's balance for a workload on one machine (see `warplens.api.place`)."""
     model = get_model("transit")
-    made = model.predict(workload, gpu)
-    case = Case(workload, gpu, "model 'transit'")
+    needed_by = "model 'transit'"
+    facts = analyse(workload, gpu, model.requirements, needed_by)
+    made, case = model.predict(facts), Case(facts, needed_by)
     with np.errstate(divide="ignore"):
         sides = sides_of(case)
         if not (sides.memory_latency[0] and sides.compute_latency[0]):

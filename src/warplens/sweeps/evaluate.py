@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..api import place, simulate
+from ..api import place, predict, simulate
 from ..categories import CATEGORIES
 from ..errors import WarplensError
 from ..machine import Gpu
 from ..machine.schema import parameters
 from ..models import Prediction, get_model
-from ..workload import Workload
+from ..workload import Facts, Needs, Workload, analyse, resident
 from ..workload.launch import LAUNCH_KEYS
 from .space import Space
 
@@ -85,7 +85,7 @@ def attempt(rows: Rows, function: Callable[[Rows], T]) -> tuple[list[tuple[Rows,
 
 def evaluate(workload: Workload, question: Question, rows: Rows, schema: pa.Schema) -> pa.Table:
     """One row per target and configuration."""
-    placed: list[tuple[Rows, tuple[Workload, Gpu]]] = []
+    placed: list[tuple[Rows, Placed]] = []
     errors: dict[int, str] = {}
     for group in question.groups(rows):
         some, failed = attempt(group, lambda each: _placed(question, workload, each))
@@ -96,23 +96,33 @@ def evaluate(workload: Workload, question: Question, rows: Rows, schema: pa.Sche
         found = Found(rows)
         for row, text in errors.items():
             found.fail(np.array([row]), text)
-        for group, (own, gpu) in placed:
-            _ask(target, question, workload, own, gpu, group, found)
+        for group, own in placed:
+            _ask(target, question, workload, own, group, found)
         tables.append(_table(workload, question, target, rows, found, schema))
     return pa.concat_tables(tables)
 
 
-def _placed(question: Question, workload: Workload, rows: Rows) -> tuple[Workload, Gpu]:
-    from ..workload import resident
+@dataclass(eq=False)
+class Placed:
+    """Configurations of a kernel, with the facts that models with the same needs share."""
 
+    workload: Workload
+    gpu: Gpu
+    _facts: dict[Needs, Facts] = field(default_factory=dict, repr=False)
+
+    def facts(self, needs: Needs) -> Facts:
+        if needs not in self._facts:
+            self._facts[needs] = analyse(self.workload, self.gpu, needs, "the sweep")
+        return self._facts[needs]
+
+
+def _placed(question: Question, workload: Workload, rows: Rows) -> Placed:
     placed, gpu = question.place(workload, rows)
     resident(placed.launch, gpu)  # a launch that does not fit is its configuration's error, not all models'
-    return placed, gpu
+    return Placed(placed, gpu)
 
 
-def _ask(
-    target: Target, question: Question, workload: Workload, placed: Workload, gpu: Gpu, rows: Rows, found: Found
-) -> None:
+def _ask(target: Target, question: Question, workload: Workload, placed: Placed, rows: Rows, found: Found) -> None:
     if target.kind == "simulator":
         for row in rows.tolist():
             _, failed = attempt(
@@ -123,15 +133,17 @@ def _ask(
                 found.fail(np.array([row]), text)
         return
     model = get_model(target.name, target.options)
-    reason = model.missing(placed, gpu)
+    reason = model.missing(placed.workload, placed.gpu)
     if reason:  # what a model lacks, it lacks everywhere: no need to look for the row to blame
         found.fail(rows, reason)
         return
 
-    def predict(some: Rows) -> Prediction:
-        return model.predict(*((placed, gpu) if some is rows else question.place(workload, some)))
+    def ask(some: Rows) -> Prediction:
+        if some is rows and len(rows) > 1:
+            return model.predict(placed.facts(model.requirements))
+        return predict(*question.place(workload, some), model)
 
-    results, errors = attempt(rows, predict)
+    results, errors = attempt(rows, ask)
     for some, prediction in results:
         found.predicted(some, prediction)
     for row, text in errors.items():

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis import DEFAULT_ORDER
+from ..api import place
+from ..errors import WarplensError
 from ..machine import distinct
-from ..machine.schema import parameters_by_key
-from ..workload import Workload
-from ..workload.batches import cache_keys
-from ..workload.launch import LAUNCH_KEYS
-from ..workload.traced import TracedWorkload
+from ..workload import Workload, resident
+from ..workload.facts import batch_shape
+from ..workload.traced import runs_of
 from .evaluate import Question, Rows
 
 #: Seconds that a unit should take, about: long against handing it out, short against losing it.
@@ -24,8 +23,8 @@ UNIT_ROWS = 200_000
 #: Rough seconds, to cut units of a size: of a row, of a cache simulation, and of what takes longer than other models.
 _ROW, _CACHES = 3e-6, 0.05
 _LONGER = {"pipeline": 2e-3, "warplens": 1e-2, "crisp": 1e-2, "detailed": 1.0}
-#: Parameters that change how many blocks are resident, and so the caches.
-_RESIDENCY = ("max_warps", "max_blocks", "registers", "shared_memory", "warp_size", *LAUNCH_KEYS)
+#: Values of a parameter that are tried to see whether caches depend on it.
+MOST_PROBES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +40,10 @@ class Unit:
 def plan(workloads: Sequence[Workload], question: Question) -> list[Unit]:
     """The units of a sweep: always the same for the same question."""
     units: list[Unit] = []
-    codes = _cache_codes(question)
     row = sum(_LONGER.get(target.name, _ROW) for target in question.targets)
     for index, workload in enumerate(workloads):
-        traced = isinstance(workload, TracedWorkload)
+        traced = workload.trace is not None
+        codes = _cache_codes(workload, question) if traced else np.zeros(question.space.size)
         order = np.argsort(codes, kind="stable") if traced else np.arange(question.space.size)
         seconds = np.full(len(order), row)
         if traced:
@@ -61,15 +60,30 @@ def plan(workloads: Sequence[Workload], question: Question) -> list[Unit]:
     return units
 
 
-def _cache_codes(question: Question) -> Any:
+def _cache_codes(workload: Workload, question: Question) -> Any:
     """Configurations with the same number share their cache simulations."""
+    space = question.space
     columns = []
-    size, ways = question.space.columns.get("llc.size"), question.space.columns.get("llc.ways")
+    size, ways = space.columns.get("llc.size"), space.columns.get("llc.ways")
     if size is not None and ways is not None:
         # Caches of as many sets stand together: one pass may do for all of them.
         columns.append(np.asarray(size) / np.maximum(np.asarray(ways), 1.0))
-    for key, column in question.space.columns.items():
-        path = key if key in LAUNCH_KEYS else parameters_by_key()[key].path
-        if path in cache_keys(DEFAULT_ORDER) or key in _RESIDENCY or key.startswith("occupancy."):
-            columns.append(np.asarray(column))
-    return distinct(columns, question.space.size)[1]
+    columns += [np.asarray(each) for key, each in space.columns.items() if _moves_caches(workload, question, key)]
+    return distinct(columns, space.size)[1]
+
+
+def _moves_caches(workload: Workload, question: Question, key: str) -> bool:
+    """Whether a parameter alone, at some of its values, asks for other cache simulations."""
+    column = question.space.columns[key]
+    numeric = isinstance(column, np.ndarray)
+    values = np.unique(column) if numeric else list(dict.fromkeys(column))
+    values = values[:: len(values) // MOST_PROBES + 1]
+    try:
+        runs = set()
+        for value in [values] if numeric else values:
+            placed, gpu = place(workload, question.gpu, {**question.overrides, key: value})
+            residency = resident(placed.launch, gpu)
+            runs.update(runs_of(placed, gpu, residency, batch_shape(placed.launch, gpu), "the sweep")[0])
+    except WarplensError:
+        return True  # some value is refused: nothing is known of the others
+    return len(runs) > 1

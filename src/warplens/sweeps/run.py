@@ -21,10 +21,8 @@ from ..models import MODELS, get_model
 from ..notebook import Displayed
 from ..result_cache import content_hash
 from ..traces.digest import trace_digest
-from ..workload import Workload
+from ..workload import Workload, workload_of_trace
 from ..workload.launch import LAUNCH_KEYS
-from ..workload.results import open_kept
-from ..workload.traced import TracedWorkload, workload_of_trace
 from .cluster import Cluster
 from .evaluate import Question, Target, schema_of
 from .plan import Unit, plan
@@ -162,12 +160,7 @@ def _loaded(given: Input, gpu: Gpu | None) -> list[Workload]:
         found = load_workloads(given, gpu=gpu)
     else:
         found = [workload_of_trace(given)]
-    return [
-        dataclasses.replace(each, kept=open_kept())
-        if isinstance(each, TracedWorkload) and each.kept is None
-        else each
-        for each in found
-    ]
+    return [dataclasses.replace(each, results=each.results.on_disk()) for each in found]
 
 
 def _fixed_values(overrides: Mapping[str, Any], varied: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,7 +239,7 @@ def _specification(
 
 
 def _digest(workload: Workload) -> str:
-    if isinstance(workload, TracedWorkload) and workload.trace is not None:
+    if workload.trace is not None:
         return content_hash([trace_digest(workload.trace), workload.order, workload.selection, repr(workload.launch)])
     return content_hash(_text_of(workload))
 
@@ -256,7 +249,7 @@ def _text_of(value: Any) -> Iterator[str | bytes]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield type(value).__name__
         for item in dataclasses.fields(value):
-            if item.name not in ("path", "description"):
+            if item.name not in ("path", "description", "results", "before_simulation"):
                 yield item.name
                 yield from _text_of(getattr(value, item.name))
     elif hasattr(value, "tobytes"):

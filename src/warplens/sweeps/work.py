@@ -15,9 +15,7 @@ import pyarrow as pa
 from ..errors import InputError
 from ..machine import Gpu
 from ..traces import MemoryTrace
-from ..workload import Workload
-from ..workload.results import open_kept
-from ..workload.traced import TracedWorkload
+from ..workload import Results, Workload, analyse
 from .evaluate import Question, Rows, evaluate
 from .plan import Unit
 
@@ -44,21 +42,21 @@ class Work:
     def _prepare(self) -> None:
         """Work out what all units share, once, while other threads wait for it."""
         with self._lock:
-            if self._prepared or not isinstance(self.workload, TracedWorkload):
+            if self._prepared:
                 return
             self._prepared = True
             try:
-                self.workload.representative(self.machine)
+                analyse(self.workload, self.machine)
             except InputError:
                 return  # every row will say so
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process: its lock, its memory and its folders."""
         workload = self.workload
-        if isinstance(workload, TracedWorkload) and workload.trace is not None:
+        if workload.trace is not None:
             trace = workload.trace
             whole = MemoryTrace(trace.header, trace.static, tuple(trace.groups()))
-            workload = dataclasses.replace(workload, trace=whole, kept=None, _memo={})
+            workload = dataclasses.replace(workload, trace=whole, results=Results())
         return {
             "workload": workload,
             "machine": self.machine,
@@ -69,8 +67,7 @@ class Work:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
-        if isinstance(self.workload, TracedWorkload):
-            self.workload = dataclasses.replace(self.workload, kept=open_kept())
+        self.workload = dataclasses.replace(self.workload, results=self.workload.results.on_disk())
 
 
 class Threads:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..api import JSON_SCHEMA, place
+from ..api import JSON_SCHEMA, place, predict, summary
 from ..errors import InputError, WarplensError
 from ..machine import Gpu
 from ..models import MODELS, Prediction, get_model
@@ -19,7 +19,6 @@ from ..reports.figures import cpi_stacks, occupancy, roofline
 from ..reports.headline import headline
 from ..reports.view import View, plain
 from ..workload import Workload, resident
-from ..workload.traced import TracedWorkload
 from .controls import blamed, check_machine, checked_changes, described
 from .errors import FieldError
 from .kernels import Progress
@@ -113,8 +112,6 @@ class Watch:
 
     def over(self, workload: Workload, text: str, total: int) -> Workload:
         """The workload, with this watch over the about `total` cache simulations that it may need."""
-        if not isinstance(workload, TracedWorkload):
-            return workload
         first = self.simulations
 
         def before() -> None:
@@ -212,7 +209,7 @@ def _predicted(
     for name in state.models:
         stopped()
         try:
-            made.append(get_model(name).predict(workload, gpu))
+            made.append(predict(workload, gpu, name))
         except WarplensError as error:
             skipped.append({"model": name, "reason": str(error).removeprefix(f"model {name!r} ")})
     return made, skipped
@@ -221,7 +218,7 @@ def _predicted(
 def _predictions_part(
     task: Task, workload: Workload, gpu: Gpu, predictions: list[Prediction], skipped: list[dict[str, str]]
 ) -> Part:
-    summary = workload.summary(gpu) if predictions else {}
+    found = summary(workload, gpu) if predictions else {}
     return {
         "type": "predictions",
         "machine": task.index,
@@ -229,7 +226,7 @@ def _predictions_part(
         "predictions": [each.to_dict() for each in predictions],
         "skipped": skipped,
         "possible": [name for name in MODELS if not get_model(name).missing(workload, gpu)],
-        "input": plain(summary),
+        "input": plain(found),
     }
 
 

@@ -29,8 +29,7 @@ from ..errors import InputError, UnknownNameError
 from ..frontends.cuda.signatures import signatures
 from ..machine import Gpu, gpu_names, load_gpu
 from ..models import MODELS
-from ..workload import Workload
-from ..workload.traced import workload_of_trace
+from ..workload import Workload, workload_of_trace
 from .answers import FIRST_MODELS, OWN_MACHINE, Part, answers, state_of
 from .controls import catalogue
 from .errors import Busy, Cancelled, FieldError

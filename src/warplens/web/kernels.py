@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import load_workloads
-from ..workload import Workload
+from ..workload import Results, Workload, workload_of_trace
 from ..workload.load import example_names
-from ..workload.results import open_kept
-from ..workload.traced import TracedWorkload, workload_of_trace
+from ..workload.results import open_simulations
 
 #: Thread blocks that are recorded of a bundled or brought kernel: 8 on each of the 132 SMs of an H200. The rest of a
 #: launch is like them, and caches are simulated within a few seconds.
@@ -140,9 +139,9 @@ class Held:
                 same = next((entry for (other, _), entry in self._held.items() if other == kernel.id), None)
             workload = kernel.load(progress) if same is None else same.workload
             instructions = 0
-            if isinstance(workload, TracedWorkload) and workload.trace is not None:
+            if workload.trace is not None:
                 instructions = sum(group.instructions for group in workload.trace.groups())
-                workload = dataclasses.replace(workload, kept=open_kept(), _memo={})
+                workload = dataclasses.replace(workload, results=Results(open_simulations()))
             with self._lock:
                 self._held[key] = _Entry(workload, instructions)
                 self._make_room()

@@ -1,20 +1,27 @@
 """Kernel launches and what is known about them."""
 
+from .analyse import analyse
+from .facts import Facts, Needs
 from .launch import LAUNCH_KEYS, Launch, Residency, launch_with_overrides, resident
-from .load import example_folder, example_names, load_workload
+from .load import example_folder, example_names
 from .measured import MeasuredRun
-from .workload import VIEWS, Workload
+from .results import Results
+from .workload import VIEWS, Workload, workload_of_trace
 
 __all__ = [
     "LAUNCH_KEYS",
     "VIEWS",
+    "Facts",
     "Launch",
     "MeasuredRun",
+    "Needs",
     "Residency",
+    "Results",
     "Workload",
+    "analyse",
     "example_folder",
     "example_names",
     "launch_with_overrides",
-    "load_workload",
     "resident",
+    "workload_of_trace",
 ]

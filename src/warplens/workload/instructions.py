@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.representative import instruction_stalls, latencies
-from ..errors import InputError
+from ..analysis.representative import instruction_stalls
 from ..machine import Gpu
 from ..traces import SPACES, LaunchTrace, StaticTable
+from .analyse import analyse
+from .traced import latencies_on
 from .workload import Workload
 
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
@@ -54,16 +55,14 @@ class InstructionTable:
 
 def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
     """What a traced launch does on a machine, instruction by instruction."""
-    from .traced import TracedWorkload
-
-    if not isinstance(workload, TracedWorkload) or workload.trace is None:
-        raise InputError(f"{workload.path or workload.name}: a table of instructions needs a trace or a CUDA source")
-    trace, misses = workload.trace, workload.misses(gpu)
-    static = trace.static
-    executions, lanes = workload.once("executions", lambda: _executions(trace))
     needed_by = "the table of instructions"
+    trace = workload.require_trace("a table of instructions")
+    traced = analyse(workload, gpu, needed_by=needed_by).traced
+    assert traced is not None
+    static, misses = trace.static, traced.misses
+    executions, lanes = workload.results.once("executions", lambda: _executions(trace))
     waits, waited_for = instruction_stalls(
-        workload.representative(gpu), static, latencies(static, misses, gpu, needed_by), float(gpu.issue_rate)
+        traced.warp, static, latencies_on(traced, gpu, needed_by), float(gpu.issue_rate)
     )
     counted = misses.executed.astype(np.float64)
     requests, l1_hits, llc_hits, llc_misses, reads, writes = (

@@ -22,7 +22,7 @@ from ..analysis import (
 )
 from ..errors import FileError, WorkloadError, nearest
 from ..machine import INSTRUCTION_CLASSES
-from ..tomlfile import TomlFile, exists, read_toml
+from ..tomlfile import TomlFile, exists
 from ..units import LARGEST
 from .launch import Launch
 from .measured import MeasuredRun
@@ -65,11 +65,6 @@ def find_workload(path: str | Path) -> Path:
     if path.suffix != ".toml":
         raise FileError(f"{path}: no such file, and no bundled example; {nearest(path.name, example_names())}")
     return path
-
-
-def load_workload(path: str | Path) -> Workload:
-    """A workload from a TOML file of numbers, or a bundled example by its name."""
-    return workload_of_file(read_toml(find_workload(path)))
 
 
 def workload_of_file(file: TomlFile) -> Workload:

@@ -1,8 +1,9 @@
-"""What models need of a traced launch without the trace: its static instructions, the representative warp, and the
-cache simulations of some machines. Profiles are small enough to be kept where traces of gigabytes are not.
+"""What models need of a traced launch without the trace: its static instructions, the representative warp, sampled
+blocks, and the cache simulations of some machines. Profiles are small enough to be kept where traces of gigabytes are
+not.
 
 A profile answers for the machine and the residents it was made for, and for machines that differ from it in nothing
-that its cache simulations depend on; the order of accesses is that of the machine it was made for.
+but times; the order of accesses is that of the machine it was made for.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..analysis._cache_records import ARRIVALS
+from ..analysis import CacheRun, cache_config
+from ..analysis._cache_records import ARRIVALS, CacheConfig
+from ..analysis.representative import WarpChoice
 from ..errors import FileError, MissingInputError
-from ..machine.schema import parameters
+from ..machine import gpu_of_values, parameters
 from ..traces import LaunchHeader, LaunchTrace, StaticTable, WarpGroup
-from .launch import launch_of
-from .traced import TracedWorkload
+from .results import Results
+from .workload import Workload, workload_of_trace
 
 T = TypeVar("T")
 SCHEMA = 2
@@ -32,6 +35,12 @@ LACKING = {1: ("crowds",)}
 #: For columns of eight bytes each.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 1, "lp": 3, "pb": 3}]
 _SUFFIX_ERROR = "not profiles of this version of warplens; make them anew"
+#: Files of schema 1 name a cache simulation by its order, its blocks per SM and these parameters.
+_SCHEMA_1 = (
+    *("sms", "l1.size_bytes", "l1.ways", "l1.line_bytes", "l1.sector_bytes", "l1.write_policy", "l1.write_allocate"),
+    *("llc.size_bytes", "llc.ways", "llc.banks", "llc.hashed", "llc.fetch_bytes", "llc.write_policy"),
+    *("llc.write_allocate", "scheduler", "l1.streaming", "l1.mshrs", "l1.queue_entries", "noc.queue_entries"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,50 +54,57 @@ class _NoWarps:
         raise MissingInputError(f"the profile of {self.header.kernel!r} has no warps: this needs the trace itself")
 
 
-@dataclass(frozen=True, eq=False)
-class ProfiledWorkload(TracedWorkload):
-    """A traced launch that remembers what was worked out of its trace, or that has nothing but that."""
+@dataclass(eq=False)
+class ProfileResults(Results):
+    """Results by what they depend on apart from times: as they were worked out, whatever has changed since."""
 
     entries: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     #: What the file that the entries come from says they lack.
     lacks: tuple[str, ...] = ()
 
-    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
-        """As it was worked out, whatever else of the machine has changed since."""
+    def get(self, trace: LaunchTrace, record: Hashable, kind: type[T], make: Callable[[], T]) -> T:
+        found = self.known(trace, record, kind)
+        if found is not None:
+            return found
+        if isinstance(trace, _NoWarps):
+            what = json.loads(_entry_name(record))[0]
+            raise MissingInputError(
+                f"the profile of {trace.header.kernel!r} lacks {what!r} for these residents and caches; "
+                "it answers for those that it was made for: use the trace, or make the profile anew"
+            )
+        made = self.once(record, make)
+        self.entries[_entry_name(record)] = vars(made)
+        return made
 
-        def found() -> T:
-            name = _entry_name(key)
-            if name in self.entries:
-                return unpack(**self.entries[name])
-            if isinstance(self.trace, _NoWarps):
-                raise MissingInputError(
-                    f"the profile of {self.name!r} lacks {key[0]!r} for these residents and caches; "
-                    "it answers for those that it was made for: use the trace, or make the profile anew"
-                )
-            made = make()
-            self.entries[name] = vars(made)
-            return made
-
-        return self.once(key, found)
-
-
-def _entry_name(key: tuple[Any, ...]) -> str:
-    """Kind, and what the result is asked by besides the values of the machine as named."""
-    plain = [float(v) if isinstance(v, int | float | np.number) else v for v in key[1 + len(parameters()) :]]
-    return json.dumps([key[0], *plain])
+    def known(self, trace: LaunchTrace, record: Hashable, kind: type[T]) -> T | None:
+        if record not in self.memory and (found := self.entries.get(_entry_name(record))) is not None:
+            self.memory[record] = kind(**found)
+        return self.memory.get(record)
 
 
-def profile_of_trace(trace: LaunchTrace) -> ProfiledWorkload:
+def _entry_name(record: Hashable) -> str:
+    """Kind of a result, and what it depends on besides times."""
+    if isinstance(record, CacheRun):
+        return _misses_name(record.order, record.config, record.coalescing.line_bytes, record.transfer_bytes)
+    if isinstance(record, WarpChoice):
+        return json.dumps(["representative", record.run.order, record.selection])
+    return json.dumps([getattr(record, "kept_as", type(record).__name__)])
+
+
+def _misses_name(order: str, config: CacheConfig, line_bytes: int, transfer_bytes: int) -> str:
+    structure = {"order": order, "line_bytes": line_bytes, "transfer_bytes": transfer_bytes, **config._asdict()}
+    return json.dumps(["misses", structure])
+
+
+def profile_of_trace(trace: LaunchTrace) -> Workload:
     """A workload that remembers; ask it what its profile shall hold."""
-    return ProfiledWorkload(
-        name=trace.header.kernel, launch=launch_of(trace), launch_index=trace.header.launch_index, trace=trace
-    )
+    return workload_of_trace(trace, results=ProfileResults())
 
 
 # -- files ---------------------------------------------------------------------------------
 
 
-def write_profiles(path: str | Path, profiles: Mapping[str, ProfiledWorkload], about: Mapping[str, str]) -> None:
+def write_profiles(path: str | Path, profiles: Mapping[str, Workload], about: Mapping[str, str]) -> None:
     """All that the workloads remember, in one compressed file; `about` says where it comes from."""
     arrays: list[np.ndarray[Any, Any]] = []
 
@@ -102,16 +118,18 @@ def write_profiles(path: str | Path, profiles: Mapping[str, ProfiledWorkload], a
         return {name: packed(value) for name, value in values.items()}
 
     launches = {}
+    lacks: set[str] = set()
     for name, workload in profiles.items():
-        trace = workload._trace
+        trace, results = workload.require_trace("a profile"), workload.results
+        assert isinstance(results, ProfileResults)
+        lacks |= set(results.lacks)
         launches[name] = {
             "header": dataclasses.asdict(trace.header),
             "static": table(vars(trace.static)),
-            "recorded": workload._recorded,
-            "entries": {key: table(entry) for key, entry in workload.entries.items()},
+            "entries": {key: table(entry) for key, entry in results.entries.items()},
         }
-    lacks = sorted({each for workload in profiles.values() for each in workload.lacks})
-    index = json.dumps({"schema": SCHEMA, "lacks": lacks, "about": dict(about), "launches": launches}).encode()
+    said = {"schema": SCHEMA, "lacks": sorted(lacks), "about": dict(about), "launches": launches}
+    index = json.dumps(said).encode()
     content = b"".join([len(index).to_bytes(8, "little"), index, *(each.tobytes() for each in arrays)])
     try:
         Path(path).write_bytes(lzma.compress(content, filters=_FILTERS))
@@ -119,7 +137,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, ProfiledWorkload], a
         raise FileError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def read_profiles(path: str | Path) -> tuple[dict[str, ProfiledWorkload], dict[str, str]]:
+def read_profiles(path: str | Path) -> tuple[dict[str, Workload], dict[str, str]]:
     """(workloads by name, where they come from) of a file."""
     try:
         content = lzma.decompress(Path(path).read_bytes())
@@ -139,7 +157,7 @@ def read_profiles(path: str | Path) -> tuple[dict[str, ProfiledWorkload], dict[s
 
 def _unpacked(
     launches: Mapping[str, Any], lacks: tuple[str, ...], content: bytes, offset: int
-) -> dict[str, ProfiledWorkload]:
+) -> dict[str, Workload]:
     def value(packed: Any) -> Any:
         nonlocal offset
         if not (isinstance(packed, dict) and "array" in packed):
@@ -157,12 +175,29 @@ def _unpacked(
     for name, launch in launches.items():
         trace = _NoWarps(LaunchHeader(**table(launch["header"])), StaticTable(**table(launch["static"])))
         entries = {key: table(entry) for key, entry in launch["entries"].items()}
+        if "recorded" in launch:
+            entries = _of_schema_1(entries, *launch["recorded"])
         if "crowds" in lacks:
             entries = {key: _without_crowds(entry) for key, entry in entries.items()}
-        recorded = int(launch["recorded"][0]), float(launch["recorded"][1])
-        found[name] = dataclasses.replace(
-            profile_of_trace(trace), entries=entries, lacks=lacks, _memo={"recorded": recorded}
-        )
+        found[name] = workload_of_trace(trace, results=ProfileResults(entries=entries, lacks=lacks))
+    return found
+
+
+def _of_schema_1(entries: Mapping[str, Any], blocks: int, instructions: float) -> dict[str, Any]:
+    """Entries under the names of today; what the trace holds stood beside them."""
+    found: dict[str, Any] = {}
+    for name, entry in entries.items():
+        kind, *rest = json.loads(name)
+        if kind == "misses":
+            order, resident, *values = rest
+            # All numbers and switches were written as floats.
+            given = [(path, value) for path, value in zip(_SCHEMA_1, values, strict=False) if value is not None]
+            machine = gpu_of_values({path: parameters()[path].kind(value) for path, value in given})
+            config = cache_config(machine, resident, order=order)
+            name = _misses_name(order, config, int(machine.l1.line_bytes), int(machine.transfer_bytes))
+        elif kind == "representative":
+            entry = {**entry, "recorded_blocks": int(blocks), "recorded_instructions": float(instructions)}
+        found[name] = entry
     return found
 
 

@@ -1,8 +1,9 @@
-"""What was worked out about a trace, in memory and on disk."""
+"""What was worked out of one trace, in memory and on disk, by records of what it depends on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..result_cache import ResultCache, open_results, result_key
@@ -11,48 +12,54 @@ from ..traces.digest import trace_digest
 
 T = TypeVar("T")
 
-#: Bytes that simulations of all traces may take.
+#: Bytes that the results of all traces may take on disk.
 MOST_BYTES = 2**30
 
 
-def open_kept() -> ResultCache:
-    """Simulations in the user's cache folder."""
+def open_simulations() -> ResultCache:
+    """Results of traces in the user's cache folder."""
     return open_results("simulations", MOST_BYTES)
 
 
-class Remembering:
-    """What was worked out about a trace, kept in memory and maybe on disk."""
+@dataclass(eq=False)
+class Results:
+    """Results of one trace. A key is a frozen record of all that a result depends on besides the trace."""
 
-    trace: LaunchTrace | None
-    kept: ResultCache | None
-    _memo: dict[Any, Any]
+    #: Where results are kept between processes; None: nowhere.
+    disk: ResultCache | None = None
+    memory: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def once(self, key: Any, make: Callable[[], T]) -> T:
-        """The result of `make`, kept under `key`."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        return self._memo[key]
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`, kept in memory."""
+        if key not in self.memory:
+            self.memory[key] = make()
+        return self.memory[key]
 
-    def _kept(self, key: tuple[Any, ...], make: Callable[[], T], unpack: Callable[..., T]) -> T:
-        """The result of `make`, a dataclass of arrays and plain values, kept in memory and maybe on disk."""
-        found = self._known(key, unpack)
+    def get(self, trace: LaunchTrace, record: Hashable, kind: type[T], make: Callable[[], T]) -> T:
+        """The result of `make`, a dataclass `kind` of arrays and plain values, kept in memory and maybe on disk."""
+        found = self.known(trace, record, kind)
         if found is not None:
             return found
-        made = self.once(key, make)
-        if self.kept is not None:
-            self.kept.put(self._entry(key), vars(made))
+        made = self.once(record, make)
+        if self.disk is not None:
+            self.disk.put(self._key(trace, record), vars(made))
         return made
 
-    def _known(self, key: tuple[Any, ...], unpack: Callable[..., T]) -> T | None:
-        """What is in memory or on disk under a key."""
-        if key not in self._memo and self.kept is not None:
-            found = self.kept.get(self._entry(key))
+    def known(self, trace: LaunchTrace, record: Hashable, kind: type[T]) -> T | None:
+        """What is in memory or on disk, or None."""
+        if record not in self.memory and self.disk is not None:
+            found = self.disk.get(self._key(trace, record))
             if found is not None:
-                self._memo[key] = unpack(**found)
-        return self._memo.get(key)
+                self.memory[record] = kind(**found)
+        return self.memory.get(record)
 
-    def _entry(self, key: tuple[Any, ...]) -> str:
-        assert self.trace is not None
-        trace = self.trace
-        digest = self.once("digest", lambda: trace_digest(trace))
-        return result_key(key, digest)
+    def _key(self, trace: LaunchTrace, record: Hashable) -> str:
+        return result_key(record, self.once("digest of the trace", lambda: trace_digest(trace)))
+
+    def on_disk(self) -> Results:
+        """The same results, kept in the user's cache folder from now on."""
+        return self if self.disk is not None else Results(open_simulations(), self.memory)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process works out its own, or finds them on disk."""
+        return {"disk": self.disk, "memory": {}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,47 +13,50 @@ from ..frontends.cuda.arguments import ScalarArgument
 from ..frontends.ptx import parse_ptx
 from ..frontends.ptx.static_mix import Buffer, StaticMix, static_mix
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming
-from .launch import Launch
+from .facts import Facts, batch_shape
+from .launch import Launch, resident
 from .source import CudaLaunch, compile_launch, launch_parameters
 from .workload import Workload
 
 
-@dataclass(frozen=True, eq=False)
-class StaticWorkload(Workload):
-    """Offers an instruction mix only; an access costs the machine's interval for each line that it touches."""
+def analyse_counts(workload: Workload, gpu: Gpu, needed_by: str) -> Facts:
+    """An instruction mix only; an access costs the machine's interval for each line that it touches."""
+    assert workload.counted is not None
+    counted = workload.counted
+    facts = Facts(
+        workload,
+        gpu,
+        batch_shape(workload.launch, gpu),
+        resident(workload.launch, gpu),
+        timings={name: _timing(counted, gpu, name, needed_by) for name in counted.counts if _is_memory(name)},
+        notes=_notes(counted),
+    )
+    mix = mix_of(counted, lambda name: facts.timing(name, needed_by).latency_cycles)
+    return dataclasses.replace(facts, views={"instruction_mix": mix})
 
-    counted: StaticMix | None = None
 
-    @property
-    def _counted(self) -> StaticMix:
-        assert self.counted is not None
-        return self.counted
+def _is_memory(instruction_class: str) -> bool:
+    return INSTRUCTION_CLASSES[instruction_class].kind == "memory"
 
-    def offers(self, view: str) -> bool:
-        return view == "instruction_mix"
 
-    def instruction_mix(self, gpu: Gpu, needed_by: str) -> InstructionMix:
-        return mix_of(self._counted, lambda name: self.timing(gpu, name, needed_by).latency_cycles)
+def _timing(counted: StaticMix, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
+    timing = gpu.timing(instruction_class, needed_by)
+    lines = lines_of_class(counted, instruction_class)
+    return dataclasses.replace(timing, interval_cycles=np.multiply(timing.interval_cycles, lines))
 
-    def timing(self, gpu: Gpu, instruction_class: str, needed_by: str) -> InstructionTiming:
-        timing = gpu.timing(instruction_class, needed_by)
-        if INSTRUCTION_CLASSES[instruction_class].kind != "memory":
-            return timing
-        lines = lines_of_class(self._counted, instruction_class)
-        return dataclasses.replace(timing, interval_cycles=np.multiply(timing.interval_cycles, lines))
 
-    def notes(self, gpu: Gpu) -> tuple[str, ...]:
-        found = ["counted from the PTX without running it: nothing is known of caches, all accesses go to DRAM"]
-        given = [loop for loop in self._counted.loops if loop.origin == "given"]
-        if given:
-            said = ", ".join(f"line {loop.source_line}: {loop.trips:g}" for loop in given)
-            found.append(f"iterations of loops as given ({said})")
-        if upper := [str(loop.source_line) for loop in self._counted.loops if loop.at_most]:
-            found.append(f"loops with another way out are taken to run to their end (line {', '.join(upper)})")
-        if self._counted.branches:
-            lines = dict.fromkeys(str(each.source_line) for each in self._counted.branches)
-            found.append(f"branches that only data decide count with their weight (line {', '.join(lines)})")
-        return tuple(found)
+def _notes(counted: StaticMix) -> tuple[str, ...]:
+    found = ["counted from the PTX without running it: nothing is known of caches, all accesses go to DRAM"]
+    given = [loop for loop in counted.loops if loop.origin == "given"]
+    if given:
+        said = ", ".join(f"line {loop.source_line}: {loop.trips:g}" for loop in given)
+        found.append(f"iterations of loops as given ({said})")
+    if upper := [str(loop.source_line) for loop in counted.loops if loop.at_most]:
+        found.append(f"loops with another way out are taken to run to their end (line {', '.join(upper)})")
+    if counted.branches:
+        lines = dict.fromkeys(str(each.source_line) for each in counted.branches)
+        found.append(f"branches that only data decide count with their weight (line {', '.join(lines)})")
+    return tuple(found)
 
 
 def lines_of_class(mix: StaticMix, instruction_class: str) -> float:
@@ -99,9 +101,9 @@ def _plain(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def workload_of_static_mix(mix: StaticMix, launch: Launch, name: str | None = None, **known: Any) -> StaticWorkload:
+def workload_of_static_mix(mix: StaticMix, launch: Launch, name: str | None = None, **known: Any) -> Workload:
     """A workload for Roofline, Volkov, Transit and MWP-CWP; `known` are other fields of a workload."""
-    return StaticWorkload(name=name or mix.kernel, launch=launch, counted=mix, **known)
+    return Workload(name=name or mix.kernel, launch=launch, counted=mix, **known)
 
 
 def static_mix_of(launch: CudaLaunch) -> StaticMix:
@@ -109,7 +111,7 @@ def static_mix_of(launch: CudaLaunch) -> StaticMix:
     return _count(launch)[0]
 
 
-def static_workload(launch: CudaLaunch) -> StaticWorkload:
+def static_workload(launch: CudaLaunch) -> Workload:
     """The launch of a `[cuda]` workload file, counted without running it; no array is filled."""
     mix, registers, shared = _count(launch)
     return workload_of_static_mix(

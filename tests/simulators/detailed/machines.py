@@ -10,7 +10,7 @@ from reference.traces import memory_trace
 from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.simulators.detailed import _records as records
 from warplens.simulators.detailed import config, simulator
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 
 BASE = load_gpu("accelsim-mdm")
 #: One cycle is a nanosecond, so that bandwidths are whole numbers and times exact.

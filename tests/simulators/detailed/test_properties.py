@@ -15,8 +15,7 @@ from warplens.analysis import InstructionMix
 from warplens.errors import InputError, MachineError, SimulationError
 from warplens.simulators.detailed import _kernels, _records, simulate_detailed
 from warplens.traces import StaticInstruction
-from warplens.workload import Launch, Workload
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import Launch, Workload, workload_of_trace
 
 from .machines import counters, final_state, gpu_of, totals, totals_of
 

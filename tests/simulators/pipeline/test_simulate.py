@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from making import complete_gpu, gpu, with_graph, with_mix
+from warplens.api import predict
 from warplens.errors import MissingInputError, WorkloadError
 from warplens.models import get_model
 from warplens.simulators.pipeline import IDLE_CAUSES, simulate_pipeline
@@ -16,7 +17,7 @@ from warplens.simulators.pipeline.execution import FIRST_INSTRUCTIONS, SOME_WAVE
 from warplens.simulators.pipeline.simulate import TWO_LEVEL
 from warplens.traces import LaunchHeader, MemoryTrace, WarpGroup
 from warplens.traces.schema import StaticInstruction, static_table
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import Needs, analyse, workload_of_trace
 
 CHAIN = (("comp", ()), ("comp", (0,)), ("mem", (1,)), ("comp", (2,)))
 
@@ -206,7 +207,7 @@ class TestTraces:
     def test_memory_times_are_those_of_the_cache_simulation(self):
         workload, machine = recorded(self.ALIKE), complete_gpu(sms=2)
         result = simulate_pipeline(workload, machine, record=True)
-        timing = workload.timing(machine, "load_global", "test")
+        timing = analyse(workload, machine, Needs("dependence_graph")).timing("load_global", "test")
         loads = [i for i, name in enumerate(result.profile.instruction_class) if name == "load_global"]
         taken = result.profile.done[loads] - result.profile.start[loads]
         assert taken == pytest.approx(timing.latency_cycles, abs=1e-5)
@@ -215,12 +216,12 @@ class TestTraces:
     def test_batches_are_the_single_predictions(self, warps):
         keys = {"dram.bandwidth": np.array([480e9, 100e9, 480e9]), "sms": np.array([2, 2, 1])}
         model = get_model("pipeline", {"warps": warps})
-        batch = model.predict(
-            recorded(self.UNEVEN), complete_gpu(**{k.replace(".", "__"): v for k, v in keys.items()})
+        batch = predict(
+            recorded(self.UNEVEN), complete_gpu(**{k.replace(".", "__"): v for k, v in keys.items()}), model
         )
         for index in range(3):
             one = {key.replace(".", "__"): value[index].item() for key, value in keys.items()}
-            single = model.predict(recorded(self.UNEVEN), complete_gpu(**one))
+            single = predict(recorded(self.UNEVEN), complete_gpu(**one), model)
             assert batch.row(index).cycles == single.cycles
             assert batch.row(index).terms == single.terms
 

@@ -15,7 +15,7 @@ from ...analysis.caches import unevenness, written_sectors
 from ...categories import CATEGORIES
 from ...machine import Gpu
 from ...traces import StaticTable
-from ...workload.traced import TracedWorkload
+from ...workload import Workload
 from ..pipeline.result import Profile
 from . import _records as records
 from ._records import MachineState
@@ -86,7 +86,7 @@ class DetailedResult:
         }
 
 
-def result_of(workload: TracedWorkload, gpu: Gpu, state: MachineState) -> DetailedResult:
+def result_of(workload: Workload, gpu: Gpu, state: MachineState) -> DetailedResult:
     """The result of a launch from the machine after it."""
     totals, transfer = state.totals[0], float(gpu.transfer_bytes)
     cycles = float(totals["cycles"])
@@ -131,7 +131,7 @@ def _miss_latency(gpu: Gpu, totals: Any) -> dict[str, float]:
     }
 
 
-def _misses(workload: TracedWorkload, gpu: Gpu, state: MachineState) -> MissProfile:
+def _misses(workload: Workload, gpu: Gpu, state: MachineState) -> MissProfile:
     assert workload.trace is not None
     sectors = int(gpu.l1.line_bytes) // int(gpu.transfer_bytes)
     dirty = [

@@ -10,14 +10,12 @@ reply the data, an acknowledgement one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, SimulationError
 from ...machine import Gpu
-from ...workload import resident
-from ...workload.traced import TracedWorkload
+from ...workload import Workload, resident
 from . import _records as records
 from ._records import MachineState, TraceWindow
 from .config import simulator_config
@@ -29,9 +27,9 @@ from .window import instruction_table, slide, trace_windows
 MOST_ROWS = 20_000
 
 
-def simulate_detailed(workload: Any, gpu: Gpu, *, record: bool = False) -> DetailedResult:
+def simulate_detailed(workload: Workload, gpu: Gpu, *, record: bool = False) -> DetailedResult:
     """Simulate a traced launch on one machine; with `record` the first issues of one SM are kept."""
-    if not isinstance(workload, TracedWorkload) or workload.trace is None:
+    if workload.trace is None:
         raise InputError(
             f"{workload.path or workload.name}: the detailed simulator needs a trace (.wlt or Accel-Sim)"
         )
@@ -43,7 +41,7 @@ def simulate_detailed(workload: Any, gpu: Gpu, *, record: bool = False) -> Detai
     return replace(result, profile=profile_of(workload.trace.static, gpu, state))
 
 
-def final_state(workload: TracedWorkload, gpu: Gpu, most_rows: int = 0) -> MachineState:
+def final_state(workload: Workload, gpu: Gpu, most_rows: int = 0) -> MachineState:
     """The machine after the launch, with all totals."""
     from ._kernels import run
 
@@ -73,6 +71,6 @@ def final_state(workload: TracedWorkload, gpu: Gpu, most_rows: int = 0) -> Machi
     return state
 
 
-def _count_blocks(workload: TracedWorkload) -> int:
+def _count_blocks(workload: Workload) -> int:
     assert workload.trace is not None
     return sum(1 + int(np.count_nonzero(np.diff(group.block))) for group in workload.trace.groups() if len(group))

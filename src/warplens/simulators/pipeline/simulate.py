@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import WorkloadError
 from ...machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming
-from ...workload import Workload, resident
+from ...workload import Facts, Needs, Workload, analyse
 from .core import ClassTimes, CoreRun, run_core
 from .execution import SOME_WAVES, ExecutionConfig, bounded, execution_of
 from .memory_rules import timing_from_counters
@@ -70,12 +70,15 @@ class SmRun:
 
 @dataclass(frozen=True)
 class PipelineSimulation:
-    """A workload on a machine, or a batch of machines, ready to be simulated row by row."""
+    """The facts of a workload on a machine, or a batch of machines, ready to be simulated row by row."""
 
-    workload: Workload
-    gpu: Gpu
+    facts: Facts
     settings: PipelineOptions
     needed_by: str
+
+    @property
+    def gpu(self) -> Gpu:
+        return self.facts.gpu
 
     @property
     def policy(self) -> str:
@@ -86,7 +89,7 @@ class PipelineSimulation:
     def in_order(self) -> bool:
         """A recorded warp issues in its order; a graph written by hand fixes none (§4.1)."""
         chosen = self.settings.in_order
-        return self.workload.recorded_order if chosen is None else chosen
+        return self.facts.traced is not None if chosen is None else chosen
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -95,7 +98,7 @@ class PipelineSimulation:
 
     @cached_property
     def graphs(self) -> WarpGraphs:
-        return warp_graphs_of([self.workload.dependence_graph(self.gpu, self.needed_by)])
+        return warp_graphs_of([self.facts.graph])
 
     @cached_property
     def _graphs_by_sms(self) -> dict[int, tuple[WarpGraphs, float]]:
@@ -104,7 +107,7 @@ class PipelineSimulation:
     @property
     def _recorded(self) -> LaunchTrace | None:
         """The trace, where every warp is to have its own graph."""
-        return getattr(self.workload, "trace", None) if self.settings.warps == "all" else None
+        return self.facts.workload.trace if self.settings.warps == "all" else None
 
     @cached_property
     def timings(self) -> dict[str, InstructionTiming]:
@@ -117,12 +120,12 @@ class PipelineSimulation:
         ratio, degree = self.settings.dram_ratio, self.settings.bank_conflicts
         changed = ratio != 1.0 if INSTRUCTION_CLASSES[name].kind == "memory" else degree != 0.0
         if not changed:
-            return self.workload.timing(self.gpu, name, self.needed_by)
+            return self.facts.timing(name, self.needed_by)
         return timing_from_counters(self.gpu, name, self.needed_by, ratio=ratio, conflict_degree=degree)
 
     def run(self, times: Mapping[str, ClassTimes], issue_rate: float, share: SmShare, most_rows: int = 0) -> SmRun:
         """Simulates the SM with most groups."""
-        blocks = self.workload.launch.blocks
+        blocks = self.facts.workload.launch.blocks
         groups = None if blocks is None else ceil(blocks / share.active_sms - 1e-9)
         warps = share.warps if groups is None else groups * share.warps_per_block
         trace = self._recorded
@@ -130,7 +133,7 @@ class PipelineSimulation:
             graphs = self.graphs
             execution = execution_of(share.warps, share.blocks_per_sm, share.warps_per_block, groups)
             execution = bounded(execution, graphs.longest, self.settings.most_issues)
-            recorded = self.workload.total_instructions
+            recorded = self.facts.total_instructions
             if recorded is not None:  # the representative warp is not the average one
                 scale = recorded / (graphs.longest * share.total_warps)
                 execution = replace(execution, scale=execution.scale * scale)
@@ -184,8 +187,10 @@ def simulate_pipeline(
     of §6.3 to the machine's own times.
     """
     settings = PipelineOptions(policy, in_order, issue_limit, warps, dram_ratio, bank_conflicts, most_issues)
-    simulation = PipelineSimulation(workload, gpu, settings, "the pipeline simulator")
-    residency = resident(workload.launch, gpu)
+    needed_by = "the pipeline simulator"
+    facts = analyse(workload, gpu, Needs("dependence_graph"), needed_by)
+    simulation = PipelineSimulation(facts, settings, needed_by)
+    residency = facts.residency
     share = SmShare(
         *(
             float(value)
@@ -200,7 +205,7 @@ def simulate_pipeline(
     )
     times = {name: _times(timing) for name, timing in simulation.timings.items()}
     made = simulation.run(times, float(gpu.issue_rate), share, most_rows if record else 0)
-    total = workload.total_instructions
+    total = facts.total_instructions
     if total is None:
         total = simulation.graphs.longest * share.total_warps
     overrides: dict[str, Any] = dict(gpu.overrides) | dict(workload.launch_overrides)
@@ -227,7 +232,7 @@ def simulate_pipeline(
         any_busy=made.run.any_busy,
         issue_fill=made.run.issue_fill,
         profile=made.run.profile,
-        warnings=(*simulation.warnings, *execution.warnings, *residency.notes, *workload.notes(gpu)),
+        warnings=(*simulation.warnings, *execution.warnings, *residency.notes, *facts.notes),
     )
 
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from warplens.analysis import IntervalProfile
-from warplens.api import place, predict
+from warplens.api import load_workload, place, predict
 from warplens.models import Prediction
 from warplens.models.papers import GPUMECH
 from warplens.reports.style import LINE_COLOURS
-from warplens.workload import Workload, load_workload
+from warplens.workload import Workload
 
 from .base import COMPARISON, Claim, Findings, Row, Table, compare, recipe
 from .warp_issue import Interval, Issue, Miss, count_nonoverlapped, issue_timeline, mshr_timeline, stall_of

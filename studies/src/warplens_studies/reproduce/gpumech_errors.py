@@ -14,7 +14,7 @@ from warplens.api import place, predict
 from warplens.models.papers import GPUMECH
 from warplens.reports.style import LINE_COLOURS
 from warplens.simulators.detailed import simulate_detailed
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 
 from ..validate import accelsim
 from ..validate.metrics import ipc_error

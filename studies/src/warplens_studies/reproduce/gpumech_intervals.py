@@ -10,11 +10,11 @@ import numpy as np
 
 from warplens.analysis import DependenceGraph, Instruction, IntervalProfile
 from warplens.analysis.intervals import intervals_of_graph
-from warplens.api import place, predict
+from warplens.api import load_workload, place, predict
 from warplens.machine import load_gpu
 from warplens.models.papers import GPUMECH
 from warplens.reports.style import CATEGORY_COLOURS, LINE_COLOURS
-from warplens.workload import load_workload
+from warplens.workload import Needs, analyse
 
 from .base import COMPARISON, FROM_KERNELS, Claim, Findings, Row, Table, compare, recipe
 from .drawing import grouped_bars
@@ -35,7 +35,7 @@ FIGURE1_KERNEL = "saxpy"
 )
 def figure1() -> Findings:
     placed, gpu = place(workload(FIGURE1_KERNEL), MACHINE)
-    ((_, profile),) = placed.interval_profiles(gpu, 1, "Fig. 1")
+    ((_, profile),) = analyse(placed, gpu, Needs("interval_profile"), "Fig. 1").intervals
     instructions, stalls = profile.column("instructions"), profile.column("stall_cycles")
     ends = np.cumsum(instructions + stalls)
     starts = ends - instructions - stalls

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from warplens.api import place, predict
+from warplens.api import load_workload, place, predict
 from warplens.machine import load_gpu
 from warplens.models import Prediction
 from warplens.models.papers import HONG_KIM
-from warplens.workload import Workload, load_workload
+from warplens.workload import Workload
 
 from .base import Claim, Findings, Row, Table, difference, recipe
 from .drawing import AGREES, grouped_bars, table_picture

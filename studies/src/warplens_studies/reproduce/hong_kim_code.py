@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis.events import collect_events
+from warplens.api import load_workload
 from warplens.frontends.cuda.module import cuda
 from warplens.frontends.ptx.program import Instruction, Label, Symbol
 from warplens.machine import load_gpu
@@ -16,7 +17,6 @@ from warplens.models.papers import HONG_KIM
 from warplens.reports.style import LINE_COLOURS
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import compiled_kernel
-from warplens.workload import load_workload
 
 from ..validate.h200_profiles import kept_comparison
 from ..validate.suite import hardware

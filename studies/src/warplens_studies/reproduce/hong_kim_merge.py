@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis import InstructionMix, MixEntry
-from warplens.api import predict
+from warplens.api import load_workload, predict
 from warplens.machine import load_gpu
 from warplens.models.papers import HONG_KIM
-from warplens.workload import Launch, Workload, load_workload
+from warplens.workload import Launch, Workload
 
 from .base import Claim, Findings, Recipe, Row, Table, recipe
 from .drawing import grouped_bars

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from warplens.api import place
-from warplens.models import Prediction, get_model
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.api import place, predict
+from warplens.models import Prediction
+from warplens.workload import Workload, analyse, workload_of_trace
 
 from ..validate import accelsim
 from ..validate.harness import DIVERGENT_DPKI, VARIANTS, traced
@@ -24,7 +24,7 @@ RECORDED = "simulated cycles are the recorded ones (scripts/record-simulations)"
 
 
 @cache
-def workload(kernel: str, selection: str = "clustering") -> TracedWorkload:
+def workload(kernel: str, selection: str = "clustering") -> Workload:
     return workload_of_trace(traced(kernel), selection=selection)
 
 
@@ -34,7 +34,7 @@ def predicted(model: str, setting: str, kernel: str, selection: str = "clusterin
     chosen = settings()[setting]
     name, options = VARIANTS.get(model, (model, {}))
     placed, gpu = place(workload(kernel, selection), chosen.gpu, chosen.changes)
-    return get_model(name, options).predict(placed, gpu)
+    return predict(placed, gpu, name, options=options)
 
 
 def cycles_of(model: str, setting: str, kernel: str) -> float:
@@ -51,8 +51,9 @@ def reference_cycles(source: str, setting: str, kernel: str) -> float:
 def divergence(kernel: str) -> float:
     """Divergent loads per thousand warp instructions."""
     placed, gpu = place(workload(kernel), accelsim.GPU)
-    assert isinstance(placed, TracedWorkload)
-    return placed.divergent_loads_per_kilo_instruction(gpu)
+    traced_facts = analyse(placed, gpu).traced
+    assert traced_facts is not None
+    return traced_facts.divergent_loads_per_kilo_instruction
 
 
 def divergent_kernels() -> list[str]:

@@ -14,7 +14,7 @@ from warplens.api import place, predict
 from warplens.models import Prediction
 from warplens.models.papers import LEMEIRE
 from warplens.reports.style import LINE_COLOURS
-from warplens.workload import Workload
+from warplens.workload import Needs, Workload, analyse
 
 from .base import COMPARISON, Claim, Findings, Row, Table, compare, recipe
 
@@ -77,7 +77,8 @@ def warps_per_cycle(prediction: Prediction) -> Array:
 def example_intervals(*, memory_issues: bool) -> Workload:
     """The example as intervals without compute latency or requests, see `READINGS`."""
     workload, gpu = place(EXAMPLE, overrides={"schedulers": 1})
-    _, profile = next(iter(workload.interval_profiles(gpu, 1, "GPUMech", compute_latency=False)))
+    facts = analyse(workload, gpu, Needs("interval_profile", compute_latency=False), "GPUMech")
+    _, profile = next(iter(facts.intervals))
     matrix = profile.matrix.copy()
     if not memory_issues:
         matrix[:, COLUMNS.index("instructions")] -= profile.column("memory_instructions")
@@ -294,7 +295,7 @@ def _figure2_claims(by_line: dict[tuple[str, bool | None], Prediction]) -> tuple
 def example_without_ilp() -> Workload:
     """The example's counts with every instruction dependent."""
     workload, gpu = place(EXAMPLE)
-    mix = workload.instruction_mix(gpu, "Volkov")
+    mix = analyse(workload, gpu, Needs("instruction_mix"), "Volkov").mix
     dependent = {name: replace(entry, independent=0.0) for name, entry in mix.entries.items()}
     return replace(workload, graph=None, mix=replace(mix, entries=dependent))
 

@@ -14,7 +14,7 @@ from warplens.models import instruction_mix_forms as forms
 from warplens.models.papers import LEMEIRE
 from warplens.reports.style import LINE_COLOURS
 from warplens.simulators.pipeline import PipelineResult, simulate_pipeline
-from warplens.workload import Launch, Workload
+from warplens.workload import Launch, Needs, Workload, analyse
 
 from ..validate import h200
 from .base import COMPARISON, FROM_H200, Claim, Findings, Table, compare, recipe
@@ -142,7 +142,7 @@ def figure15() -> Findings:
 )
 def figure5() -> Findings:
     workload, gpu = place(EXAMPLE)
-    graph = workload.work_flow_graph(gpu, "Fig. 5")
+    graph = analyse(workload, gpu, Needs("work_flow_graph"), "Fig. 5").flow
     warps = np.arange(1.0, 11.0)
     computing, memory = gpu.timing("comp"), gpu.timing("mem")
     transition = {

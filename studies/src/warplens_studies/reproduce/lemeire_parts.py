@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis import DependenceGraph, Instruction, InstructionMix, MixEntry
-from warplens.api import place, predict
+from warplens.api import load_workload, place, predict
 from warplens.models import instruction_mix_forms as forms
 from warplens.models.papers import LEMEIRE
 from warplens.reports.style import LINE_COLOURS
 from warplens.reports.transit import transit_diagram
-from warplens.workload import Launch, Workload, load_workload
+from warplens.workload import Launch, Workload
 
 from .base import COMPARISON, Claim, Findings, Row, Table, compare, recipe
 from .lemeire import EXAMPLE, Array, example_without_ilp

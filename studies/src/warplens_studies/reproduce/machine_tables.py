@@ -9,6 +9,7 @@ from typing import Any
 from warplens.api import place
 from warplens.machine import Gpu, load_gpu
 from warplens.models.papers import GPUMECH, HONG_KIM, LEMEIRE, MDM, MDM_CAL
+from warplens.workload import Needs, analyse
 
 from .base import Cell, Claim, Findings, Recipe, Row, Table, recipe
 from .drawing import AGREES, DIFFERS, table_picture
@@ -271,7 +272,7 @@ TABLE5 = {
 )
 def lemeire_table2() -> Findings:
     workload, gpu = place("lemeire-example")
-    mix = workload.instruction_mix(gpu, "Table 2")
+    mix = analyse(workload, gpu, Needs("instruction_mix"), "Table 2").mix
     computing, memory = gpu.timing("comp"), gpu.timing("mem")
     return side_by_side(
         [

@@ -12,7 +12,8 @@ from warplens.models.papers import MDM, MDM_CAL
 from warplens.reports.style import LINE_COLOURS
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
+from warplens.workload.traced import cache_misses
 
 from ..validate import accelsim
 from ..validate.suite import count_loads
@@ -50,7 +51,7 @@ def figure2() -> Findings:
     for stride, kernel in STRIDES.items():
         trace = run_on_cpu(SUITE[kernel], "small", record=True).trace
         loads = count_loads(trace)
-        misses = workload_of_trace(trace).misses(load_gpu("mdm2020"))
+        misses = cache_misses(workload_of_trace(trace), load_gpu("mdm2020"))
         per_load = loads.lines / loads.requests
         rows.append((stride, per_load, 32 * BYTES / (per_load * 128), misses.l1_miss_ratio))
     lines = {int(row[0] or 0): float(row[1] or 0) for row in rows}

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from warplens.api import place
-from warplens.models import get_model
+from warplens.api import place, predict
 from warplens.models.papers import MDM
 from warplens.reports.style import LINE_COLOURS
 
@@ -30,7 +29,7 @@ def _slowdown(model: str, kernel: str) -> float:
     if model == "crisp":  # measures at the higher clock
         own = replace(own, run=recorded()[FAST, kernel].measured_run)
     placed, gpu = place(own, accelsim.GPU, {"clock": np.array([SLOW_HZ, FAST_HZ])})
-    seconds = get_model(model).predict(placed, gpu).seconds
+    seconds = predict(placed, gpu, model).seconds
     return float(seconds[0] / seconds[1])
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warplens.analysis import InstructionMix
-from warplens.api import predict
+from warplens.api import load_workload, predict
 from warplens.machine import INSTRUCTION_CLASSES, parameters
 from warplens.models import MODELS
 from warplens.models.papers import GPUMECH, HONG_KIM, LEMEIRE, MDM
-from warplens.workload import load_workload
 
 from ..validate.paper import TITLES
 from .base import Cell, Claim, Findings, recipe

@@ -10,12 +10,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from warplens.api import load_workload, place
+from warplens.api import load_workload, place, predict
 from warplens.models import get_model
 from warplens.models.papers import GPUMECH, MDM
 from warplens.reports.style import LINE_COLOURS
 from warplens.simulators.detailed import simulate_detailed
-from warplens.workload.traced import TracedWorkload
+from warplens.workload.traced import cache_misses, representative_of
 
 from ..validate import accelsim
 from .base import FROM_KERNELS, Claim, Findings, Row, Table, recipe
@@ -76,16 +76,15 @@ def _measure_kernel(model: str, kernel: str) -> Times:
         return result
 
     workload = timed(lambda: load_workload(accelsim.trace_path(kernel)))
-    assert isinstance(workload, TracedWorkload)
     made = get_model(model)
     _, base = place(workload, accelsim.GPU)
-    timed(lambda: workload.misses(base))
-    timed(lambda: workload.representative(base))
+    timed(lambda: cache_misses(workload, base))
+    timed(lambda: representative_of(workload, base))
     _, changed = place(workload, accelsim.GPU, _OTHER_CACHES)
-    timed(lambda: workload.misses(changed))
-    timed(lambda: made.predict(workload, changed))
+    timed(lambda: cache_misses(workload, changed))
+    timed(lambda: predict(workload, changed, made))
     _, narrower = place(workload, accelsim.GPU, _OTHER_BANDWIDTH)
-    timed(lambda: made.predict(workload, narrower))
+    timed(lambda: predict(workload, narrower, made))
     timed(lambda: simulate_detailed(workload, base))
     seconds.append(accelsim.measurements()["base", kernel].simulator_cpu_seconds)
     return Times(*seconds)

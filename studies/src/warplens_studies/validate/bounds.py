@@ -10,8 +10,8 @@ import numpy as np
 from warplens.analysis import MissProfile, collect_events
 from warplens.analysis import _cache_records as memory
 from warplens.machine import Gpu
-from warplens.workload import resident
-from warplens.workload.traced import TracedWorkload
+from warplens.workload import Needs, Workload, analyse, resident
+from warplens.workload.traced import cache_misses
 
 #: Parts of the machine, with the attribute of `Bounds` that holds their cycles.
 PARTS = {"issue": "issue", "L1 port": "l1_port", "NoC": "noc", "DRAM": "dram", "latency": "latency"}
@@ -59,18 +59,18 @@ class Bounds:
         return {**vars(self), "largest": self.largest, "share": self.share}
 
 
-def bounds_of(kernel: str, workload: TracedWorkload, gpu: Gpu, reference_cycles: float) -> Bounds:
+def bounds_of(kernel: str, workload: Workload, gpu: Gpu, reference_cycles: float) -> Bounds:
     """The bounds of a traced launch on one machine."""
     needed_by = "the bounds"
     trace = workload.trace
     assert trace is not None
-    found = workload.misses(gpu, needed_by)
+    found = cache_misses(workload, gpu, needed_by)
     residency = resident(workload.launch, gpu)
     sms = float(residency.active_sms)
     reads = np.isin(found.kinds, (memory.LOAD, memory.ATOMIC))
     replies = float((found.misses_per_execution * found.executed)[reads].sum())
     lines = float((found.per_execution("lines") * found.executed).sum())
-    profile = workload.profile_on(gpu, needed_by)
+    _, profile = next(iter(analyse(workload, gpu, Needs("interval_profile"), needed_by).intervals))
     alone = profile.total_instructions / gpu.issue_rate + profile.column("stall_cycles").sum()
     traffic = (found.dram_read_bytes + found.dram_write_bytes) / gpu.transfer_bytes
     busiest, in_step = _banks(workload, gpu, found, needed_by)
@@ -91,7 +91,7 @@ def bounds_of(kernel: str, workload: TracedWorkload, gpu: Gpu, reference_cycles:
     )
 
 
-def _banks(workload: TracedWorkload, gpu: Gpu, found: MissProfile, needed_by: str) -> tuple[float, float]:
+def _banks(workload: Workload, gpu: Gpu, found: MissProfile, needed_by: str) -> tuple[float, float]:
     """(Accesses of the busiest bank over their mean, cycles of the bank ports if loads went in step)."""
     assert workload.trace is not None
     banks = int(gpu.with_defaults.llc.banks)

@@ -15,10 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from warplens.api import place
-from warplens.models import get_model
+from warplens.api import place, predict
 from warplens.simulators.detailed import simulate_detailed
-from warplens.workload.traced import workload_of_trace
+from warplens.workload import workload_of_trace
 
 from . import accelsim
 from .exchanges import EXCHANGES, MODEL
@@ -126,8 +125,7 @@ def simulate_switched(kernel: str, configuration: str, switch: str) -> float:
 
 def predict_switched(kernel: str, configuration: str, switch: str) -> float:
     """The same of the model's cycles."""
-    model = get_model(MODEL)
-    base, changed = (float(model.predict(*run).cycles) for run in _runs(kernel, configuration, switch))
+    base, changed = (float(predict(*run, MODEL).cycles) for run in _runs(kernel, configuration, switch))
     return changed / base - 1.0
 
 

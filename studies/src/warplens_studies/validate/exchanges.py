@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from warplens.analysis import MissProfile, instruction_kinds
 from warplens.analysis._cache_records import ARRIVALS, COUNTERS, LOAD, records_of, table_of
-from warplens.api import place
-from warplens.machine import Gpu, load_gpu
-from warplens.models import get_model
+from warplens.api import place, predict
+from warplens.machine import load_gpu
 from warplens.simulators.detailed import simulate_detailed
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.traces import LaunchTrace
+from warplens.workload import Results, Workload, workload_of_trace
+from warplens.workload.traced import cache_misses
 
 from . import accelsim
 from .harness import traced
 from .recorded import recorded
 from .report import write_csv
 
+T = TypeVar("T")
 MODEL = "warplens"
 PATH = Path(__file__).parent / "data" / "simulated_caches.csv"
 #: Whose cycles, or what the model is given; the first is the model as it is.
@@ -50,21 +52,19 @@ _OF_LAUNCH = ("dirty_left", "l1_dirty_left", "busiest_bank", "busiest_channel")
 # -- caches that are not the model's own ---------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Given(TracedWorkload):
-    """A launch whose caches are given."""
+@dataclass(eq=False)
+class _GivenCaches(Results):
+    """Results of a launch whose caches are given."""
 
     given: MissProfile | None = field(default=None, repr=False)
 
-    def misses(self, gpu: Gpu, needed_by: str = "") -> MissProfile:
-        assert self.given is not None
-        return self.given
+    def known(self, trace: LaunchTrace, record: Hashable, kind: type[T]) -> T | None:
+        return self.given if kind is MissProfile else super().known(trace, record, kind)  # type: ignore[return-value]
 
 
-def with_caches(workload: TracedWorkload, misses: MissProfile) -> TracedWorkload:
+def with_caches(workload: Workload, misses: MissProfile) -> Workload:
     """The same launch with the caches of another simulation."""
-    same = {each.name: getattr(workload, each.name) for each in dataclasses.fields(workload)}
-    return _Given(**same, given=misses)
+    return dataclasses.replace(workload, results=_GivenCaches(memory=workload.results.memory, given=misses))
 
 
 def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
@@ -106,20 +106,18 @@ def _crowded(misses: MissProfile, own: MissProfile) -> MissProfile:
     return dataclasses.replace(misses, arrivals=table_of(arrivals))
 
 
-def exchanged(kernel: str, workload: TracedWorkload, configuration: str) -> dict[str, float]:
+def exchanged(kernel: str, workload: Workload, configuration: str) -> dict[str, float]:
     """Cycles of a run by what is exchanged."""
     placed, gpu = place(workload, accelsim.GPU, accelsim.CONFIGURATIONS[configuration])
-    assert isinstance(placed, TracedWorkload)
+    own = cache_misses(placed, gpu)
     given = {
         "own": placed,
-        "simulated": with_caches(placed, _crowded(simulated_caches(kernel, configuration), placed.misses(gpu))),
+        "simulated": with_caches(placed, _crowded(simulated_caches(kernel, configuration), own)),
         # Without the machine as named, times are those of the machine itself.
-        "order": with_caches(placed, placed.misses(dataclasses.replace(gpu, original=None))),
-        "counted": with_caches(
-            placed, as_counted(placed.misses(gpu), accelsim.measurements()[configuration, kernel])
-        ),
+        "order": with_caches(placed, cache_misses(placed, dataclasses.replace(gpu, original=None))),
+        "counted": with_caches(placed, as_counted(own, accelsim.measurements()[configuration, kernel])),
     }
-    found = {name: float(get_model(MODEL).predict(each, gpu).cycles) for name, each in given.items()}
+    found = {name: float(predict(each, gpu, MODEL).cycles) for name, each in given.items()}
     return found | {"detailed": recorded()[configuration, kernel].cycles}
 
 

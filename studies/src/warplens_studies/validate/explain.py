@@ -11,11 +11,11 @@ import numpy as np
 
 from warplens.analysis import DEFAULT_ORDER, MissProfile
 from warplens.analysis import _cache_records as memory
-from warplens.api import place
-from warplens.models import MODELS, get_model
+from warplens.api import place, predict
+from warplens.models import MODELS
 from warplens.models.prediction import Prediction
-from warplens.workload import resident
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.workload import Workload, resident, workload_of_trace
+from warplens.workload.traced import cache_misses
 
 from . import accelsim
 from .harness import Validation, traced
@@ -110,7 +110,7 @@ EXPERIMENTS = (
 
 
 @cache
-def _workload(kernel: str, order: str = DEFAULT_ORDER) -> TracedWorkload:
+def _workload(kernel: str, order: str = DEFAULT_ORDER) -> Workload:
     return workload_of_trace(traced(kernel), order=order)
 
 
@@ -122,7 +122,7 @@ def _predict(
     order: str = DEFAULT_ORDER,
 ) -> Prediction:
     placed, gpu = place(_workload(kernel, order), accelsim.GPU, changes)
-    return get_model(model, options).predict(placed, gpu)
+    return predict(placed, gpu, model, options=options)
 
 
 def experiment_table() -> Table:
@@ -184,7 +184,7 @@ def kernel_table(validation: Validation) -> Table:
         cells += [Cell(f"{float(residency.warps_per_sm):.0f}"), Cell(f"{float(residency.runs):.2f}")]
         cells += [Cell(f"{instructions / warps:.0f}")]
         for kind in (memory.LOAD, memory.STORE):
-            count, lines = _accesses(workload.misses(gpu), kind)
+            count, lines = _accesses(cache_misses(workload, gpu), kind)
             cells += [Cell(f"{count / warps:.1f}"), Cell(f"{lines / count:.1f}" if count else "–")]
         rows.append((*cells, Cell(f"{validation.dpki[kernel]:.0f}")))
     columns = (
@@ -257,6 +257,5 @@ def depth_table() -> Table:
 
 def _ratios(kernel: str, changes: Mapping[str, Any]) -> tuple[float, float]:
     placed, gpu = place(_workload(kernel), accelsim.GPU, changes)
-    assert isinstance(placed, TracedWorkload)
-    found = placed.misses(gpu)
+    found = cache_misses(placed, gpu)
     return found.l1_miss_ratio, found.llc_miss_ratio

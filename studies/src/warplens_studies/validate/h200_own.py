@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from warplens.api import predict
 from warplens.machine import with_overrides
 from warplens.models import get_model
+from warplens.workload import analyse
 
 from .h200 import FOLDER, LEAST_NS, H200Validation, Setting, lines
 from .h200_profiles import placed_launch, shipped_profiles
@@ -84,8 +86,10 @@ def request_table(found: H200Validation) -> Table:
         if row["kernel"] not in workloads:
             continue
         workload, machine = placed_launch(workloads[row["kernel"]], 0)
-        misses = workload.misses(machine)
-        scale = (workload.launch.blocks or 1.0) / max(workload.recorded_blocks, 1)
+        facts = analyse(workload, machine).traced
+        assert facts is not None
+        misses = facts.misses
+        scale = (workload.launch.blocks or 1.0) / max(facts.recorded_blocks, 1)
         ours = float((misses.packets_per_execution * misses.executed).sum()) * scale
         requests, lookups = float(row["requests"]), float(row["tag_lookups"])
         off = abs(ours / requests - 1.0)
@@ -116,7 +120,7 @@ def mechanism_table(found: H200Validation) -> Table:
         errors: dict[bool, list[float]] = {False: [], True: []}
         for kernel, blocks in counted(found):
             placed, machine = placed_launch(workloads[kernel], blocks)
-            cycles = float(model.predict(placed, with_overrides(machine, changes)).cycles)
+            cycles = float(predict(placed, with_overrides(machine, changes), model).cycles)
             errors[bool(blocks)].append(cycle_error(cycles, found.measured[kernel, blocks].elapsed_cycles))
         cells = [Cell(words)]
         for each in errors.values():

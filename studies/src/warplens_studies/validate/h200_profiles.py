@@ -15,21 +15,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from warplens._version import __version__
 from warplens.analysis.banks import conflict_degrees
+from warplens.api import predict
 from warplens.errors import FileError, InputError, MissingInputError
 from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.models import GENERAL_MODELS as MODELS
-from warplens.models import get_model
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.traces import LaunchTrace
+from warplens.workload import Workload, analyse
 from warplens.workload.launch import resident
-from warplens.workload.profiled import ProfiledWorkload, profile_of_trace, read_profiles
+from warplens.workload.profiled import profile_of_trace, read_profiles
+from warplens.workload.traced import representative_of
 
 from .h200 import (
     FOLDER,
@@ -62,7 +64,7 @@ def levels_of(kernel: str, size: str) -> list[int]:
     return sorted(blocks for name, blocks in measurements(size) if name == kernel) or [0]
 
 
-def profile_launch(trace: LaunchTrace, kernel: str, size: str, *, swept: bool = True) -> ProfiledWorkload:
+def profile_launch(trace: LaunchTrace, kernel: str, size: str, *, swept: bool = True) -> Workload:
     """What every model asks of a trace, with each number of resident blocks that was measured, or with all."""
     workload = profile_of_trace(trace)
     for blocks in levels_of(kernel, size) if swept else (0,):
@@ -70,7 +72,7 @@ def profile_launch(trace: LaunchTrace, kernel: str, size: str, *, swept: bool = 
     return workload
 
 
-def execute_kernel(kernel: str, size: str) -> ProfiledWorkload:
+def execute_kernel(kernel: str, size: str) -> Workload:
     """The profile of a kernel's PTX, executed on the CPU."""
     return profile_launch(run_on_cpu(SUITE[kernel], size, record=True).trace, kernel, size)
 
@@ -80,7 +82,7 @@ def profiles_file(source: str, size: str) -> Path:
 
 
 @cache
-def shipped_profiles(source: str, size: str) -> tuple[dict[str, ProfiledWorkload], dict[str, str]]:
+def shipped_profiles(source: str, size: str) -> tuple[dict[str, Workload], dict[str, str]]:
     """(profiles by kernel, where they come from)."""
     path = profiles_file(source, size)
     return read_profiles(path) if path.exists() else ({}, {})
@@ -90,50 +92,60 @@ def shipped_profiles(source: str, size: str) -> tuple[dict[str, ProfiledWorkload
 
 
 @dataclass(frozen=True)
+class _BankCount:
+    """What the passes of the banks depend on: the trace alone."""
+
+    kept_as: ClassVar[str] = "banks"
+
+
+@dataclass(frozen=True)
 class _BankPasses:
     """Cycles that the accesses of a launch hold the banks of shared memory, all SMs together."""
 
     total: int
 
 
-def _bank_cycles(workload: ProfiledWorkload, machine: Gpu) -> float:
+def _bank_cycles(workload: Workload, machine: Gpu) -> float:
+    trace = workload.require_trace("the banks")
+
     def count() -> _BankPasses:
-        static = workload._trace.static
-        return _BankPasses(sum(int(conflict_degrees(group, static)[1].sum()) for group in workload._trace.groups()))
+        return _BankPasses(sum(int(conflict_degrees(group, trace.static)[1].sum()) for group in trace.groups()))
 
-    found = workload._kept(("banks", *workload._named(machine)), count, _BankPasses)
-    blocks = workload._trace.header.blocks
-    return found.total * blocks / max(workload.recorded_blocks, 1) / float(machine.sms)
+    found = workload.results.get(trace, _BankCount(), _BankPasses, count)
+    blocks = representative_of(workload, machine).recorded_blocks
+    return found.total * trace.header.blocks / max(blocks, 1) / float(machine.sms)
 
 
-def placed_launch(workload: ProfiledWorkload, blocks: int) -> tuple[ProfiledWorkload, Gpu]:
+def placed_launch(workload: Workload, blocks: int) -> tuple[Workload, Gpu]:
     """A launch with so many resident blocks (0: as many as fit), and the machine as it is then."""
     machine = load_gpu(MACHINE)
     if not blocks:
         return workload, machine
     fitting = float(np.max(resident(workload.launch, machine).blocks_per_sm))
     placed = workload.with_overrides({"launch.blocks_per_sm": min(float(blocks), fitting)})
-    return placed, with_overrides(machine, {"l1.size_bytes": SWEEP_L1_BYTES})  # type: ignore[return-value]
+    return placed, with_overrides(machine, {"l1.size_bytes": SWEEP_L1_BYTES})
 
 
-def predict_launch(workload: ProfiledWorkload, kernel: str, blocks: int) -> Predicted:
+def predict_launch(workload: Workload, kernel: str, blocks: int) -> Predicted:
     """Every model on one launch, with so many resident blocks (0: as many as fit)."""
     bank_cycles = _bank_cycles(workload, load_gpu(MACHINE))
     placed, machine = placed_launch(workload, blocks)
     cycles, bounds = {}, dict.fromkeys(RANGE, math.nan)
     for name in MODELS:
         try:
-            prediction = get_model(name).predict(placed, machine)
+            prediction = predict(placed, machine, name)
         except InputError:
             continue
         cycles[name] = float(prediction.cycles)
         bounds = {end: float(prediction.terms.get(end, bounds[end])) for end in RANGE}
-    misses = placed.misses(machine)
-    scale = placed._trace.header.blocks / max(placed.recorded_blocks, 1)
+    facts = analyse(placed, machine)
+    assert facts.traced is not None and facts.total_instructions is not None
+    misses = facts.traced.misses
+    scale = facts.traced.trace.header.blocks / max(facts.traced.recorded_blocks, 1)
     return Predicted(
         kernel,
         blocks,
-        placed.total_instructions,
+        facts.total_instructions,
         float(np.max(resident(placed.launch, machine).warps_per_sm)),
         1.0 - misses.l1_miss_ratio,
         1.0 - misses.llc_miss_ratio,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from warplens.api import predict
 from warplens.categories import STALL_REASONS
 from warplens.frontends.ncu import read_profiles
 from warplens.frontends.ncu.stalls import stack_shares
@@ -347,7 +348,7 @@ def option_table(found: Found) -> Table:
         if model in main.models and model in MODELS and not get_model(model).launch_overhead:
             more = get_model(model, {"launch_overhead": True})
             errors = [
-                abs(cycle_error(more.predict(workloads[kernel], main.gpu).cycles, each.elapsed_cycles))
+                abs(cycle_error(predict(workloads[kernel], main.gpu, more).cycles, each.elapsed_cycles))
                 for (kernel, blocks), each in main.measured.items()
                 if not blocks and kernel in main.long_kernels
             ]
@@ -367,7 +368,7 @@ def stall_table() -> Table:
         shares = profile.stalls or {}
         rows.append((Cell(profile.kernel), Cell("sampled stalls"), *(_share(each) for each in shares.values())))
         for model in STACKED:
-            stack = get_model(model).predict(workloads[profile.kernel], gpu).stack or {}
+            stack = predict(workloads[profile.kernel], gpu, model).stack or {}
             rows.append((Cell(""), Cell(model), *(_share(each) for each in stack_shares(stack).values())))
     return Table("where time goes, %", ("kernel", "", *STALL_REASONS), tuple(rows), labels=2)
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from warplens.analysis import DEFAULT_ORDER
-from warplens.api import load_workloads, place
+from warplens.api import load_workloads, place, predict
 from warplens.errors import MissingInputError
 from warplens.models import GENERAL_MODELS as MODELS
-from warplens.models import get_model
 from warplens.traces import LaunchTrace
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.workload import analyse, workload_of_trace
+from warplens.workload.traced import cache_misses
 
 from . import accelsim, recorded
 from .bounds import Bounds, bounds_of
@@ -210,8 +210,7 @@ class _Part:
 def traced(kernel: str) -> LaunchTrace:
     """The trace of one kernel of the data."""
     (workload,) = load_workloads(accelsim.trace_path(kernel))
-    assert isinstance(workload, TracedWorkload) and workload.trace is not None
-    return workload.trace
+    return workload.require_trace("a validation")
 
 
 def _validate_kernel(
@@ -224,7 +223,9 @@ def _validate_kernel(
     trace = traced(kernel)
     own = workload_of_trace(trace)
     _, base = place(own, accelsim.GPU)
-    divergence = own.divergent_loads_per_kilo_instruction(base)
+    facts = analyse(own, base).traced
+    assert facts is not None
+    divergence = facts.divergent_loads_per_kilo_instruction
     rows: list[Row] = []
     misses: list[MissRow] = []
     skipped: list[SkippedRow] = []
@@ -233,8 +234,7 @@ def _validate_kernel(
         for setting in settings:
             reference = accelsim.measurements()[setting, kernel]
             placed, gpu = place(workload, accelsim.GPU, accelsim.CONFIGURATIONS[setting])
-            assert isinstance(placed, TracedWorkload)
-            found = placed.misses(gpu)
+            found = cache_misses(placed, gpu)
             ratios = (found.l1_miss_ratio, reference.l1_miss_ratio, found.llc_miss_ratio, reference.llc_miss_ratio)
             misses.append(MissRow(order, setting, kernel, *ratios))
             for name in models if order in model_orders else ():
@@ -243,7 +243,7 @@ def _validate_kernel(
                         cycles = recorded.recorded()[setting, kernel].cycles
                     else:
                         base_name, options = VARIANTS.get(name, (name, {}))
-                        cycles = float(get_model(base_name, options).predict(placed, gpu).cycles)
+                        cycles = float(predict(placed, gpu, base_name, options=options).cycles)
                 except MissingInputError as error:
                     skipped.append(SkippedRow(order, setting, kernel, name, str(error)))
                     continue

@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from warplens.api import place
+from warplens.api import place, predict
 from warplens.errors import InputError
 from warplens.machine import Gpu, load_gpu, with_overrides
-from warplens.models import get_model
 from warplens.models.warplens_model import WITHOUT
 from warplens.simulators.detailed import simulate_detailed
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
-from warplens.workload.traced import TracedWorkload, workload_of_trace
+from warplens.workload import Workload, workload_of_trace
 
 from . import accelsim
 from .changes import Change, change_table, changes_of, exchange_table, experiment_table
@@ -87,7 +86,7 @@ def simulated() -> Mapping[tuple[str, str], float]:
         return {(row["kernel"], row["machine"]): float(row["cycles"]) for row in csv.DictReader(file)}
 
 
-def suite_workload(kernel: str) -> TracedWorkload:
+def suite_workload(kernel: str) -> Workload:
     return workload_of_trace(run_on_cpu(SUITE[kernel], SIZE, record=True).trace)
 
 
@@ -180,7 +179,7 @@ def validate_network(
         workload = suite_workload(kernel)
         for name in MACHINES:
             if (kernel, name) in simulated():
-                predicted = get_model(MODEL, OPTIONS).predict(*place(workload, machine_of(name)))
+                predicted = predict(*place(workload, machine_of(name)), MODEL, options=OPTIONS)
                 suite[kernel, name] = ipc_error(float(predicted.cycles), simulated()[kernel, name])
         step(done)
     for done, kernel in enumerate(theirs, len(ours) + 1):
@@ -189,7 +188,7 @@ def validate_network(
             placed, machine = place(workload, accelsim.GPU, changes)
             reference = float(accelsim.measurements()[configuration, kernel].cycles)
             for without in WITHOUT:
-                predicted = get_model(MODEL, {"without": without}).predict(placed, machine)
+                predicted = predict(placed, machine, MODEL, options={"without": without})
                 ablation[without, configuration, kernel] = ipc_error(float(predicted.cycles), reference)
             other |= {
                 (name, configuration, kernel): cycles

@@ -1,0 +1,68 @@
+"""Sampled thread blocks of a traced launch for the machines of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analysis import MissProfile
+from ..analysis.block_samples import BlockSample, sample_of_blocks, shortened
+from ..machine import Gpu, distinct
+from .facts import Facts
+from .traced import compute_latencies_of
+
+
+@dataclass(frozen=True)
+class SampleOf:
+    """What the events of the sampled blocks depend on."""
+
+    line_bytes: int
+    latencies: tuple[tuple[str, float], ...]
+    #: Instructions are put in the order of an assembler.
+    reorder: bool
+    #: Of a warp; 0 for all.
+    most_events: int = 0
+
+
+def sample_batches(
+    facts: Facts, needed_by: str, *, reorder: bool, most_events: NDArray[np.int64], also_by: Sequence[Any] = ()
+) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
+    """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
+
+    Machines of a group agree in all that caches and compute latencies depend on, and in the columns `also_by`.
+    `most_events` are those of a warp that are kept, for each machine.
+    """
+    traced, gpu = facts.traced, facts.gpu
+    assert traced is not None
+    columns = [*compute_latencies_of(traced.trace, gpu, needed_by).values(), most_events, *also_by]
+    for rows, misses in traced.caches.groups():
+        chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
+        first, inverse = distinct(chosen, len(rows))
+        for group, index in enumerate(first):
+            machine, _ = facts.workload.one_of(gpu, int(rows[index]))
+            sample = block_sample(facts, machine, needed_by, reorder, int(most_events[rows[index]]))
+            yield rows[inverse == group], machine, sample, misses
+
+
+def block_sample(facts: Facts, machine: Gpu, needed_by: str, reorder: bool, most_events: int = 0) -> BlockSample:
+    """The events of the sampled blocks on one machine of the batch; of warps with many, some stand for the rest."""
+    traced = facts.traced
+    assert traced is not None and traced.blocks is not None
+    trace, blocks = traced.trace, traced.blocks
+    latency = {name: float(each) for name, each in compute_latencies_of(trace, machine, needed_by).items()}
+    line_bytes = int(machine.require("l1.line_bytes", needed_by))
+    record = SampleOf(line_bytes, tuple(latency.items()), reorder)
+
+    def sample() -> BlockSample:
+        return sample_of_blocks(blocks, trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=reorder)
+
+    results = facts.workload.results
+    whole = results.once(record, sample)
+    if not most_events:
+        return whole
+    short = SampleOf(line_bytes, record.latencies, reorder, most_events)
+    return results.once(short, lambda: shortened(whole, most_events))
