@@ -36,7 +36,7 @@ class TraceError(InputError):
 
 
 class PtxError(InputError):
-    """A PTX text is not valid, or uses something that is not covered; the message names the line."""
+    """A PTX text is not valid, or uses something that is not supported; the message names the line."""
 
 
 class KernelFault(InputError):  # noqa: N818 (the word for it)

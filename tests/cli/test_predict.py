@@ -57,7 +57,7 @@ def test_many_launches_of_a_kernel_are_shown_as_one(good, tmp_path):
                 writer.write(group)
             writer.end_launch(one.header, one.static)
     text = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--model", "mdm", "--model", "roofline")
-    assert "18 launches of a on mdm2020" in text and "… and 2 more such lines" in text
+    assert "18 launches of a on mdm2020" in text and "… and 2 more; select launches" in text
     mdm = [line.split()[1] for line in text.splitlines() if line.split()[:1] == ["mdm"]]
     assert len(mdm) == 2 and mdm[0] == mdm[1]  # all launches are those of the kernel
 

@@ -54,7 +54,7 @@ def test_a_taken_port_has_a_remedy(warplens_command) -> None:
     [
         (("no-such-kernel",), "no such file, and no bundled example"),
         (("--gpu", "h2000"), "did you mean 'h200'"),
-        (("--host", "0.0.0.0", "--port", "0"), "give the one that the page is opened under"),
+        (("--host", "0.0.0.0", "--port", "0"), "give the one that browsers will use"),
         (("--host", "no host", "--port", "0"), "cannot listen"),
         (("--port", "70000"), "70000"),
     ],
@@ -78,4 +78,4 @@ def test_other_addresses_are_warned_of(warplens_command, monkeypatch) -> None:
         "warplens.web.server.PageServer.run", lambda server: (server.page.close(), server.socket.close())
     )
     code, _, err = warplens_command("serve", "--port", "0")
-    assert code == 0 and "can be reached from other machines" in err
+    assert code == 0 and "other machines can reach" in err

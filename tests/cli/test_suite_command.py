@@ -76,7 +76,7 @@ def test_trace(good, warplens_command, tmp_path):
     assert len(read_trace(tmp_path / "all.wlt")) == 1
     (tmp_path / "file").touch()
     code, _, err = warplens_command("suite", "trace", "bfs", "-o", tmp_path / "file")
-    assert code == 2 and "is no folder" in err
+    assert code == 2 and "is not a folder" in err
 
 
 def test_validate_suite(good, warplens_command, tmp_path):

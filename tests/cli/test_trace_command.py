@@ -35,7 +35,7 @@ def test_a_bundled_kernel_becomes_a_trace(tmp_path):
     [
         (("saxpy", "-o", "x.txt"), "ends in .wlt"),
         (("saxpy", "other", "-o", "x.wlt"), "give one WORKLOAD"),
-        (("saxpy", "-o", "x.wlt", "--kernel", "a"), "go with --on-gpu"),
+        (("saxpy", "-o", "x.wlt", "--kernel", "a"), "need --on-gpu"),
         (("--on-gpu", "--record-memory", "4kg", "-o", "x.wlt", "--", "true"), "has the unit 'kg'"),
         (("--on-gpu", "--record-memory", "1kB", "-o", "x.wlt", "--", "true"), "give 1MiB or more"),
         (("--on-gpu", "--gpu", "h200", "-o", "x.wlt", "--", "true"), "uses the GPU of this machine"),

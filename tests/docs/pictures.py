@@ -171,7 +171,7 @@ def missing(names: Iterable[str]) -> list[str]:
 
 
 def draw_missing(names: Iterable[str], processes: int = os.cpu_count() or 1) -> None:
-    """Draw what is missing in some processes. Pictures of one module share computations, so one process draws them."""
+    """Draw what is missing in some processes. One process draws all pictures of a module: they share work."""
     modules: dict[Path, list[str]] = {}
     for name in missing(names):
         modules.setdefault(drawings()[name].sources[0], []).append(name)

@@ -103,7 +103,7 @@ def test_samples_of_lists_take_every_value_as_often():
         ({"vary": {"sms": "1:9"}}, "a range without a step is for samples"),
         ({"vary": {"sms": [1], "l1.mshrs": [2]}, "mode": "zip", "sample": 3}, "either zipped or sampled"),
         ({"vary": {"sms": [1]}, "mode": "grit"}, "did you mean 'grid'"),
-        ({"vary": {"sms": [1]}, "sample": 0}, "is none"),
+        ({"vary": {"sms": [1]}, "sample": 0}, "a sample needs at least 1 configuration"),
         ({"vary": {"sms": []}}, "no values"),
         ({"vary": {"clock": [1e9], "clock_hz": [2e9]}}, "clock is varied twice"),
         ({"vary": {key: list(range(1, 2001)) for key in ("sms", "l1.mshrs", "llc.mshrs")}}, "use --sample"),

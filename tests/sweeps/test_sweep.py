@@ -302,7 +302,7 @@ def test_another_sweep_is_refused_and_nothing_is_lost(tmp_path, changed):
 def test_a_file_that_is_no_sweep_is_left_alone(tmp_path):
     path = tmp_path / "out.parquet"
     path.write_text("precious")
-    with pytest.raises(InputError, match="is no Parquet file"):
+    with pytest.raises(InputError, match="is not a Parquet file"):
         run_sweep("mdm-baseline", None, VARY, models=["mdm"], output=path)
     assert path.read_text() == "precious"
     with pytest.raises(InputError, match="no such file"):

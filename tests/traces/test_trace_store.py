@@ -427,7 +427,7 @@ def test_a_file_that_went_away(tmp_path: Path) -> None:
     store(tmp_path / "a.wlt", made_launch())
     (launch,) = read_trace(tmp_path / "a.wlt")
     (tmp_path / "a.wlt").unlink()
-    with pytest.raises(TraceError, match="no such file any more"):
+    with pytest.raises(TraceError, match="the file no longer exists"):
         list(launch.groups())
     assert isinstance(launch, StoredLaunch)
 

@@ -21,9 +21,9 @@ from .progress import waiting
     type=click.Path(dir_okay=False, path_type=Path),
     help="Machine description to write (.toml); the raw data go beside it (.raw.json).",
 )
-@click.option("--from", "source", metavar="RAW.json|h200", help="Use raw data of an earlier run; no GPU is needed.")
-@click.option("--base", metavar="NAME|FILE", help="Machine that gives what cannot be measured (default: h200).")
-@click.option("--name", help="Name of the machine (default: that of the output file).")
+@click.option("--from", "source", metavar="RAW.json|h200", help="Use the raw data of an earlier run; needs no GPU.")
+@click.option("--base", metavar="NAME|FILE", help="Machine that supplies what cannot be measured (default: h200).")
+@click.option("--name", help="Name of the machine (default: the name of the output file).")
 @click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, help="Number of the GPU.")
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw the raw data into this folder.")
 @click.option("--force", is_flag=True, help="Overwrite the files.")
@@ -40,10 +40,10 @@ def characterize(
 ) -> None:
     """Measure the GPU in this machine and write its description.
 
-    Micro-benchmarks find the timing of instruction classes, the issue limit and
-    subsystems, and latency and bandwidth of the memory system. Every value in
-    the description says how it was measured. Nothing of the GPU's settings is
-    changed. `--from h200` gives the description that ships, from its raw data.
+    Micro-benchmarks measure instruction latency and throughput, the issue
+    limit, and latency and bandwidth of the memory system. The description says
+    how each value was measured. The GPU's settings stay as they are.
+    `--from h200` rebuilds the shipped description from its raw data.
     """
     from ..characterize.machine_file import bundled, machine_toml, read_raw, summary
     from ..errors import FileError
@@ -101,7 +101,9 @@ def _measured(device: int) -> dict[str, Any]:
             report=lambda _: progress(next(done, REPORTS), REPORTS),
         )
     if raw["device"]["l2_bytes"] < LEAST_L2_BYTES:
-        warn(f"an L2 cache under {LEAST_L2_BYTES >> 20} MiB does not hold all that was meant to stay in it")
+        warn(
+            f"the L2 cache is smaller than {LEAST_L2_BYTES >> 20} MiB: some benchmarks that should stay in L2 do not"
+        )
     return raw
 
 

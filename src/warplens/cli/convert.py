@@ -66,7 +66,7 @@ def _check(source: Path, target: Path, force: bool) -> None:
             f"{target}: OUT is a folder to write kernelslist.g and kernel traces to, or a .wlt file"
         )
     if target.suffix != ".wlt" and target.exists() and not target.is_dir():
-        raise click.UsageError(f"{target}: exists and is no folder; give another OUT")
+        raise click.UsageError(f"{target}: exists and is not a folder; give another OUT")
     taken = target.exists() if target.suffix == ".wlt" else target.is_dir() and any(target.iterdir())
     if taken and not force:
         raise click.UsageError(f"{target}: exists; give another OUT, or --force to overwrite it")

@@ -1,6 +1,6 @@
-"""A first run compiles on two cores: the models in a process of their own, while this one runs and reads the input.
+"""Compiles the models in a second process during a first run, while this one runs and reads the input.
 
-Numba compiles on one core of a process, and keeps what it compiled on disk for
+Numba compiles on one core of a process and keeps compiled code on disk for
 all processes. Without this, the first prediction takes twice as long.
 """
 

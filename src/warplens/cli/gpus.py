@@ -12,10 +12,10 @@ from .options import json_option, set_option
 
 @click.command()
 @click.argument("name", required=False)
-@set_option("Change a parameter first.")
+@set_option("Change a parameter before showing it.")
 @json_option
 def gpus(name: str | None, overrides: dict[str, Any], as_json: bool) -> None:
-    """The machine descriptions; NAME (or a .toml file) prints one with the source of every number."""
+    """List the machine descriptions; NAME (or a .toml file) shows one, with the source of every number."""
     from ..machine import gpu_names, load_gpu
 
     if name is not None:

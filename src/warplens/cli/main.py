@@ -28,7 +28,7 @@ from .trace import trace
 def cli() -> None:
     """Predicts how fast a GPU kernel runs on a GPU you may not have, and explains why.
 
-    Start with `warplens predict saxpy --gpu h200`: a CUDA kernel, run on the CPU, as all models see it.
+    Start with `warplens predict saxpy --gpu h200`: it runs a CUDA kernel on the CPU and predicts it with all models.
     """
 
 

@@ -14,7 +14,7 @@ from .options import json_option
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
 def models(names: tuple[str, ...], as_json: bool) -> None:
-    """The registered models: paper, equations, what they need, and their options."""
+    """List the models: paper, equations, inputs that they need, and their options."""
     from ..models import MODELS, get_model
 
     chosen = [type(get_model(name)) for name in names] or list(MODELS.values())

@@ -22,7 +22,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON alone on stdout.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 gpus_option = click.option(
     "--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine; repeat to compare several."
 )
@@ -151,10 +151,10 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--representative",
             type=click.Choice(("clustering", "max", "min")),
             default="clustering",
-            help="How the representative warp of a trace is chosen.",
+            help="How to choose the representative warp of a trace.",
         ),
         click.option(
-            "--order", metavar="ORDER", help="How warps interleave in caches: progress, round-robin, oldest-N."
+            "--order", metavar="ORDER", help="Order in which warps access caches: progress, round-robin, oldest-N."
         ),
         click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace."),
         click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches."),

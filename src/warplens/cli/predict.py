@@ -32,7 +32,7 @@ MOST_LAUNCHES, MOST_NOTES = 16, 8
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @comparison_options
-@profile_option("Nsight Compute's report (.ncu-rep) or CSV of the same kernels: shown beside the predictions.")
+@profile_option("Nsight Compute report (.ncu-rep) or CSV of the same kernels, to show beside the predictions.")
 @click.option("--static", is_flag=True, help="Count instructions in the PTX of a CUDA source instead of running it.")
 @click.option("--plot", type=FILE, help="Also draw the comparison (.png, .svg).")
 @json_option
@@ -51,10 +51,11 @@ def predict(
     """Predict kernels on GPUs, models side by side.
 
     INPUT is a workload file (*.toml: numbers by hand, or a CUDA C++ or PTX
-    source with a launch, which is run on the CPU), the name of a bundled
-    example, a trace (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without --gpu
-    the machine that a workload file names is used; without --model all models
-    run that the input allows, and the others are listed with the reason.
+    source with a launch, which runs on the CPU), the name of a bundled example,
+    a trace (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without
+    --gpu, warplens uses the machine that the workload file names. Without
+    --model, it runs every model that the input allows and says why others are
+    left out.
     """
     from .first_run import compile_models_aside
 
@@ -142,14 +143,14 @@ def _show(result: Any, measured: dict[str, Any]) -> None:
             )
         out.print(view)
         if stacked:
-            out.print("[dim]from BASE on: share of the CPI that each cause takes, where the model has a CPI stack[/]")
+            out.print("[dim]columns from BASE on: share of the CPI, for models with a CPI stack[/]")
         if kernel in measured and measured[kernel].stalls is not None:
             _show_stalls(out, measured[kernel].stalls, predictions)
     lines = Counter(map(_input_line, result.inputs))
     for line, times in list(lines.items())[:MOST_LAUNCHES]:
         say(line if times == 1 else f"{line}; {times} launches")
     if len(lines) > MOST_LAUNCHES:
-        out.print(f"… and {len(lines) - MOST_LAUNCHES} more such lines; --launch chooses launches, --json has all")
+        out.print(f"… and {len(lines) - MOST_LAUNCHES} more; select launches with --launch, or see all with --json")
     for text, number in notes.items():
         say(f"[{number}] {text}")
     show_not_run((item.model, item.kernel, item.reason) for item in result.skipped)

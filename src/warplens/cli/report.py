@@ -17,9 +17,11 @@ _PAGES = (".html", ".htm")
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT|OUT.parquet...")
 @comparison_options
-@profile_option("Nsight Compute's report or CSV of the same kernels on the first machine: a line in the stacks.")
-@click.option("--simulate", is_flag=True, help="Run the cycle-level simulator too: its stack, traffic and timeline.")
-@click.option("--source", type=FILE, metavar="FILE", help="Source of a kernel whose trace carries none.")
+@profile_option("Nsight Compute report or CSV of the same kernels on the first machine: a line in the stacks.")
+@click.option(
+    "--simulate", is_flag=True, help="Also run the cycle-level simulator, for its stack, traffic and timeline."
+)
+@click.option("--source", type=FILE, metavar="FILE", help="Source of the kernel, if its trace has none.")
 @click.option("--view", "names", multiple=True, metavar="NAME", help="Only this view; repeat for several.")
 @click.option(
     "--perfetto",
@@ -46,10 +48,9 @@ def report(
 ) -> None:
     """Write a page about kernels, machines and sweeps.
 
-    INPUT is what `warplens predict` takes; OUT.parquet is the table of a sweep.
-    The page (FILE.html) is one file that opens from disk and needs no network.
-    FILE.png, .svg or .pdf is one view, named with --view; an unknown name is
-    answered with those that there are.
+    INPUT is anything that `warplens predict` takes; OUT.parquet is the table of
+    a sweep. FILE.html is a self-contained page that needs no network. FILE.png,
+    .svg or .pdf is one view, chosen with --view; an unknown name lists them all.
     """
     from .first_run import compile_models_aside
 
@@ -118,7 +119,7 @@ def _one_view(made: Any, name: str, output: Path) -> Any:
     if not found:
         reasons = [reason for part in (*made.sections, *made.sweeps) for reason in part.absent.values()]
         raise click.UsageError(
-            f"--view {name}: there is none; {reasons[0] if reasons else 'the input gives no such view'}"
+            f"--view {name}: not available; {reasons[0] if reasons else 'the input gives no such view'}"
         )
     if name == "stacks":
         return CpiStacks(tuple(group for view in found for group in view.groups))

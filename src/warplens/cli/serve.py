@@ -12,19 +12,19 @@ from .progress import waiting
 @click.command()
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
 @click.option(
-    "--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine to begin with; repeat to offer more."
+    "--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine to start with; repeat to offer more."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="0 takes a free one.")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address; others than this machine's are warned of."
+    "--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="Port; 0 picks a free one."
 )
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @json_option
 def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, as_json: bool) -> None:
-    """Open a page on this machine: pick a kernel and a GPU, move sliders, watch the models.
+    """Serve an interactive page: pick a kernel and a GPU, move sliders, watch the models.
 
-    INPUT is whatever `warplens predict` takes; its launches stand at the top of
-    the list, above the kernels that come with warplens. The page is reachable
-    from this machine alone unless --host says otherwise. Stop it with Ctrl-C.
+    INPUT is anything that `warplens predict` takes. Its launches come first in
+    the list, before the kernels that ship with warplens. Only this machine can
+    reach the page unless --host says otherwise. Stop it with Ctrl-C.
     """
     from importlib.util import find_spec
 
@@ -50,12 +50,12 @@ def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, 
         if as_json:
             print_json({"schema": JSON_SCHEMA, "version": __version__, "url": server.url})
         else:
-            click.echo(f"warplens is at {server.url} (Ctrl-C ends it)")
+            click.echo(f"warplens is at {server.url} (stop with Ctrl-C)")
 
     server = PageServer(workloads, machines, host=host, port=port, started=started)
     if not is_loopback(host):
-        warn(f"{host} can be reached from other machines: whoever opens the page can have kernels run on this one")
+        warn(f"other machines can reach {host}: whoever opens the page can run kernels on this one")
     try:
         server.run()
     except KeyboardInterrupt:
-        click.echo("ended", err=True)
+        click.echo("stopped", err=True)

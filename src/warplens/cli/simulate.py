@@ -34,7 +34,9 @@ def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: b
 
     model = get_model("pipeline", options)
     if model.launch_overhead:
-        raise OptionError("launch_overhead: what is simulated is an SM at work; `warplens predict` adds the launch")
+        raise OptionError(
+            "launch_overhead: the simulator runs a busy SM and has no launch; use `warplens predict` for the overhead"
+        )
     chosen = {item.name: getattr(model, item.name) for item in fields(PipelineOptions)}
     return simulate_pipeline(workload, gpu, record=record, **chosen)
 
@@ -77,7 +79,7 @@ def _show_pipeline(result: Any) -> None:
     if result.issue_fill > 0:
         uses.add_row("issue limit", _percent(result.issue_fill))
     out.print(uses)
-    out.print(f"[dim]busy and idle are cycles of one SM, of {show_number(result.simulated_cycles)} simulated[/]")
+    out.print(f"[dim]busy and idle: cycles of one SM, out of {show_number(result.simulated_cycles)} simulated[/]")
     for text in result.warnings:
         say(f"note: {text}")
 
@@ -161,9 +163,9 @@ def simulate(
 
     INPUT is a workload file (*.toml), the name of a bundled example, a trace
     (*.wlt), or an Accel-Sim kernelslist.g or *.traceg[.xz|.gz]. Without --gpu
-    the machine that a workload file names is used. The detailed simulator is
-    the cycle-level reference and needs a trace; the pipeline simulator is the
-    Pipeline model of Lemeire et al., with the options of that model
+    warplens uses the machine that the workload file names. The detailed
+    simulator is the cycle-level reference and needs a trace. The pipeline
+    simulator is the Pipeline model of Lemeire et al. and takes its options
     (`warplens models pipeline`).
     """
     from .._version import __version__

@@ -114,7 +114,7 @@ def trace(names: tuple[str, ...], size: str, output: Path, force: bool, as_json:
     for path in [output, *paths]:
         if path.exists() and (path.is_dir() if path in paths else not path.is_dir()):
             raise click.UsageError(
-                f"{path}: exists and is {'a' if path.is_dir() else 'no'} folder; give another name"
+                f"{path}: exists and is {'a' if path.is_dir() else 'not a'} folder; give another name"
             )
     if not force and (taken := [path for path in paths if path.exists()]):
         raise click.UsageError(f"{taken[0]}: exists; give another name, or --force to overwrite it")

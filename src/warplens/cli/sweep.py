@@ -38,18 +38,26 @@ MOST_LINES = 30
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--gpu", metavar="NAME|FILE", help="Machine that the configurations are variants of.")
+@click.option("--gpu", metavar="NAME|FILE", help="Machine to vary.")
 @click.option(
-    "--vary", "axes", multiple=True, metavar="KEY=a,b,c|KEY=a:b:step", help="Values of a parameter; both ends count."
+    "--vary",
+    "axes",
+    multiple=True,
+    metavar="KEY=a,b,c|KEY=a:b:step",
+    help="Values of a parameter; ranges include both ends.",
 )
-@set_option("Change a parameter in all of them.")
-@click.option("--zip", "zipped", is_flag=True, help="Take the values together, first with first, not all pairs.")
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N points, a Latin hypercube.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the sample.")
+@set_option("Change a parameter in all configurations.")
+@click.option("--zip", "zipped", is_flag=True, help="Pair the values, first with first, instead of all combinations.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Sample N configurations (Latin hypercube).")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the sample.")
 @click.option("-o", "--output", required=True, type=FILE, metavar="OUT.parquet")
 @models_option
 @click.option(
-    "--simulator", "simulators", multiple=True, type=click.Choice(("detailed", "pipeline")), help="Simulate as well."
+    "--simulator",
+    "simulators",
+    multiple=True,
+    type=click.Choice(("detailed", "pipeline")),
+    help="Also simulate; repeat.",
 )
 @options_option
 @selection_options
@@ -58,16 +66,16 @@ MOST_LINES = 30
     "costs",
     multiple=True,
     metavar="COST",
-    help="Front of speed against a cost such as '3*sms + l1.mshrs'.",
+    help="Pareto front of speed against a cost such as '3*sms + l1.mshrs'.",
 )
 @click.option(
-    "--sensitivity", "sensitive", is_flag=True, help="Slopes and swings of the parameters, what limits next."
+    "--sensitivity", "sensitive", is_flag=True, help="How much each parameter matters, and what limits next."
 )
-@click.option("--agreement", is_flag=True, help="Whether the models rank the configurations alike.")
-@click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two of the parameters (with --plots).")
-@click.option("--plots", type=FOLDER, help="Folder for pictures of the answers.")
+@click.option("--agreement", is_flag=True, help="How far the models agree on the ranking of configurations.")
+@click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two parameters (with --plots).")
+@click.option("--plots", type=FOLDER, help="Folder for plots.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads; default: one per core.")
-@click.option("--scheduler", metavar="ADDRESS|FILE", help="Dask scheduler whose workers do the work.")
+@click.option("--scheduler", metavar="ADDRESS|FILE", help="Run on the workers of a Dask scheduler.")
 @json_option
 def sweep(
     inputs: tuple[str, ...],
@@ -94,16 +102,18 @@ def sweep(
     """Predict kernels on every configuration of a design space.
 
     The result is a Parquet table with a row per kernel, model and
-    configuration. A sweep that was interrupted goes on where it was when the
-    same command is given again; another one into the same file is refused. A
-    configuration that makes no sense has its error in its rows.
+    configuration. Run the same command again to continue an interrupted sweep;
+    a different sweep into the same file is refused. Rows of an impossible
+    configuration hold its error.
     """
     from ..sweeps import parse_axis, run_sweep
 
     if zipped and sample is not None:
-        raise click.UsageError("--zip and --sample exclude each other")
+        raise click.UsageError("--zip and --sample cannot be used together")
     if workers is not None and scheduler is not None:
-        raise click.UsageError("--workers are threads of this machine; with --scheduler its own workers do the work")
+        raise click.UsageError(
+            "--workers starts threads on this machine, but --scheduler uses its own workers: give one of them"
+        )
     if (heat is None) != (plots is None) and not (costs or sensitive):
         raise click.UsageError("--heat-map and --plots go together; --plots draws --pareto and --sensitivity too")
     answers = Answers(costs, sensitive, agreement, None if heat is None else tuple(heat.split(",", 1)), plots)
@@ -141,7 +151,7 @@ def sweep(
         from ..errors import WarplensError
 
         first = pc.drop_null(result.table.column("error"))[0].as_py()
-        raise WarplensError(f"{output}: no configuration could be worked out; the first error: {first}")
+        raise WarplensError(f"{output}: every configuration failed; the first error: {first}")
 
 
 def _document(result: Any) -> dict[str, Any]:

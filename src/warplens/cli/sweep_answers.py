@@ -1,4 +1,4 @@
-"""What `warplens sweep` answers besides its table: fronts, sensitivities, agreement of models, heat maps."""
+"""Answers of `warplens sweep` besides its table: Pareto fronts, sensitivities, agreement of models, heat maps."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:
         _show_sensitivity(each)
     if "agreement" in found:
         numbers = ("Kendall τ", "Spearman ρ", "regret")
-        view = table("agreement on the ranking of configurations", ("follow", "if true", *numbers), right=numbers)
+        view = table("agreement on the ranking of configurations", ("follow", "true model", *numbers), right=numbers)
         for pair in found["agreement"]:
             view.add_row(
                 pair["one"], pair["other"], *(show_cell(pair[name]) for name in ("kendall", "spearman", "regret"))
@@ -145,4 +145,4 @@ def _show_sensitivity(each: Mapping[str, Any]) -> None:
         where = f" (most of the CPI: {step['category']})" if step["category"] else ""
         value = show_setting(step["key"], step["value"])
         say(f"next: {step['key']} to {value}: {step['gain']:.3g} times as fast{where}")
-    say(f"95 % of its best IPC from {show_number(each['saturation_warps'])} warps per SM on")
+    say(f"{show_number(each['saturation_warps'])} warps per SM reach 95 % of the best IPC")

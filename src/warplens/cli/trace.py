@@ -68,7 +68,7 @@ def trace(
         return
     if len(what) != 1 or any(value is not None for value in (kernel, launches, max_blocks, waves, record_memory)):
         raise click.UsageError(
-            "give one WORKLOAD; --kernel, --launch, --max-blocks, --waves, --record-memory and a PROGRAM go with "
+            "give one WORKLOAD; --kernel, --launch, --max-blocks, --waves, --record-memory and a PROGRAM need "
             "--on-gpu"
         )
     _trace_workload(what[0], output, gpu, as_json)
@@ -169,8 +169,8 @@ def _show_program(summary: Any) -> None:
     out = console()
     out.print(view)
     out.print(
-        "[dim]exact: share of the executions of instructions that the reconstruction and the counters agree on, "
-        "of several launches the least[/]"
+        "[dim]exact: share of executed instructions on which the reconstruction and the counters agree, "
+        "of several launches the lowest[/]"
     )
     overhead = "" if summary.overhead is None else f", {summary.overhead:.3g} times its untraced time"
     size = show_number(summary.bytes)

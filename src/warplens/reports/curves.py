@@ -97,7 +97,7 @@ class Curves(View):
 def batch_curve(batch: Prediction) -> Curves:
     """A prediction for many machines, over the parameter that tells them apart."""
     if not batch.is_batch:
-        raise InputError(f"{batch.kernel}: one machine makes no curve")
+        raise InputError(f"{batch.kernel}: a curve needs more than one machine")
     varied = [key for key, value in batch.overrides.items() if np.ndim(value)]
     key = varied[0] if len(varied) == 1 else ""
     values = np.asarray(batch.overrides[key], dtype=float) if key else np.arange(len(batch), dtype=float)

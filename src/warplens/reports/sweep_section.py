@@ -50,7 +50,7 @@ def sweep_section(path: Path, wanted: Collection[str]) -> SweepSection:
     table = read_sweep(path)
     good = table.filter(pc.is_null(table.column("error")))
     if not good.num_rows:
-        raise InputError(f"{path}: no configuration of this sweep could be worked out")
+        raise InputError(f"{path}: every configuration of this sweep failed")
     keys, models = varied_keys(good), _models(good)
     kernels = list(dict.fromkeys(good.column("kernel").to_pylist()))
     made = [view for view in sweep_views(good) if view.name in wanted]

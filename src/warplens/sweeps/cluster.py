@@ -51,7 +51,7 @@ def package_digest() -> str:
 def _rows(work: Work, configurations: Rows, digest: str) -> pa.Table:
     """Runs on a worker."""
     if digest != package_digest():
-        raise ClusterError("a worker has another version of warplens than this process; install the same everywhere")
+        raise ClusterError("a worker has a different version of warplens; install the same version everywhere")
     return work.rows(configurations)
 
 
@@ -122,7 +122,7 @@ class Cluster:
             tries[unit.number] += 1
             if tries[unit.number] == MOST_TRIES:
                 raise ClusterError(
-                    f"workers were lost {MOST_TRIES} times over the same work ({error}); do they run out of memory?"
+                    f"the cluster lost workers {MOST_TRIES} times on the same work ({error}); are they out of memory?"
                 )
             remaining.appendleft(unit)
 

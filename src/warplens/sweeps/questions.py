@@ -93,7 +93,7 @@ def parse_cost(text: str) -> Cost:
         match = _TERM.match(text, position)
         if not match or (position > 0 and not match["sign"]):
             raise InputError(
-                f"cost {text!r}: {text[position:].strip()!r} is no term; write a sum such as "
+                f"cost {text!r}: {text[position:].strip()!r} is not a term; write a sum such as "
                 "3*sms + dram.bandwidth/100GB/s"
             )
         sign = -1.0 if match["sign"] == "-" else 1.0
@@ -150,7 +150,7 @@ def pareto_front(table: pa.Table, costs: Sequence[str | Cost], model: str) -> pa
     rows, speed = performance(table, model)
     priced = [parse_cost(cost) if isinstance(cost, str) else cost for cost in costs]
     if not priced:
-        raise InputError("a front needs a cost, for example sms")
+        raise InputError("a Pareto front needs a cost, for example sms")
     values = [cost.of(rows) for cost in priced]
     keep = _not_dominated(np.stack([-speed, *values], axis=1))
     keep = keep[np.lexsort([-speed[keep], *(value[keep] for value in reversed(values))])]

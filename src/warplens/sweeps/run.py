@@ -107,7 +107,7 @@ def run_sweep(
     """
     started = time.monotonic()
     if scheduler is not None and workers is not None:
-        raise InputError("the work is done by workers of this process or of a scheduler; give one of them")
+        raise InputError("give either workers or a scheduler, not both")
     machine = gpu if gpu is None or isinstance(gpu, Gpu) else load_gpu(gpu)
     space = make_space(vary or {}, mode=mode, sample=sample, seed=seed)
     fixed = _fixed_values(overrides or {}, space.columns)
@@ -170,7 +170,7 @@ def _fixed_values(overrides: Mapping[str, Any], varied: Mapping[str, Any]) -> di
         if axis.key in varied:
             raise InputError(f"{axis.key} is both set and varied")
         if len(axis) != 1 or axis.continuous:
-            raise InputError(f"{axis.key}: set one value, and vary several")
+            raise InputError(f"{axis.key}: --vary needs several values; use --set for one")
         found[axis.key] = axis.values[0].item() if axis.is_numeric else axis.values[0]
     return found
 

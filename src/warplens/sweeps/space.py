@@ -79,7 +79,7 @@ def make_axis(key: str, values: Any) -> Axis:
     if isinstance(values, int | float | bool | np.generic):
         values = [values]
     if not isinstance(values, Iterable):
-        raise OverrideError(f"{name}: {values!r} is no list of values")
+        raise OverrideError(f"{name}: {values!r} is not a list of values")
     return _axis_of_values(name, list(values))
 
 
@@ -174,7 +174,7 @@ def make_space(
         if keys.count(key) > 1:
             raise OverrideError(f"{key} is varied twice; give all its values at once")
     if mode not in MODES:
-        raise InputError(f"{mode!r} is no kind of space; {nearest(mode, MODES)}")
+        raise InputError(f"{mode!r} is not a kind of design space; {nearest(mode, MODES)}")
     if sample is not None:
         if mode == "zip":
             raise InputError("a space is either zipped or sampled")
@@ -202,7 +202,7 @@ def _zipped(axes: Sequence[Axis]) -> Space:
     lengths = {axis.key: len(axis) for axis in axes}
     if len(set(lengths.values()) - {1}) > 1:
         told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        raise OverrideError(f"zipped parameters need as many values each; {told}")
+        raise OverrideError(f"zipped parameters need the same number of values; {told}")
     size = max(lengths.values(), default=1)
     index = np.arange(size)
     return Space({axis.key: _take(axis, index % len(axis)) for axis in axes}, size)
@@ -211,7 +211,7 @@ def _zipped(axes: Sequence[Axis]) -> Space:
 def _latin_hypercube(axes: Sequence[Axis], size: int, seed: int) -> Space:
     """One sample in each of `size` equal parts of every axis, the parts shuffled independently."""
     if size < 1:
-        raise InputError(f"a sample of {size} configurations is none")
+        raise InputError(f"a sample needs at least 1 configuration, not {size}")
     _check_size(size)
     generator = np.random.default_rng(seed)
     columns: dict[str, Any] = {}

@@ -110,7 +110,7 @@ class Store:
             if found != self._specification:
                 raise InputError(
                     f"{self.path}: holds another sweep ({_difference(found, self._specification)}); "
-                    "choose another output, or remove it to start afresh"
+                    "choose another output, or delete it to start again"
                 )
         else:
             for part in self.parts.glob("*.parquet"):  # of a sweep whose result was removed
@@ -202,7 +202,7 @@ def read_sweep(path: str | Path, columns: Sequence[str] | None = None) -> pa.Tab
             continue  # the file was replaced meanwhile, and has other row groups
         if os.path.samestat(before, path.stat()):
             return table
-    raise FileError(f"{path}: changes faster than it can be read; try again when the sweep is over")
+    raise FileError(f"{path}: is changing while it is read; try again when the sweep has finished")
 
 
 def _read_all(path: Path, columns: Sequence[str] | None) -> pa.Table:
@@ -224,9 +224,9 @@ def specification_of(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file") from None
     except (OSError, pa.ArrowException) as error:
-        raise FileError(f"{path}: is no Parquet file ({error})") from None
+        raise FileError(f"{path}: is not a Parquet file ({error})") from None
     if _SPECIFICATION not in metadata:
-        raise FileError(f"{path}: is no result of a sweep, and will not be overwritten")
+        raise FileError(f"{path}: is not the result of a sweep and will not be overwritten")
     found: dict[str, Any] = json.loads(metadata[_SPECIFICATION])
     return found
 

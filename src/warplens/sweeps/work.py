@@ -76,7 +76,7 @@ class Threads:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = os.cpu_count() or 1 if workers is None else workers
         if self.workers < 1:
-            raise InputError(f"{self.workers} workers cannot do anything")
+            raise InputError(f"{self.workers} workers are too few; give 1 or more")
 
     def __enter__(self) -> Threads:
         return self

@@ -204,7 +204,7 @@ class StoredLaunch:
                 while entry.read(1 << 20):  # to the end of the entry, where its checksum is compared
                     pass
         except FileNotFoundError:
-            raise TraceError(f"{self.path}: no such file any more") from None
+            raise TraceError(f"{self.path}: the file no longer exists") from None
         except _DAMAGE as error:
             raise TraceError(f"{self.path}: launch {self.index} is damaged ({error}); record it again") from None
 

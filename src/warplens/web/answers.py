@@ -1,4 +1,4 @@
-"""From the state of a page to what it shows: parts that are ready first come first."""
+"""Computes what the page shows; parts are sent as soon as they are ready."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class State:
 def state_of(document: Any) -> State:
     """The state that a page sent; every complaint names its field."""
     if not isinstance(document, dict):
-        raise FieldError("", "the request is no object")
+        raise FieldError("", "the request is not a JSON object")
     kernel = document.get("kernel")
     if not isinstance(kernel, str) or len(kernel) > 200:
         raise FieldError("kernel", "choose a kernel")

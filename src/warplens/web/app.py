@@ -1,4 +1,4 @@
-"""The server behind the page: a few files, a catalogue, answers to questions, and kernels that visitors bring."""
+"""The web application: static files, a catalogue, answers, and kernels that visitors paste."""
 
 from __future__ import annotations
 

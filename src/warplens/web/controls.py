@@ -1,4 +1,4 @@
-"""What the page lets a visitor change about a machine: sliders with their stops, and the values that are accepted."""
+"""Machine parameters that the page can change: sliders, their stops, and accepted values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def checked_changes(given: Any, field: str) -> dict[str, Any]:
             raise FieldError(field, f"no parameter of the page is called {str(key)[:60]!r}")
         if key == "scheduler":
             if value not in SCHEDULERS:
-                raise FieldError(place, f"is none of {', '.join(SCHEDULERS)}")
+                raise FieldError(place, f"must be one of {', '.join(SCHEDULERS)}")
         elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e18:
             raise FieldError(place, "is not a number above 0")
         elif value > control.most * control.scale:

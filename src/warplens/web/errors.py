@@ -1,4 +1,4 @@
-"""Errors that a page shows where they arise."""
+"""Errors that the page shows beside the field that caused them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request passes: known names and origins, bodies that are small and quick, headers that are set."""
+"""Checks every request (host, origin, size and time of the body) and sets security headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels that a page offers: bundled ones, the command's inputs, and what a visitor brought."""
+"""Kernels that the page offers: bundled ones, inputs of the command, and those that a visitor pasted."""
 
 from __future__ import annotations
 

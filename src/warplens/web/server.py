@@ -1,4 +1,4 @@
-"""Listening: a socket on this machine, and connections that may not dawdle."""
+"""The HTTP server: a local socket, with timeouts for slow connections."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A bound socket; what goes wrong is said with a remedy."""
     try:
         if ipaddress.ip_address(host).is_unspecified:
-            raise InputError(f"--host {host}: names all addresses; give the one that the page is opened under")
+            raise InputError(f"--host {host}: stands for all addresses; give the one that browsers will use")
     except ValueError:
         pass
     bound = None

@@ -1,4 +1,4 @@
-"""A CUDA kernel that a visitor pastes: what of its text and launch is accepted."""
+"""Checks the source and launch of a CUDA kernel that a visitor pastes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_source(text: Any) -> str:
 def launch_of(document: Any) -> CudaLaunch:
     """The launch that a page describes, checked as a workload file would be."""
     if not isinstance(document, dict):
-        raise FieldError("source", "the request is no object")
+        raise FieldError("source", "the request is not a JSON object")
     source = check_source(document.get("source"))
     arguments = document.get("arguments", [])
     if not isinstance(arguments, list) or len(arguments) > MOST_ARGUMENTS:
@@ -70,7 +70,7 @@ def launch_of(document: Any) -> CudaLaunch:
         if not isinstance(row, dict) or row.get("fill", "zeros") not in _FILLS:
             raise FieldError(f"arguments.{index}.fill", f"must be one of {', '.join(_FILLS)}")
         if {"file", "function"} & row.keys():
-            raise FieldError(f"arguments.{index}.fill", "no files are read for a page")
+            raise FieldError(f"arguments.{index}.fill", "a page cannot read files")
     kernel = document.get("kernel", "")
     if not isinstance(kernel, str) or not re.fullmatch(r"[\w:<>, ]{0,200}", kernel):
         raise FieldError("kernel", "is not the name of a kernel")

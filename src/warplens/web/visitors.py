@@ -1,4 +1,4 @@
-"""What belongs to one visitor: the kernels brought along, and the question that is being answered."""
+"""State of one visitor: uploaded kernels, and the request in progress."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ticket:
         if self._ended.is_set() or self._closing.is_set():
             raise Cancelled
         if time.monotonic() > self._until:
-            raise FieldError("kernel", f"took longer than {MOST_SECONDS:g} s and was given up")
+            raise FieldError("kernel", f"stopped: it took longer than {MOST_SECONDS:g} s")
 
 
 class Visitor:

@@ -107,9 +107,9 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
     "change", [{"grid": "0 1 1"}, {"grid": "1 1"}, {"index": "x"}, {"module": "../../etc"}, {"kinds": "a"}]
 )
 def test_descriptions_that_are_wrong(tmp_path, change):
-    with pytest.raises(TraceError, match=r"launch-0\.launch: is no description"):
+    with pytest.raises(TraceError, match=r"launch-0\.launch: is not the description"):
         write_raw(tmp_path, _kernel(), b"", **change)
-    with pytest.raises(TraceError, match="no description"):
+    with pytest.raises(TraceError, match="not the description"):
         read_launch(tmp_path / "absent.launch")
 
 

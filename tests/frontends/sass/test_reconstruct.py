@@ -133,7 +133,7 @@ def test_records_of_other_code_are_refused(tmp_path):
     kernel, _, end = structured(3)
     data = record(EXIT, end + 2, 0xFFFFFFFF, 0, 0)
     launch = write_raw(tmp_path, kernel, data, code_bytes=16 * (end + 8))
-    with pytest.raises(TraceError, match="code that the disassembly of the kernel lacks"):
+    with pytest.raises(TraceError, match="instructions that the kernel's disassembly does not have"):
         Reconstruction(launch, kernel)
 
 
@@ -249,6 +249,6 @@ def test_what_a_kernel_calls_or_launches_is_told(tmp_path):
     work = Reconstruction(launch, kernel)
     list(work.groups())
     told = warnings_of(launch, work)
-    assert "made: the kernels that it launches are not in the trace" in told
+    assert "made: kernels that it launches from the device are not in the trace" in told
     assert any(text.endswith("are not in the trace: _Z6gatherPKfii, vprintf") for text in told)
-    assert any("what is called through pointers" in text for text in told)
+    assert any("functions called through pointers" in text for text in told)

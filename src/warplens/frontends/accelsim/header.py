@@ -131,7 +131,7 @@ class HeaderParser:
         if not line.startswith("-") or not equals or not key or not line.isprintable():
             shown = line if len(line) <= 70 else line[:67] + "..."
             raise TraceError(
-                f"{self._path}:{number}: {shown!r} is no header line; expected '-key = value', or a line with # "
+                f"{self._path}:{number}: {shown!r} is not a header line; expected '-key = value', or a line with # "
                 "that ends the header"
             )
         if key in self._values:

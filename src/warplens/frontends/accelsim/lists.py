@@ -55,7 +55,7 @@ def read_list(path: str | Path) -> KernelList:
             copies = []
         else:
             raise TraceError(
-                f"{where}: {_short(line)} is no command; expected 'MemcpyHtoD,0xADDRESS,BYTES' or a file "
+                f"{where}: {_short(line)} is not a command; expected 'MemcpyHtoD,0xADDRESS,BYTES' or a file "
                 "kernel*.traceg, .traceg.xz or .traceg.gz"
             )
     if not kernels:
@@ -75,7 +75,7 @@ def _lines(path: Path) -> Iterable[str]:
             while raw := file.readline(_LINE_LIMIT):
                 line = raw.decode("utf-8").strip()
                 if len(raw) == _LINE_LIMIT or not line.isprintable():
-                    raise TraceError(f"{path}: is no list of kernels; expected kernelslist.g or a kernel trace")
+                    raise TraceError(f"{path}: is not a list of kernels; expected kernelslist.g or a kernel trace")
                 yield line
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file") from None

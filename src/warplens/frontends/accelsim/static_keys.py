@@ -76,7 +76,7 @@ class StaticKeys:
         destinations = self._registers(words, number)
         opcode = words.pop(0)
         if _OPCODE.fullmatch(opcode) is None:
-            raise TraceError(f"{self._path}:{number}: {opcode!r} is no opcode; expected letters, digits and dots")
+            raise TraceError(f"{self._path}:{number}: {opcode!r} is not an opcode; expected letters, digits and dots")
         sources = self._registers(words, number)
         width = int(words.pop(0))
         immediate = self._immediate(words.pop(0), number) if self._version >= 4 else 0
@@ -100,7 +100,7 @@ class StaticKeys:
         for word in taken:
             match = _REGISTER.fullmatch(word)
             if match is None or int(match[1]) > 0xFFFF:
-                raise TraceError(f"{self._path}:{number}: {word!r} is no register; expected R and a number")
+                raise TraceError(f"{self._path}:{number}: {word!r} is not a register; expected R and a number")
             found.append(int(match[1]))
         return tuple(found)
 
@@ -109,7 +109,7 @@ class StaticKeys:
         value = 0 if match is None else int(word, 16 if match[2] else 10)
         if match is None or not -(1 << 63) <= value < 1 << 63:
             raise TraceError(
-                f"{self._path}:{number}: the immediate {word!r} is no 64-bit number "
+                f"{self._path}:{number}: the immediate {word!r} is not a 64-bit number "
                 "(are there too few or too many addresses for the mask?)"
             )
         return value

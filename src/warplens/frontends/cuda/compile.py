@@ -69,7 +69,7 @@ def compile_cuda(
     folder = None if folder is None else Path(folder).resolve()
     arguments, folders = _checked_options(name, options, folder)
     if not ARCHITECTURE.fullmatch(architecture):
-        raise CompileError(f'{name}: architecture {architecture!r} is none; write "sm_90", say')
+        raise CompileError(f'{name}: architecture {architecture!r} is invalid; write for example "sm_90"')
     for text, what in ((source, "source"), *((kernel, "name of a kernel") for kernel in kernels)):
         if "\0" in text or len(text) > _LARGEST_SOURCE_BYTES:
             raise CompileError(f"{name}: the {what} holds a NUL character or is larger than 64 MiB: not CUDA C++")

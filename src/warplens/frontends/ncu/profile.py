@@ -153,7 +153,7 @@ def _of_csv(text: str, path: str) -> list[KernelProfile]:
     try:
         rows = list(csv.reader((line for line in lines[first:] if not line.startswith("==")), strict=True))
     except csv.Error as error:
-        raise InputError(f"{path}: is no valid CSV after line {first + 1}: {error}") from None
+        raise InputError(f"{path}: is not valid CSV after line {first + 1}: {error}") from None
     head = rows[0]
     records = [dict(zip(head, row, strict=False)) for row in rows[1:] if len(row) == len(head)]
     found = list(_long(records, path) if "Metric Name" in head else _wide(records, path))

@@ -52,9 +52,7 @@ def compile_ir(text: str, name: str) -> NativeCode:
             module = binding.parse_assembly(text)
             module.verify()
         except RuntimeError as error:
-            raise PtxError(
-                f"{name}: mixes types in a way that is not covered ({str(error).splitlines()[0]})"
-            ) from None
+            raise PtxError(f"{name}: mixes types in an unsupported way ({str(error).splitlines()[0]})") from None
         _optimise(binding, module, machine)
         code = machine.emit_object(module)
         open_results("native").put(key, {"object": np.frombuffer(code, dtype=np.uint8)})

@@ -315,11 +315,11 @@ class _Flattener:
         if function is None or function.body is None:
             raise self.fail(item, f"the function {name or 'behind a pointer'} has no body here and cannot be called")
         if name in callers or name == self.kernel.name:
-            raise self.fail(item, f"{name} calls itself; recursion is not covered")
+            raise self.fail(item, f"{name} calls itself; recursion is not supported")
         if len(callers) >= MOST_CALL_DEPTH:
             raise self.fail(item, "calls are nested too deeply")
         if len(results.items) != len(function.results) or len(arguments.items) != len(function.parameters):
-            raise self.fail(item, f"{name} takes other parameters than these")
+            raise self.fail(item, f"{name} takes different parameters")
         aliases = {}
         formal = (*function.parameters, *function.results)
         for declared, given in zip(formal, (*arguments.items, *results.items), strict=True):
@@ -378,7 +378,7 @@ class _Flattener:
         held = [self.registers.setdefault(name, TYPES[f"b{kind.total_bits}"]).total_bits for name in slots]
         writes = item.opcode == "st"
         if any(bits != kind.total_bits if writes else bits < kind.total_bits for bits in held):
-            raise self.fail(item, "a parameter of a call is written and read in parts of different sizes")
+            raise self.fail(item, "a parameter of a call is written and read with different sizes")
         registers = tuple(Register(name) for name in slots)
         modifiers: tuple[str, ...] = (f"b{kind.total_bits}",)
         opcode = "mov"

@@ -45,7 +45,7 @@ def tokens(text: str, name: str) -> list[Token]:
     while position < len(text):
         match = _PATTERN.match(text, position)
         if match is None:
-            raise PtxError(f"{name}: line {line}: {text[position]!r} is no part of PTX")
+            raise PtxError(f"{name}: line {line}: {text[position]!r} is not valid PTX")
         kind = str(match.lastgroup)
         piece = match.group()
         if kind == "newline":

@@ -63,13 +63,13 @@ class OperandReader:
     def expect(self, text: str) -> Token:
         token = self.next()
         if token.text != text:
-            raise self.fail(f"{text!r} is expected where {token.text!r} stands", token)
+            raise self.fail(f"expected {text!r}, found {token.text!r}", token)
         return token
 
     def word(self, what: str) -> str:
         token = self.next()
         if token.kind != "word":
-            raise self.fail(f"{what} is expected where {token.text!r} stands", token)
+            raise self.fail(f"expected {what}, found {token.text!r}", token)
         return token.text
 
     def integer(self) -> int:
@@ -77,7 +77,7 @@ class OperandReader:
         token = self.next()
         value = literal_of(token)
         if token.kind != "number" or value is None or value.float_bits or isinstance(value.value, float):
-            raise self.fail(f"a whole number is expected where {token.text!r} stands", token)
+            raise self.fail(f"expected a whole number, found {token.text!r}", token)
         return -int(value.value) if negative else int(value.value)
 
     def _resolve(self, name: str) -> str:
@@ -111,10 +111,10 @@ class OperandReader:
         arguments = Vector(())
         if self.accept(","):
             if not self.accept("("):
-                raise self.fail("calls through pointers are not covered")
+                raise self.fail("calls through pointers are not supported")
             arguments = listed()
             if self.accept(","):
-                raise self.fail("calls through pointers are not covered")
+                raise self.fail("calls through pointers are not supported")
         return [results, target, arguments]
 
     def _operand(self) -> Operand:
@@ -138,10 +138,10 @@ class OperandReader:
             negative = self.accept("-")
             literal = literal_of(self.next())
             if literal is None:
-                raise self.fail(f"a number is expected where {token.text!r} stands", token)
+                raise self.fail(f"expected a number, found {token.text!r}", token)
             return Immediate(-literal.value, literal.float_bits) if negative else literal
         if token.kind != "word":
-            raise self.fail(f"an operand is expected where {token.text!r} stands", token)
+            raise self.fail(f"expected an operand, found {token.text!r}", token)
         found = self._name()
         if self.accept("|"):
             second = self._name() if self.here.kind == "word" else None
@@ -156,7 +156,7 @@ class OperandReader:
     def _name(self) -> Register | Special | Symbol | Sink:
         token = self.next()
         if token.kind != "word":
-            raise self.fail(f"a name is expected where {token.text!r} stands", token)
+            raise self.fail(f"expected a name, found {token.text!r}", token)
         if token.text == "_":
             return Sink()
         name = self._resolve(token.text)
@@ -168,9 +168,7 @@ class OperandReader:
         if special in _SPECIAL:
             return Special(special)
         if special.startswith("%"):
-            raise self.fail(
-                f"the register {special} is neither declared nor a special register that is covered", token
-            )
+            raise self.fail(f"the register {special} is neither declared nor a supported special register", token)
         return Symbol(name)
 
     def _address(self, token: Token) -> Address:

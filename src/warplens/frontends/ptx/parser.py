@@ -52,7 +52,7 @@ class _Parser(OperandReader):
                 text = self.next().text
                 major, _, minor = text.partition(".")
                 if not (major.isdigit() and minor.isdigit()):
-                    raise self.fail(f"{text!r} is no version of PTX", token)
+                    raise self.fail(f"{text!r} is not a PTX version", token)
                 version = (int(major), int(minor))
             elif token.text == ".target":
                 target = self.word("a target")
@@ -60,7 +60,7 @@ class _Parser(OperandReader):
                     self.word("a target")
             elif token.text == ".address_size":
                 if self.integer() != 64:
-                    raise self.fail("only 64-bit PTX is covered; compile with -m64", token)
+                    raise self.fail("only 64-bit PTX is supported; compile with -m64", token)
             elif token.text == ".file":
                 self._file()
             elif token.text == ".section":
@@ -127,14 +127,14 @@ class _Parser(OperandReader):
         token = self.next()
         found = TYPES.get(token.text[1:]) if token.kind == "dot" else None
         if found is None:
-            raise self.fail(f"a type is expected where {token.text!r} stands", token)
+            raise self.fail(f"expected a type, found {token.text!r}", token)
         return found
 
     def _variables(self, *, external: bool = False, parameter: bool = False) -> list[Variable]:
         """`.space .align 4 .b8 name[64] = {…}, other;` without the ends of parameters."""
         first = self.next()
         if first.text not in _SPACES:
-            raise self.fail(f"an address space is expected where {first.text!r} stands", first)
+            raise self.fail(f"expected an address space, found {first.text!r}", first)
         space = first.text[1:]
         alignment, vector, kind = 0, 1, None
         while self.here.kind == "dot":
@@ -181,7 +181,7 @@ class _Parser(OperandReader):
             count *= size
             self.expect("]")
         if alignment & (alignment - 1) or alignment < 0 or alignment > 4096:
-            raise self.fail(f"{name}: {alignment} is no alignment", name_token)
+            raise self.fail(f"{name}: {alignment} is not a valid alignment", name_token)
         variable = Variable(
             name,
             space,
@@ -223,7 +223,7 @@ class _Parser(OperandReader):
             negative = self.accept("-")
             literal = literal_of(self.next())
             if literal is None:
-                raise self.fail(f"an initial value is expected where {token.text!r} stands", token)
+                raise self.fail(f"expected an initial value, found {token.text!r}", token)
             content.extend(value_bytes(literal, variable.type, negative))
 
         item(0)
@@ -241,7 +241,7 @@ class _Parser(OperandReader):
         if self.accept("("):
             while not self.accept(")"):
                 if self.here.text == ".reg":
-                    raise self.fail("parameters in registers are not covered; use .param")
+                    raise self.fail("parameters in registers are not supported; use .param")
                 found += self._variables(parameter=True)
                 if not self.accept(","):
                     self.expect(")")
@@ -320,7 +320,7 @@ class _Parser(OperandReader):
                 self.next()
                 self._file()
             elif token.kind == "dot":
-                raise self.fail(f"the directive {token.text} is not covered", token)
+                raise self.fail(f"the directive {token.text} is not supported", token)
             elif token.kind == "word" and self.tokens[self.position + 1].text == ":":
                 into.append(self._label())
             elif not self.accept(";"):
@@ -336,14 +336,14 @@ class _Parser(OperandReader):
             self.expect(";")
             return BranchTargets(token.text, tuple(labels), token.line)
         if self.here.text in (".callprototype", ".calltargets"):
-            raise self.fail("calls through pointers are not covered", token)
+            raise self.fail("calls through pointers are not supported", token)
         # Labels of inner scopes are unique in what compilers emit; shadowing would be caught as a double label.
         return Label(token.text, token.line)
 
     def _registers(self) -> None:
         self.next()
         while self.here.text in (".v2", ".v4"):
-            raise self.fail("vector registers are not covered; use scalars")
+            raise self.fail("vector registers are not supported; use scalars")
         kind = self._type()
         while True:
             name = self.word("a register's name")

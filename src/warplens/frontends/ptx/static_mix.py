@@ -298,7 +298,7 @@ def _missing(kernel: FlatKernel, loops: list[NaturalLoop]) -> PtxError:
     listed = "; ".join(_describe(kernel, loop) for loop in loops)
     example = ", ".join(f'"{line}" = 100' for line in lines)
     return PtxError(
-        f"{kernel.module.name}: {kernel.name}: neither the launch nor its arguments say how often these loops run: "
+        f"{kernel.module.name}: {kernel.name}: the launch and its arguments do not tell how often these loops run: "
         f"{listed}. Give the iterations of a warp: [static] trip_counts = {{ {example} }} by source line, "
         'or "#1" = 100 by number'
     )

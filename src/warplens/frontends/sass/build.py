@@ -74,10 +74,10 @@ def _compute_capability() -> tuple[int, int]:
     status = status or driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR_ATTRIBUTE, device)
     status = status or driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR_ATTRIBUTE, device)
     if status:
-        raise MissingPackageError(f"NVIDIA's driver finds no GPU (CUDA error {status}); is one visible here?")
+        raise MissingPackageError(f"NVIDIA's driver finds no GPU (CUDA error {status}); check CUDA_VISIBLE_DEVICES")
     if major.value < 7:
         raise MissingPackageError(
-            f"GPUs of compute capability {major.value}.{minor.value} cannot be traced (7.0 can)"
+            f"GPUs of compute capability {major.value}.{minor.value} cannot be traced; 7.0 (Volta) or newer is needed"
         )
     return major.value, minor.value
 

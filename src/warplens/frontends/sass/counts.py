@@ -47,7 +47,7 @@ def read_counts(source_page: Iterable[str], raw_page: Iterable[str]) -> list[tup
                 for name in (WARP_METRIC, THREAD_METRIC):
                     tables[-1][1].append(int(row[columns[name]].replace(",", "") or 0))
     except (KeyError, IndexError, ValueError) as error:
-        raise TraceError(f"Nsight Compute printed counts in a form that is not known ({error})") from None
+        raise TraceError(f"Nsight Compute printed counts in an unknown format ({error})") from None
     launched: list[str] = []
     column = None
     for row in csv.reader(line for line in raw_page if line.startswith('"')):

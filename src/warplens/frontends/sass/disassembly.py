@@ -78,7 +78,7 @@ def symbol_index(cubin: bytes, kernel: str) -> int:
                 if information & 15 == 2 and cubin[start : start + len(wanted) + 1] == wanted + b"\0":
                     return index
     except (struct.error, IndexError):
-        raise TraceError("the module that the program loaded is no cubin; it cannot be disassembled") from None
+        raise TraceError("the module that the program loaded is not a cubin and cannot be disassembled") from None
     raise TraceError(f"the module that the program loaded has no kernel {kernel}")
 
 

@@ -79,14 +79,14 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str:
                 command, stdin=given, stdout=nowhere, stderr=nowhere, env=dict(environment), start_new_session=True
             )
         except OSError as error:
-            raise TraceError(f"Nsight Compute does not run ({error.strerror})") from None
+            raise TraceError(f"Nsight Compute cannot be run ({error.strerror})") from None
         try:
             return f"exit code {process.wait(_SECONDS)}"
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise TraceError(f"Nsight Compute was not done after {_SECONDS} s; trace fewer launches") from None
+                raise TraceError(f"Nsight Compute took more than {_SECONDS} s; trace fewer launches") from None
             raise
 
 
@@ -106,7 +106,7 @@ def _by_launch(
     for name, counts in counted:
         key = name, seen[name]
         if key not in possible:
-            raise TraceError("the program launched other kernels when it was counted than when it was traced")
+            raise TraceError("the program launched different kernels when it was counted and when it was traced")
         seen[name] += 1
         if counts is not None:
             result[key] = counts

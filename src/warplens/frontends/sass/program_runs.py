@@ -1,4 +1,4 @@
-"""Runs of the program: untraced for its time, and traced, with what goes wrong told from what does not."""
+"""Runs the program untraced (for its time) and traced, and tells which failures tracing causes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class _DisturbedError(WarplensError):
 
 @dataclass(frozen=True)
 class Tracing:
-    """A program that is to be traced."""
+    """A program to trace."""
 
     program: list[str]
     environment: Mapping[str, str]
@@ -111,7 +111,7 @@ class Tracing:
         """(what the run left, warnings); what tracing disturbs is traced again with fewer kinds of accesses."""
         for attempt, left_alone in enumerate(_LEFT_ALONE):
             spaces = " and ".join(left_alone[1:])
-            self.say("running the program traced" + (f", but for accesses to {spaces} memory" if spaces else ""))
+            self.say("running the program traced" + (f", without accesses to {spaces} memory" if spaces else ""))
             try:
                 run = self._attempt(",".join(left_alone))
             except _DisturbedError:
@@ -121,7 +121,7 @@ class Tracing:
                     shutil.rmtree(process)
                 continue
             break
-        words = f"accesses to {spaces} memory have no addresses in the trace: the program fails with them patched"
+        words = f"the trace has no addresses of {spaces} memory: the program fails if these accesses are patched"
         return run, [words] if spaces else []
 
     def _attempt(self, left_alone: str) -> Run:
@@ -149,8 +149,8 @@ class Tracing:
     def _wonder(self, seconds: float) -> None:
         untraced = "" if self.untraced_seconds is None else f", untraced it took {self.untraced_seconds:.1f} s"
         self.say(
-            f"the program still runs after {seconds:.0f} s{untraced}; should it never end: a kernel that waits for "
-            "the host or for a kernel launched after it cannot be recorded, leave it out with --kernel or --launch"
+            f"the program is still running after {seconds:.0f} s{untraced}. If it never ends, one of its kernels may "
+            "wait for the host or for a later kernel, which cannot be recorded: exclude it with --kernel or --launch"
         )
 
     def _judge(self, run: Run, code: int) -> None:
@@ -162,10 +162,10 @@ class Tracing:
             problems = [*run.errors, *run.left_out]
             words = f" ({problems[0]})" if problems else ""
             untraced = {
-                None: "If it does so untraced too, mend it",
-                0: "Untraced it exits with code 0; should it need the memory of the GPU, keep less for records with "
+                None: "If it also fails untraced, fix it first",
+                0: "Untraced it exits with code 0. If it needs the GPU's memory, reserve less for records with "
                 "--record-memory",
-            }.get(self.untraced_code, "It fails untraced too: mend it")
+            }.get(self.untraced_code, "It also fails untraced: fix it first")
             kind = _DisturbedError if self.untraced_code in (None, 0) else WarplensError
             raise kind(
                 f"{name} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
@@ -208,9 +208,9 @@ def check_run(run: Run, regex: str | None, raw_limit_bytes: int) -> None:
     if limited := [launch for launch in run.launches if launch.raw_limited]:
         raise TraceError(
             f"the records of {len(limited)} of {len(run.launches)} launches, from launch {limited[0].index} "
-            f"({limited[0].readable}) on, found no room in the {_gib(raw_limit_bytes)} allowed beside the output; "
-            "nothing is written: record fewer launches (--kernel, --launch) or thread blocks (--max-blocks), or name "
-            "an output on a disk with more room"
+            f"({limited[0].readable}) on, do not fit into the {_gib(raw_limit_bytes)} allowed beside the output; "
+            "nothing is written: record fewer launches (--kernel, --launch) or thread blocks (--max-blocks), or put "
+            "the output on a disk with more space"
         )
 
 

@@ -89,7 +89,9 @@ def read_launch(path: Path) -> RawLaunch:
             **numbers,
         )
     except (OSError, ValueError, KeyError) as error:
-        raise TraceError(f"{path}: is no description of recorded launch ({error}); trace the program again") from None
+        raise TraceError(
+            f"{path}: is not the description of a recorded launch ({error}); trace the program again"
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)

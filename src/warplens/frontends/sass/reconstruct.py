@@ -109,7 +109,10 @@ class Reconstruction:
         self.survey = survey_records(self.launch)
         held = self.survey.kinds_seen
         if held[n:].any():
-            raise TraceError(f"{self.launch.records}: has records of code that the disassembly of the kernel lacks")
+            raise TraceError(
+                f"{self.launch.records}: has records of instructions that the kernel's disassembly does not have; "
+                "trace the program again"
+            )
         seen = np.zeros(n, dtype=np.uint64)
         seen[: min(n, len(held))] = held[:n]
         offsets = {self.kernel.instructions[i].pc for i in np.flatnonzero(seen).tolist()}

@@ -191,7 +191,7 @@ def launch_ranges(launches: Iterable[int]) -> str:
     """Numbers as the injected library reads them: `0-0,3-3,5-8`."""
     numbers = sorted(set(launches))
     if not numbers or numbers[0] < 0:
-        raise InputError("the launches to trace are numbers from 0, and at least one is needed")
+        raise InputError("give at least one launch to trace; launches are numbered from 0")
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:
@@ -205,18 +205,18 @@ def _checked(
     command: Sequence[str], output: Path, regex: str | None, max_blocks: int | None, waves: int | None
 ) -> list[str]:
     if not command:
-        raise InputError("there is no program to trace; give it and its arguments after --")
+        raise InputError("no program to trace; give it and its arguments after --")
     if shutil.which(command[0]) is None:
         raise InputError(f"{command[0]}: no such program, or it cannot be executed")
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InputError(f"{output}: is a folder, or in one that does not exist; name a file to write")
+        raise InputError(f"{output}: is a folder, or its folder does not exist; give the name of a file to write")
     for name, value in (("max-blocks", max_blocks), ("waves", waves)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; give 1 or more")
     try:
         re.compile(regex or "")
     except re.error as error:
-        raise InputError(f"{regex!r} is no regular expression ({error})") from None
+        raise InputError(f"{regex!r} is not a regular expression ({error})") from None
     return [str(each) for each in command]
 
 

@@ -1,4 +1,4 @@
-"""What a reader of a trace that was made on a GPU has to know about it."""
+"""Warnings about a trace recorded on a GPU: what it lacks, and how exact it is."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .reconstruct import Reconstruction
 #: What traces do not say about instructions that do their work later or elsewhere.
 _NOT_MODELLED = (
     (WARPGROUP_PRODUCTS,
-     "warpgroup matrix products take the time of their shape; their reads of shared memory and that they end later "
-     "are not in the trace"),
+     "warpgroup matrix products are timed by their shape; the trace has neither their reads of shared memory nor "
+     "that they are asynchronous"),
     (("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
-     "matrix products of Blackwell's tensor cores count as one matrix instruction each, far less than they are"),
+     "each matrix product of Blackwell's tensor cores counts as one matrix instruction, which is far too little"),
     (("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"),
-     "bulk copies are in the trace as one access at most: most of their traffic is missing"),
+     "the trace has at most one access per bulk copy: most of their traffic is missing"),
     (("LDGSTS",),
-     "asynchronous copies are loads from global memory: their stores to shared memory are not in the trace"),
+     "asynchronous copies count as loads from global memory; their stores to shared memory are missing"),
     (("TEX", "TEXS", "TLD", "TLDS", "TLD4", "TLD4S", "TXD", "SULD", "SUST", "SUATOM", "SURED"),
-     "textures and surfaces are in the trace without addresses: their traffic is missing"),
+     "texture and surface accesses have no addresses: their traffic is missing"),
     (("SYNCS", "UCGABAR_ARV", "UCGABAR_WAIT", "NANOSLEEP"),
-     "waits on barriers in memory and between blocks spin more often while being traced"),
+     "waits on barriers in memory and between blocks spin more often than in an untraced run"),
 )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def not_counted(launches: Sequence[RawLaunch], counted: Mapping[tuple[str, int],
 
 
 def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
-    """What a reader of this launch's trace has to know."""
+    """Warnings about a launch."""
     found = []
     exact = work.exactness
     name = launch.readable.partition("(")[0]
@@ -58,22 +58,22 @@ def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
                 if CLASS_NAMES[work.static.class_id[i]] == "other"
             }
         )
-        found.append(f"{name}: opcodes that are not known are of class 'other': {', '.join(other[:8])}")
+        found.append(f"{name}: unknown opcodes count as class 'other': {', '.join(other[:8])}")
     executed = [item for item, count in zip(work.kernel.instructions, exact.replayed, strict=True) if count]
     calls = [item for item in executed if item.mnemonic == "CALL" and not item.targets]
     called = {item.outside for item in calls}
     if any("LaunchDevice" in each for each in called):
-        found.append(f"{name}: the kernels that it launches are not in the trace")
+        found.append(f"{name}: kernels that it launches from the device are not in the trace")
     if outside := ", ".join(sorted(each for each in called if each and not each.startswith("__cuda"))):
         found.append(f"{name}: instructions of functions outside the kernel are not in the trace: {outside}")
     if "" in called:
-        found.append(f"{name}: what is called through pointers, as printf and malloc are, is not in the trace")
+        found.append(f"{name}: functions called through pointers, such as printf and malloc, are not in the trace")
     if launch.foreign:
         found.append(f"{name}: {launch.foreign} accesses of functions outside the kernel are not in the trace")
     if exact.share is not None and exact.share < 0.98:
-        found.append(f"{name}: reconstructed executions fit the counted ones by {100 * exact.share:.1f} %")
+        found.append(f"{name}: {100 * exact.share:.1f} % of the reconstructed executions agree with the counted ones")
     if exact.counted is None and exact.guessed:
-        found.append(f"{name}: {exact.guessed} branches are guesses, for want of counted executions")
+        found.append(f"{name}: {exact.guessed} branches are guessed, because executions were not counted")
     if exact.jumped or exact.lost:
-        found.append(f"{name}: {exact.jumped} lanes were found off their path, {exact.lost} ended without a record")
+        found.append(f"{name}: {exact.jumped} lanes were off their path, and {exact.lost} exited without a record")
     return found

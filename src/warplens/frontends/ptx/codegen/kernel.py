@@ -235,11 +235,11 @@ class KernelBuilder(DivergentLanes):
             return self._barrier(item)
         lowering = LOWERINGS.get(opcode)
         if lowering is None:
-            raise self.error(item, "this instruction is not covered")
+            raise self.error(item, "this instruction is not supported")
         try:
             return lowering(self, item)
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Types and operands that no PTX has together: whatever a lowering makes of them, they are not covered.
+            # Types and operands that no PTX has together: whatever a lowering makes of them, they are not supported.
             raise self.not_covered(item) from error
 
     def _trap(self, item: FlatInstruction, fault: Fault) -> None:

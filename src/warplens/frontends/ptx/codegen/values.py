@@ -48,7 +48,7 @@ class WarpValues(Fields):
         return PtxError(f"{self.kernel.module.name}: line {item.instruction.line}: {name}: {why}")
 
     def not_covered(self, item: FlatInstruction) -> PtxError:
-        return self.error(item, "this form of the instruction is not covered")
+        return self.error(item, "this form of the instruction is not supported")
 
     # -- operands -----------------------------------------------------------------------------------
 
