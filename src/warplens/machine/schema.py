@@ -302,6 +302,12 @@ class Gpu:
         self.require("l1.line_bytes", needed_by)
         return self.clock_hz * self.transfer_bytes / bandwidth
 
+    def sm_port_bytes_per_s(self, bandwidth: Quantity, port: Quantity) -> Quantity:
+        """Bandwidth of one SM's port: `port` if given, else the network's over the fewer of LLC banks and SMs."""
+        if port is not None:
+            return port
+        return np.divide(bandwidth, np.minimum(self.with_defaults.llc.banks, self.sms))
+
     def dram_latency_cycles_now(self, needed_by: str) -> Quantity:
         """Latency of DRAM beyond the LLC at the current clock."""
         return self.require("dram.latency_cycles", needed_by) * self.clock_ratio

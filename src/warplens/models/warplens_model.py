@@ -181,8 +181,7 @@ class Warplens(Model):
             rates = network[:, kind - k.LOAD]
             if noc is not None:
                 rates["net_flit"] = flit / noc * sms * demand.busiest_bank
-                share = np.divide(noc, np.minimum(gpu.llc.banks, gpu.sms)) if port is None else port
-                rates["sm_flit"] = flit / share
+                rates["sm_flit"] = flit / gpu.sm_port_bytes_per_s(noc, port)
             rates["request"] = sm_request
             rates["net_request"] = np.multiply(request, sms) * demand.busiest_bank
 

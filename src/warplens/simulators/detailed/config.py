@@ -98,6 +98,5 @@ def _flits(gpu: Gpu, banks: int, needed_by: str) -> tuple[float, float]:
     """(Cycles that a flit takes at the port of an SM, at the port of a bank)."""
     clock = float(gpu.clock_hz)
     noc = float(gpu.require("noc.bandwidth_bytes_per_s", needed_by))
-    port = gpu.noc.sm_bandwidth_bytes_per_s
-    at_sm = noc / min(banks, int(gpu.sms)) if port is None else float(port)
+    at_sm = float(gpu.sm_port_bytes_per_s(noc, gpu.noc.sm_bandwidth_bytes_per_s))
     return FLIT_BYTES * clock / at_sm, FLIT_BYTES * clock / (noc / banks)
