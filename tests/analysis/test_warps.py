@@ -102,6 +102,12 @@ def test_intervals_keep_all_instructions_and_stalls(warp, latency, min_gap):
     assert all((item.cause is None) == (item.stall == 0) for item in found)
 
 
+def test_of_operands_that_are_ready_together_the_first_is_the_cause():
+    latency = [0.0] * len(ROWS)
+    latency[LDG], latency[FMUL] = 20.0, 19.0  # done in the same cycle: the multiplication issues one later
+    assert intervals([LDG, FMUL, FADD], latency)[0] == oracle.Interval(2, 19.0, LDG)
+
+
 def test_a_dependent_instruction_waits_for_the_done_cycle_and_one_more():
     """G-4 as printed: the load issues at 0 and is done at 10, so its user issues at 11, not at 1."""
     latency = [10.0] * len(ROWS)
