@@ -87,61 +87,41 @@ def collect_events_of(
     group: WarpGroup, static: StaticTable, kinds: NDArray[np.uint8], latencies: NDArray[np.float64], line_bytes: int
 ) -> Events:
     """The events of one group; `kinds` and `latencies` are those of the static instructions."""
-    from . import _coalesce_kernels
+    from . import _coalesce_kernels as kernels
 
-    count, most_lines = _coalesce_kernels.count_events(
+    count, most_lines = kernels.count_events(
         group.start, group.static, kinds, static.access_bytes, group.mask, line_bytes
     )
     warps = len(group)
-    event_start = np.empty(warps + 1, dtype=np.int64)
-    event_static = np.empty(count, dtype=np.uint32)
-    event_instructions = np.empty(count, dtype=np.int32)
-    event_gap = np.empty(count, dtype=np.float32)
-    event_dependence = np.empty(count, dtype=np.int64)
-    event_tail = np.empty(count, dtype=np.float32)
-    line_start = np.empty(count + 1, dtype=np.int64)
-    line_id = np.empty(most_lines, dtype=np.int64)
-    line_words = np.empty(most_lines, dtype=np.uint32)
-    used = _coalesce_kernels.collect(
-        group.start,
-        group.static,
-        group.mask,
-        group.access_start,
-        group.base,
-        group.stride,
-        group.lane_start,
-        group.lanes,
-        kinds,
-        static.access_bytes,
-        latencies,
-        static.destinations,
-        static.destination_offsets,
-        static.sources,
-        static.source_offsets,
+    columns = kernels.EventColumns(
+        event_start=np.empty(warps + 1, dtype=np.int64),
+        event_static=np.empty(count, dtype=np.uint32),
+        event_instructions=np.empty(count, dtype=np.int32),
+        event_gap=np.empty(count, dtype=np.float32),
+        event_dependence=np.empty(count, dtype=np.int64),
+        event_tail=np.empty(count, dtype=np.float32),
+        line_start=np.empty(count + 1, dtype=np.int64),
+        line_id=np.empty(most_lines, dtype=np.int64),
+        line_words=np.empty(most_lines, dtype=np.uint32),
+    )
+    used = kernels.collect(
+        kernels.Group(*(getattr(group, name) for name in kernels.Group._fields)),
+        kernels.Instructions(
+            kinds,
+            static.access_bytes,
+            latencies,
+            static.destinations,
+            static.destination_offsets,
+            static.sources,
+            static.source_offsets,
+        ),
         line_bytes,
-        event_start,
-        event_static,
-        event_instructions,
-        event_gap,
-        event_dependence,
-        event_tail,
-        line_start,
-        line_id,
-        line_words,
+        np.zeros(kernels.NO_REGISTER, kernels.REGISTER),
+        columns,
     )
     new_block = np.flatnonzero(np.diff(group.block)) + 1
-    return Events(
-        block_start=np.concatenate(([0], new_block, [warps])).astype(np.int64),
-        event_start=event_start,
-        event_static=event_static,
-        event_instructions=event_instructions,
-        event_gap=event_gap,
-        event_dependence=event_dependence,
-        event_tail=event_tail,
-        line_start=line_start,
-        line_id=line_id[:used].copy(),
-        line_words=line_words[:used].copy(),
-    )
+    filled = columns._replace(line_id=columns.line_id[:used].copy(), line_words=columns.line_words[:used].copy())
+    return Events(np.concatenate(([0], new_block, [warps])).astype(np.int64), *filled)
 
 
 def _join(parts: list[Events]) -> Events:
