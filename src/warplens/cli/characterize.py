@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..errors import FileError
 from .common import console, print_json, say, show_number, table, warn
 from .options import json_option
 from .progress import waiting
@@ -46,7 +47,6 @@ def characterize(
     `--from h200` rebuilds the shipped description from its raw data.
     """
     from ..characterize.machine_file import bundled, machine_toml, read_raw, summary
-    from ..errors import FileError
     from ..machine import load_gpu
 
     if output.suffix != ".toml":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._version import __version__
 from .common import console, escape, print_json, say, show_name, show_number, table, warn
 from .options import json_option
 from .progress import waiting
@@ -122,7 +123,6 @@ class _Counted:
 
 
 def _summary(source: Path, target: Path, launches: list[ImportedLaunch], size: int) -> dict[str, Any]:
-    from .._version import __version__
 
     rows: list[dict[str, Any]] = [
         {

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..errors import FileError
 from .common import print_json, say, warn
 from .options import FILE, Selection, comparison_options, json_option, profile_option
 from .progress import waiting
@@ -103,7 +104,6 @@ def report(
 
 
 def _text(path: Path) -> str:
-    from ..errors import FileError
 
     try:
         return path.read_text(encoding="utf-8")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import click
 
+from .._version import __version__
+from ..errors import MissingPackageError
 from .common import print_json, warn
 from .options import json_option
 from .progress import waiting
@@ -26,16 +30,12 @@ def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, 
     the list, before the kernels that ship with warplens. Only this machine can
     reach the page unless --host says otherwise. Stop it with Ctrl-C.
     """
-    from importlib.util import find_spec
-
-    from ..errors import MissingPackageError
 
     for package in ("starlette", "uvicorn", "plotly"):
         if find_spec(package) is None:
             raise MissingPackageError(
                 f"the page needs {package}; install it with: python -m pip install 'warplens[web]'"
             )
-    from .._version import __version__
     from ..api import JSON_SCHEMA, load_workloads
     from ..machine import load_gpu
     from ..web.server import PageServer, is_loopback

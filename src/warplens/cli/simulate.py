@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import click
 
+from .._version import __version__
+from ..errors import OptionError
 from .common import console, print_json, say, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, json_option, selection_options, set_option
 from .progress import progress
@@ -26,9 +28,7 @@ class Simulator:
 
 
 def _run_pipeline(workload: Any, gpu: Any, options: Mapping[str, str], record: bool) -> Any:
-    from dataclasses import fields
 
-    from ..errors import OptionError
     from ..models import get_model
     from ..simulators.pipeline import PipelineOptions, simulate_pipeline
 
@@ -168,7 +168,6 @@ def simulate(
     simulator is the Pipeline model of Lemeire et al. and takes its options
     (`warplens models pipeline`).
     """
-    from .._version import __version__
     from ..api import JSON_SCHEMA, default_simulator, place
 
     workloads = selection.load(source, gpu=gpu)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._version import __version__
 from .common import console, print_json, say, show_number, show_seconds, table
 from .options import json_option
 from .progress import waiting
@@ -148,7 +149,6 @@ def _chosen(names: Sequence[str]) -> list[SuiteKernel]:
 
 
 def _document(**content: Any) -> dict[str, Any]:
-    from .._version import __version__
 
     return {"schema": 1, "version": __version__, **content}
 

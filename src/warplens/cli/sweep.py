@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from .._version import __version__
+from ..errors import WarplensError
 from .common import (
     console,
     escape,
@@ -148,14 +150,11 @@ def sweep(
     if len(result) and result.errors == len(result):
         import pyarrow.compute as pc
 
-        from ..errors import WarplensError
-
         first = pc.drop_null(result.table.column("error"))[0].as_py()
         raise WarplensError(f"{output}: every configuration failed; the first error: {first}")
 
 
 def _document(result: Any) -> dict[str, Any]:
-    from .._version import __version__
     from ..api import JSON_SCHEMA
 
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 
+from .._version import __version__
 from .common import console, escape, print_json, say, show_name, show_number, show_seconds, table, warn
 from .options import json_option, parse_ranges
 from .progress import waiting
@@ -75,7 +77,6 @@ def trace(
 
 
 def _trace_workload(workload: str, output: Path, gpu: str | None, as_json: bool) -> None:
-    import time
 
     from ..api import trace as record
 
@@ -99,7 +100,6 @@ def _trace_program(
     record_memory: str | None,
     as_json: bool,
 ) -> None:
-    from .._version import __version__
     from ..frontends.sass import BUFFER_BYTES, trace_program
 
     wanted = None if launches is None else sorted(parse_ranges(launches, "--launch"))
@@ -179,7 +179,6 @@ def _show_program(summary: Any) -> None:
 
 
 def _summary(recorded: Any, output: Path, seconds: float) -> dict[str, Any]:
-    from .._version import __version__
 
     header = recorded.header
     blocks = warps = instructions = 0

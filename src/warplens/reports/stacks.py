@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,6 @@ def draw_comparison(predictions: Sequence[Prediction], path: Path) -> None:
 
 
 def _log10(value: float) -> float:
-    from math import log10
 
     return log10(value)
 

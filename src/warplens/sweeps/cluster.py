@@ -11,6 +11,7 @@ import gc
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -136,7 +137,6 @@ class Cluster:
 
     def _table(self, future: Any) -> tuple[pa.Table | None, str]:
         """The rows of a unit; or, where they were lost with a worker, none and how."""
-        from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, nearest
 from ..units import parse_number
-from .space import canonical_key
+from .space import canonical_key, unit_of
 
 Array = NDArray[np.float64]
 
@@ -113,7 +113,6 @@ def parse_cost(text: str) -> Cost:
 
 
 def _divisor(text: str, key: str | None, raw: str) -> float:
-    from .space import unit_of
 
     try:
         value = parse_number(raw, None if key is None else unit_of(key))

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import load_workloads
+from ..suite.catalog import SUITE, get_kernel
+from ..suite.execution import compiled_kernel
+from ..tomlfile import read_toml
 from ..workload import Results, Workload, workload_of_trace
-from ..workload.load import example_names
+from ..workload.load import example_folder, example_names
 from ..workload.results import open_simulations
 
 #: Thread blocks that are recorded of a bundled or brought kernel: 8 on each of the 132 SMs of an H200. The rest of a
@@ -47,7 +50,6 @@ class Kernel:
 
 def bundled_kernels() -> list[Kernel]:
     """What ships with warplens: CUDA examples, the suite, and the papers' own numbers."""
-    from ..suite.catalog import SUITE
 
     found = [_example(name, "cuda", "CUDA examples") for name in example_names("cuda")]
     titles = {"divergent": "Suite: divergent", "non-divergent": "Suite: not divergent", "micro": "Suite: micro"}
@@ -60,8 +62,6 @@ def bundled_kernels() -> list[Kernel]:
 
 
 def _example(name: str, kind: str, group: str) -> Kernel:
-    from ..tomlfile import read_toml
-    from ..workload.load import example_folder
 
     path = example_folder(kind) / f"{name}.toml"
     data = read_toml(path).data
@@ -75,8 +75,6 @@ def _example(name: str, kind: str, group: str) -> Kernel:
 
 def _suite_loader(name: str) -> Callable[[Progress | None], Workload]:
     def load(progress: Progress | None) -> Workload:
-        from ..suite.catalog import get_kernel
-        from ..suite.execution import compiled_kernel
 
         kernel = get_kernel(name)
         launch = kernel.prepare("medium")

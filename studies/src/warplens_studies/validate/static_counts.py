@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,7 +187,6 @@ def sections(rows: Sequence[StaticRow]) -> Sections:
 
 def main() -> None:
     """`python -m warplens_studies.validate.static_counts [PAGE]`: the tables, to a page or to stdout."""
-    import sys
 
     rows = compare_suite()
     if len(sys.argv) > 2:
