@@ -183,7 +183,7 @@ def test_a_model_that_lacks_its_input_is_left_out_or_has_errors():
     [
         ({"vary": {"l1.mhsrs": [1]}}, OverrideError, "did you mean 'l1.mshrs'"),
         ({"overrides": {"l1.mhsrs": 1}}, OverrideError, "did you mean 'l1.mshrs'"),
-        ({"overrides": {"l1.mshrs": "1,2"}}, InputError, "set one value"),
+        ({"overrides": {"l1.mshrs": "1,2"}}, InputError, "takes one value"),
         ({"overrides": {"l1.mshrs": 0}}, OverrideError, "must be at least 1"),
         ({"vary": {"sms": [1]}, "overrides": {"sms": 2}}, InputError, "both set and varied"),
         ({"models": ["mdn"]}, UnknownNameError, "did you mean 'mdm'"),

@@ -13,14 +13,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ..errors import InputError, MissingPackageError, WarplensError
-from ..result_cache import content_hash
+from ..result_cache import code_digest
 from .evaluate import Rows
 from .plan import Unit
 from .work import Result, Work
@@ -41,17 +40,9 @@ class ClusterError(WarplensError):
     """The cluster cannot do the work."""
 
 
-@cache
-def package_digest() -> str:
-    """A hash of all of this package's code: workers with another one would give other rows."""
-    root = Path(__file__).parents[1]
-    files = sorted(path for path in root.rglob("*.py"))
-    return content_hash(part for path in files for part in (str(path.relative_to(root)), path.read_bytes()))
-
-
 def _rows(work: Work, configurations: Rows, digest: str) -> pa.Table:
     """Runs on a worker."""
-    if digest != package_digest():
+    if digest != code_digest():
         raise ClusterError("a worker has a different version of warplens; install the same version everywhere")
     return work.rows(configurations)
 
@@ -133,7 +124,7 @@ class Cluster:
         if kernel not in sent or sent[kernel].status != "finished":
             self._wait_for_workers(waiting)
             sent[kernel] = self._client.scatter(works[kernel], hash=False)
-        return self._client.submit(_rows, sent[kernel], unit.rows, package_digest(), pure=False)
+        return self._client.submit(_rows, sent[kernel], unit.rows, code_digest(), pure=False)
 
     def _table(self, future: Any) -> tuple[pa.Table | None, str]:
         """The rows of a unit; or, where they were lost with a worker, none and how."""

@@ -170,7 +170,7 @@ def _fixed_values(overrides: Mapping[str, Any], varied: Mapping[str, Any]) -> di
         if axis.key in varied:
             raise InputError(f"{axis.key} is both set and varied")
         if len(axis) != 1 or axis.continuous:
-            raise InputError(f"{axis.key}: --vary needs several values; use --set for one")
+            raise InputError(f"{axis.key}: --set takes one value; use --vary for several")
         found[axis.key] = axis.values[0].item() if axis.is_numeric else axis.values[0]
     return found
 
