@@ -262,7 +262,7 @@ def test_workers_are_of_this_machine_or_of_the_scheduler():
 
 def test_workers_with_other_code_are_refused(processes, monkeypatch):
     monkeypatch.setattr(cluster, "code_digest", lambda: "of other code")
-    with pytest.raises(ClusterError, match="another version of warplens"):
+    with pytest.raises(ClusterError, match="a different version of warplens"):
         run_sweep("mdm-baseline", None, {"sms": [1]}, models=["mdm"], scheduler=str(processes.file))
 
 
