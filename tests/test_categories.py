@@ -38,7 +38,7 @@ class Spilling(Model):
     categories = ("BASE", "SPILL")
 
     def evaluate(self, case):
-        mix = case.workload.instruction_mix(case.gpu, case.model_name)
+        mix = case.facts.mix
         half = 0.5 / case.issue_rate
         return Outcome(mix.total, ipc_sm=0.5 / half, stack={"BASE": half, "SPILL": half})
 

@@ -23,9 +23,12 @@ def readme(language: str) -> str:
 
 
 def readme_commands() -> list[list[str]]:
-    lines = readme("console").splitlines()
-    assert all(line.startswith("$ warplens ") for line in lines)
-    return [shlex.split(line, comments=True)[2:] for line in lines]
+    """Every command that the README tells to type."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"^```(?:console|sh)\n(.*?)^```$", text, re.M | re.S))
+    lines = re.findall(r"^(?:\$ )?warplens (.*)$", blocks, re.M)
+    assert len(lines) > 10
+    return [shlex.split(line, comments=True) for line in lines]
 
 
 @pytest.mark.slow
@@ -39,6 +42,7 @@ def test_the_readme_in_a_fresh_environment(tmp_path: Path, request: pytest.Fixtu
     assert "accelsim-mdm" in shown["predict examples/cuda/saxpy.toml --gpu h200 --gpu accelsim-mdm"]
     assert "hotspot" in shown["suite run hotspot bfs"]
     assert (fresh.folder / "space.parquet").stat().st_size > 1000
+    fresh.run(fresh.command("reproduce", "hong-kim-table2"))
     assert (fresh.folder / "out/reproduce/hong-kim-table2.png").exists()
     fresh.run([str(fresh.python), "-P", "-c", readme("python")])
 

@@ -42,7 +42,7 @@ def test_a_measurement_leaves_its_raw_data_beside_the_description(tmp_path, monk
     monkeypatch.setattr(measure, "measure", measured)
     result = run("-o", tmp_path / "gpu.toml", "--base", "h200")
     assert result.exit_code == 0, result.output
-    assert "warning: an L2 cache under 40 MiB" in result.output
+    assert "warning: the L2 cache is smaller than 40 MiB" in result.output
     written = read_raw(tmp_path / "gpu.raw.json")
     assert written["chains"] == raw["chains"]
     assert written["provenance"]["command"] == "warplens characterize -o gpu.toml"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from warplens import jit
 from warplens.cli.first_run import compile_models_aside
 from warplens_studies.validate import accelsim
 
@@ -28,6 +29,14 @@ before = types()
 compare(sys.argv[1], ["accelsim-mdm"])
 print(json.dumps([before, types()]))
 """
+
+
+@pytest.fixture(autouse=True)
+def forgotten_folder():
+    """The folder of compiled code is looked up once in a process: here it changes."""
+    jit.folder.cache_clear()
+    yield
+    jit.folder.cache_clear()
 
 
 def test_one_process_is_started_and_leaves_compiled_models(tmp_path, monkeypatch):

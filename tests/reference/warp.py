@@ -69,6 +69,15 @@ def longest_latency(program: Program, latency: dict[str, float]) -> float:
     return max(sum(latency[program[position][0]] for position in chain) for chain in all_chains(program))
 
 
+def in_order_latency(program: Program, latency: dict[str, float]) -> float:
+    """Time of a warp alone whose instructions wait for their operands and issue in order."""
+    issued, done = 0.0, []
+    for name, depends in program:
+        issued = max([issued, *(done[position] for position in depends)])
+        done.append(issued + latency[name])
+    return max(done)
+
+
 def blocks(program: Program, memory: set[str], barriers: set[str]) -> list[tuple[str, list[int]]]:
     """Nodes of the work flow graph: runs of computation together, memory accesses and barriers alone."""
     nodes: list[tuple[str, list[int]]] = []

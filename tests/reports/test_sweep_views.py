@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warplens import sweeps as sweep
+from warplens import sweep
 from warplens.reports.figures import Tornado, front, heat_maps
 from warplens.sweeps import heat_map, pareto_front, sensitivity
 

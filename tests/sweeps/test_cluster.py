@@ -256,7 +256,7 @@ def test_without_dask_the_remedy_is_named(monkeypatch):
 
 
 def test_workers_are_of_this_machine_or_of_the_scheduler():
-    with pytest.raises(InputError, match="give one of them"):
+    with pytest.raises(InputError, match="either workers or a scheduler"):
         run_sweep("mdm-baseline", None, {"sms": [1]}, scheduler="tcp://127.0.0.1:1", workers=2)
 
 

@@ -195,7 +195,7 @@ def test_errors_of_host_code_say_what_to_do() -> None:
         ({"options": ["-I"]}, "names no folder"),
         ({"options": ["-arch=sm_80"]}, 'give architecture = "sm_90" instead'),
         ({"architecture": "sm_77"}, "'sm_77' is unknown to the compiler; did you mean 'sm_"),
-        ({"architecture": "hopper"}, 'write "sm_90"'),
+        ({"architecture": "hopper"}, 'write for example "sm_90"'),
         ({"kernels": ["saxy"]}, "did you mean 'saxpy'?"),
         ({"kernels": [""]}, "kernel ''"),
         ({"kernels": ["\0"]}, "NUL"),

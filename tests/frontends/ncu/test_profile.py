@@ -74,7 +74,7 @@ def test_a_row_per_launch_after_one_of_units(written):
         ("", "no line with column names"),
         ("some text\n", "no line with column names"),
         ('"ID","Kernel Name","Metric Name","Metric Value"\n', "names no kernel"),
-        ('"ID","Metric Name"\n"0","a""b\n', "no valid CSV"),
+        ('"ID","Metric Name"\n"0","a""b\n', "not valid CSV"),
     ],
 )
 def test_what_is_no_profile_is_refused(written, text, message):

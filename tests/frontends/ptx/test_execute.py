@@ -240,7 +240,7 @@ def test_without_recording_there_is_no_trace():
     [
         ("frobnicate.u32 %r1, %r1;", r"line 5: frobnicate.u32: this instruction is not supported"),
         ("mbarrier.init.shared.b64 [%r1], 1;", "not supported"),
-        ("add.u32 %r1, %r9, 1;", "neither declared nor a special register"),
+        ("add.u32 %r1, %r9, 1;", "neither declared nor a supported special register"),
         ("bra nowhere;", "needs a label"),
         ("add.u32 %r1;", "operand 2 is missing"),
         ("mov.u32 %r1, 5", "expected ';', found"),
