@@ -13,6 +13,7 @@ import warplens
 from warplens import errors
 
 PUBLIC = [
+    "Answer",
     "Comparison",
     "Gpu",
     "InputError",
@@ -25,6 +26,7 @@ PUBLIC = [
     "compare",
     "cuda",
     "example_names",
+    "explain",
     "get_model",
     "gpu_names",
     "load_gpu",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import Comparison, compare, load_workload, load_workloads, predict, simulate, trace
+    from .api import Comparison, compare, explain, load_workload, load_workloads, predict, simulate, trace
     from .errors import InputError, WarplensError
+    from .explanation import Answer
     from .frontends.cuda.module import cuda
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
@@ -34,8 +35,10 @@ _HOMES = {
     "WarplensError": "errors",
     "Workload": "workload",
     "compare": "api",
+    "Answer": "explanation",
     "cuda": "frontends.cuda.module",
     "example_names": "workload",
+    "explain": "api",
     "get_model": "models",
     "gpu_names": "machine",
     "load_gpu": "machine",
@@ -51,6 +54,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Answer",
     "Comparison",
     "Gpu",
     "InputError",
@@ -63,6 +67,7 @@ __all__ = [
     "compare",
     "cuda",
     "example_names",
+    "explain",
     "get_model",
     "gpu_names",
     "load_gpu",

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._version import __version__
 from .errors import InputError, MachineError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
-from .models import MODELS, Model, Prediction, get_model
+from .models import MODELS, Model, Prediction, get_model, solve
 from .models.prediction import combine
 from .notebook import Displayed
 from .traces import LaunchTrace
 from .workload import Workload, analyse, workload_of_trace
+
+if TYPE_CHECKING:
+    from .explanation import Answer
 
 #: Version of the JSON documents that commands print.
 JSON_SCHEMA = 1
@@ -227,10 +230,7 @@ def predict(
     8.0
     """
     placed, machine = place(load(workload), gpu, overrides)
-    chosen = model if isinstance(model, Model) else get_model(model, options)
-    chosen.check(placed, machine)
-    facts = analyse(placed, machine, chosen.requirements, f"model {chosen.name!r}")
-    return chosen.predict(facts)
+    return solve(placed, machine, model if isinstance(model, Model) else get_model(model, options))
 
 
 def compare(
@@ -291,6 +291,19 @@ def join(parts: Sequence[Comparison]) -> Comparison:
         # A model that failed on one of the launches has nothing to say about the whole.
         predictions += [combine(group) for group in groups.values() if len(group) == len(parts)]
     return Comparison(tuple(predictions), tuple(skipped), tuple(item for part in parts for item in part.inputs))
+
+
+def explain(
+    workload: Input,
+    gpu: Gpu | str | Path | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """The answer for one kernel on one GPU: time, limit and advice. `progress(done, all)` is told the rules."""
+    from .explanation import explain as explain_placed
+
+    return explain_placed(*place(load(workload), gpu, overrides), progress=progress)
 
 
 # -- simulations ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..traces import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup
+from ..traces import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
 from . import collect_events_of, compute_latencies, instruction_kinds
 from .banks import conflict_degrees, shared_accesses
 
@@ -118,7 +118,7 @@ def sample_of_blocks(
     words[loads[group.static]] = conflict_degrees(group, static, loads)[1]
     classes = np.unique(static.class_id[group.static])
     executed = static.class_id[group.static]
-    lanes = _lanes(group.mask[at])
+    lanes = active_lanes(group.mask[at]).astype(np.float64)
     return BlockSample(
         block_start=events.block_start,
         event_start=events.event_start,
@@ -131,7 +131,7 @@ def sample_of_blocks(
         lines=np.diff(events.line_start).astype(np.float64),
         line_start=events.line_start,
         line_id=events.line_id,
-        access_bytes=lanes * static.access_bytes[events.event_static].astype(np.float64),
+        access_bytes=lanes * static.access_bytes[events.event_static],
         bank_words=words[at],
         shared_cycles=since(held),
         counts=np.stack([since(executed == index) for index in classes], axis=1),
@@ -227,7 +227,7 @@ def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
     accesses = static.access_bytes[group.static] > 0
     number = np.cumsum(accesses) - 1
     chosen = number[order[accesses[order]]]
-    lanes = np.where(group.stride == IRREGULAR, _lanes(group.mask[accesses]), 0)
+    lanes = np.where(group.stride == IRREGULAR, active_lanes(group.mask[accesses]), 0)
     first = np.cumsum(lanes) - lanes
     counts = lanes[chosen]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -239,11 +239,6 @@ def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
         stride=group.stride[chosen],
         lanes=group.lanes[np.repeat(first[chosen], counts) + within],
     )
-
-
-def _lanes(mask: Any) -> Any:
-    """Active lanes of each mask."""
-    return np.unpackbits(np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1).sum(axis=1, dtype=np.int64)
 
 
 def _instruction_of_event(group: WarpGroup, events: Any) -> Any:

@@ -1,6 +1,6 @@
 """The papers' models, one file each, and the registry that names them."""
 
-from .base import Aspect, Model, options_of
+from .base import Aspect, Model, options_of, solve
 from .papers import Paper
 from .prediction import Condition, Prediction
 from .registry import GENERAL_MODELS, MODELS, PAPERS, get_model, model_names
@@ -17,4 +17,5 @@ __all__ = [
     "get_model",
     "model_names",
     "options_of",
+    "solve",
 ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, OptionError, UnknownNameError, nearest
 from ..machine import Gpu, InstructionTiming
-from ..workload import Facts, Needs, Residency, Workload
+from ..workload import Facts, Needs, Residency, Workload, analyse
 from .papers import Paper
 from .prediction import Condition, Prediction, Stack
 
@@ -163,6 +163,12 @@ class Model(ABC):
         case = Case(facts, f"model {self.name!r}")
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return assemble(self, case, self.evaluate(case))
+
+
+def solve(workload: Workload, gpu: Gpu, model: Model) -> Prediction:
+    """What a model predicts for a workload that is placed on a machine: check, analyse, predict."""
+    model.check(workload, gpu)
+    return model.predict(analyse(workload, gpu, model.requirements, f"model {model.name!r}"))
 
 
 #: What the option `launch_overhead` asks of the machine.

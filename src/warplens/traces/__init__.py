@@ -12,6 +12,7 @@ from .schema import (
     StaticInstruction,
     StaticTable,
     WarpGroup,
+    active_lanes,
     static_table,
 )
 from .store import EMPTY_GROUP, StoredLaunch, TraceWriter, read_trace
@@ -31,6 +32,7 @@ __all__ = [
     "StoredLaunch",
     "TraceWriter",
     "WarpGroup",
+    "active_lanes",
     "read_trace",
     "static_table",
 ]

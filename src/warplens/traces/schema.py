@@ -156,6 +156,12 @@ class WarpGroup:
         return len(np.unique(self.block))
 
 
+def active_lanes(mask: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Active lanes of each mask."""
+    bits = np.unpackbits(np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1)
+    return bits.sum(axis=1, dtype=np.int64)
+
+
 class LaunchTrace(Protocol):
     """A recorded launch that can be read several times, group by group."""
 

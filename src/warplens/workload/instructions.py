@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from ..analysis.representative import instruction_stalls
 from ..machine import Gpu
-from ..traces import SPACES, LaunchTrace, StaticTable
+from ..traces import SPACES, LaunchTrace, StaticTable, active_lanes
 from .analyse import analyse
 from .traced import latencies_on
 from .workload import Workload
-
-_ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
     traced = analyse(workload, gpu, needed_by=needed_by).traced
     assert traced is not None
     static, misses = trace.static, traced.misses
-    executions, lanes = workload.results.once("executions", lambda: _executions(trace))
+    executions, lanes = executions_of(workload)
     waits, waited_for = instruction_stalls(
         traced.warp, static, latencies_on(traced, gpu, needed_by), float(gpu.issue_rate)
     )
@@ -83,11 +81,17 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
     )
 
 
+def executions_of(workload: Workload) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """How often each instruction of a trace was executed, and by how many threads in all."""
+    trace = workload.require_trace("a count of executions")
+    return workload.results.once("executions", lambda: _executions(trace))
+
+
 def _executions(trace: LaunchTrace) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """How often each instruction was executed, and by how many threads in all: one pass over the trace."""
     executions, lanes = np.zeros(len(trace.static), dtype=np.int64), np.zeros(len(trace.static))
     for group in trace.groups():
-        active = _ONES[np.ascontiguousarray(group.mask).view(np.uint8)].reshape(-1, 4).sum(axis=1)
+        active = active_lanes(group.mask)
         executions += np.bincount(group.static, minlength=len(trace.static))
         lanes += np.bincount(group.static, weights=active, minlength=len(trace.static))
     return executions, lanes

@@ -1,0 +1,9 @@
+"""What limits a kernel, where, and what to change: the step between a prediction and its display."""
+
+from .answer import Advice, Answer, Limiter, Line, Occupancy
+from .explain import explain
+from .rule import Finding, Rule
+from .rules import RULES
+from .scene import Scene
+
+__all__ = ["RULES", "Advice", "Answer", "Finding", "Limiter", "Line", "Occupancy", "Rule", "Scene", "explain"]

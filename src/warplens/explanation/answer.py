@@ -1,0 +1,116 @@
+"""The answer to "how long, what limits it, and what should I change?": plain results for display and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..models.prediction import Prediction
+from ..notebook import Displayed
+
+
+@dataclass(frozen=True)
+class Line:
+    """A source line; `share` is its part of what is told of it. `file` is empty where only the line is known."""
+
+    file: str
+    line: int
+    share: float
+    text: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"file": self.file, "line": self.line, "share": self.share}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to change. The gain is the difference of two solutions of the model."""
+
+    rule: str
+    #: What is wrong, in one sentence with its numbers.
+    text: str
+    #: What to do, in CUDA terms.
+    remedy: str
+    #: What the change may cost.
+    cost: str
+    lines: tuple[Line, ...]
+    seconds: float
+    seconds_after: float
+    speedup_low: float
+    speedup_high: float
+
+    @property
+    def speedup(self) -> float:
+        return self.seconds / self.seconds_after
+
+    @property
+    def gain(self) -> float:
+        """The part of the time that goes."""
+        return 1.0 - self.seconds_after / self.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "text": self.text,
+            "remedy": self.remedy,
+            "cost": self.cost,
+            "lines": [line.to_dict() for line in self.lines],
+            "seconds_after": self.seconds_after,
+            "speedup": self.speedup,
+            "speedup_low": self.speedup_low,
+            "speedup_high": self.speedup_high,
+        }
+
+
+@dataclass(frozen=True)
+class Limiter:
+    """What the time depends on. `busy` is how full the resource is; "latency" means that none is."""
+
+    resource: str
+    busy: float
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Warps of an SM over those that it can hold, and what keeps more away."""
+
+    achieved: float
+    limiter: str
+
+
+@dataclass(frozen=True)
+class Answer(Displayed):
+    """One kernel on one GPU: the time with its range, what limits it, and what to change."""
+
+    prediction: Prediction
+    seconds_low: float
+    seconds_high: float
+    limiter: Limiter
+    #: Busy parts of compute, l1, l2 and dram.
+    speed_of_light: Mapping[str, float]
+    occupancy: Occupancy
+    advice: tuple[Advice, ...] = ()
+    #: Source lines by their share of the time.
+    lines: tuple[Line, ...] = field(default=(), repr=False)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.prediction.seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kernel": self.prediction.kernel,
+            "launch": self.prediction.launch,
+            "gpu": self.prediction.gpu,
+            "model": self.prediction.model,
+            "seconds": self.seconds,
+            "seconds_low": self.seconds_low,
+            "seconds_high": self.seconds_high,
+            "limiter": {"resource": self.limiter.resource, "busy": self.limiter.busy},
+            "speed_of_light": dict(self.speed_of_light),
+            "occupancy": {"achieved": self.occupancy.achieved, "limiter": self.occupancy.limiter},
+            "advice": [each.to_dict() for each in self.advice],
+            "lines": [line.to_dict() for line in self.lines],
+        }

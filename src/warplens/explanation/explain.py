@@ -1,0 +1,100 @@
+"""From a prediction to an answer: rules look, causes are removed, and the model is solved again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..errors import InputError
+from ..machine import Gpu
+from ..models.prediction import Prediction
+from ..workload import Workload
+from .answer import Advice, Answer
+from .limits import limiter_of, occupancy_of, speed_of_light
+from .rule import Finding, Rule
+from .rules import RULES
+from .scene import Scene, scene_of
+
+#: The least part of the time that must go for advice to be worth reading.
+LEAST_GAIN = 0.03
+
+
+def explain(
+    workload: Workload,
+    gpu: Gpu,
+    rules: Sequence[Rule] | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Answer:
+    """The answer for a placed workload; without a trace it has no advice."""
+    scene = scene_of(workload, gpu)
+    advice: list[Advice] = []
+    if workload.trace is not None:
+        chosen = RULES.values() if rules is None else rules
+        for done, rule in enumerate(chosen):
+            if progress is not None:
+                progress(done, len(chosen))
+            advice += [made for finding in rule.look(scene) if (made := advice_of(scene, rule, finding)) is not None]
+    found = scene.prediction
+    return Answer(
+        prediction=found,
+        seconds_low=float(found.terms["cycles_low"] / found.cycles * found.seconds),
+        seconds_high=float(found.terms["cycles_high"] / found.cycles * found.seconds),
+        limiter=limiter_of(scene),
+        speed_of_light=speed_of_light(found),
+        occupancy=occupancy_of(scene),
+        advice=tuple(sorted(advice, key=lambda each: each.seconds_after)),
+        lines=(),
+    )
+
+
+def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
+    """The advice of a finding, or None where it would bring too little or cannot be solved."""
+    try:
+        after = finding.removal(scene).prediction
+    except InputError:
+        return None
+    before = scene.prediction
+    speedup = float(before.seconds / after.seconds)
+    if 1.0 - 1.0 / speedup < LEAST_GAIN:
+        return None
+    low, high = speedup_range(before, after)
+    return Advice(
+        rule=rule.name,
+        text=finding.text,
+        remedy=finding.remedy or rule.remedy,
+        cost=finding.cost or rule.cost,
+        lines=scene.lines_of(finding.weights) if finding.weights is not None else (),
+        seconds=float(before.seconds),
+        seconds_after=float(after.seconds),
+        speedup_low=low,
+        speedup_high=high,
+    )
+
+
+def speedup_range(before: Prediction, after: Prediction) -> tuple[float, float]:
+    """(Low, high) of the ratio of two predictions.
+
+    Both have a range. Errors with the same cause cancel in the ratio: they are correlated by as much of the time as
+    both stacks have in common.
+    """
+    both = before.stack or {}, after.stack or {}
+    names = set(both[0]) | set(both[1])
+    shares = [
+        [float(stack.get(name, 0.0) / p.cpi) for name in names]
+        for stack, p in zip(both, (before, after), strict=True)
+    ]
+    common = float(np.min(shares, axis=0).sum())
+    speedup = float(before.seconds / after.seconds)
+
+    def spread(end: str) -> tuple[float, float]:
+        return tuple(abs(float(np.log(p.terms[end] / p.cycles))) for p in (before, after))  # type: ignore[return-value]
+
+    def half_width(of_before: float, of_after: float) -> float:
+        variance = of_before**2 + of_after**2 - 2.0 * common * of_before * of_after
+        return float(np.sqrt(max(variance, 0.0)))
+
+    (low_before, low_after), (high_before, high_after) = spread("cycles_low"), spread("cycles_high")
+    down, up = half_width(low_before, high_after), half_width(high_before, low_after)
+    return speedup * float(np.exp(-down)), speedup * float(np.exp(up))
