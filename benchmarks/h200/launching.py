@@ -1,4 +1,4 @@
-"""Kernels of the suite, prepared for a GPU with CuPy, for the scripts beside this one."""
+"""Kernels prepared for a GPU with CuPy, for the scripts beside this one."""
 
 from __future__ import annotations
 
@@ -34,16 +34,21 @@ class Prepared:
 
 
 def prepared(name: str, launch: SuiteLaunch) -> Prepared:
-    """Compile a kernel and upload what it reads."""
+    """Compile a kernel of the suite and upload what it reads."""
+    kernel = SUITE[name]
+    return uploaded(name, launch, kernel.source_text(), kernel.entry, ("-std=c++17", *kernel.options))
+
+
+def uploaded(name: str, launch: SuiteLaunch, source: str, entry: str, options: tuple[str, ...]) -> Prepared:
+    """Compile a source and upload what its kernel reads."""
     import cupy
 
     cupy.get_default_memory_pool().free_all_blocks()
-    kernel = SUITE[name]
-    module = cupy.RawModule(code=kernel.source_text(), options=("-std=c++17", *kernel.options), backend="nvrtc")
+    module = cupy.RawModule(code=source, options=options, backend="nvrtc")
     for symbol, values in launch.constants.items():
         cupy.ndarray(values.shape, values.dtype, module.get_global(symbol))[...] = cupy.asarray(values)
     inputs = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in launch.arguments]
-    return Prepared(name, launch, module.get_function(kernel.entry), inputs)
+    return Prepared(name, launch, module.get_function(entry), inputs)
 
 
 if __name__ == "__main__":  # KERNEL SIZE: one launch, for a tracer to record
