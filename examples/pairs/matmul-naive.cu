@@ -2,23 +2,23 @@
 // The cure: tiles in shared memory and 2 x 2 results in registers of each thread.
 constexpr int kTile = 32, kStep = 32;
 
-extern "C" __global__ void fault(int n, const float *a, const float *b, float *c)
+extern "C" __global__ void fault(int n, int inner, const float *a, const float *b, float *c)
 {
     int column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
     float sum = 0.0f;
-    for (int k = 0; k < n; ++k)
-        sum += a[row * n + k] * b[k * n + column];
+    for (int k = 0; k < inner; ++k)
+        sum += a[row * inner + k] * b[k * n + column];
     c[row * n + column] = sum;
 }
 
-extern "C" __global__ void cure(int n, const float *a, const float *b, float *c)
+extern "C" __global__ void cure(int n, int inner, const float *a, const float *b, float *c)
 {
     __shared__ float tile_a[kTile][kStep + 1], tile_b[kStep][kTile];
     int column = blockIdx.x * kTile, row = blockIdx.y * kTile;
     float sums[2][2] = {};
-    for (int start = 0; start < n; start += kStep) {
+    for (int start = 0; start < inner; start += kStep) {
         for (int t = threadIdx.y * 16 + threadIdx.x; t < kTile * kStep; t += 256) {
-            tile_a[t / kStep][t % kStep] = a[(row + t / kStep) * n + start + t % kStep];
+            tile_a[t / kStep][t % kStep] = a[(row + t / kStep) * inner + start + t % kStep];
             tile_b[t / kTile][t % kTile] = b[(start + t / kTile) * n + column + t % kTile];
         }
         __syncthreads();

@@ -58,7 +58,7 @@ def index_order(width, height, depth, volume, most):
     return volume.max(axis=0)
 
 
-def matmul_conflicts(n, a, b, c):
+def matmul_conflicts(n, inner, a, b, c):
     return a.astype(np.float64) @ b.T.astype(np.float64)
 
 
@@ -158,7 +158,7 @@ def row_normalise(quads, rows, out):
     return centred / (centred**2).mean(axis=1, keepdims=True) ** 0.5
 
 
-def matmul_naive(n, a, b, c):
+def matmul_naive(n, inner, a, b, c):
     return a.astype(np.float64) @ b.astype(np.float64)
 
 

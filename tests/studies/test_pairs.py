@@ -29,7 +29,7 @@ def _references():
 
 references = _references()
 TURNED = {"n": 64, "matrix": [64, 64], "out": [64, 64], "grid": [2, 2]}
-PRODUCT = {"n": 64, "a": [64, 64], "b": [64, 64], "c": [64, 64]}
+PRODUCT = {"n": 64, "inner": 96, "a": [64, 96], "b": [64, 96], "c": [64, 64]}
 SAMPLES = {"values": [512], "out": [512], "grid": [2]}
 
 #: Sizes for this test, by the names of the references' parameters; `cure` differs in what stands under that key.
@@ -72,7 +72,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "column-filter": {"width": 1024, "height": 32, "image": [96, 1024], "out": [32, 1024], "grid": [1, 32]}
     | {"cure": {"grid": [32, 1]}},
     "row-normalise": {"quads": 600, "rows": [3, 2400], "out": [3, 2400], "grid": [3]},
-    "matmul-naive": PRODUCT | {"grid": [4, 4], "cure": {"grid": [2, 2]}},
+    "matmul-naive": PRODUCT | {"b": [96, 64], "grid": [4, 4], "cure": {"grid": [2, 2]}},
     "blur": {"width": 64, "height": 32, "image": [46, 78], "out": [32, 64], "grid": [2, 4], "cure": {"grid": [2, 1]}},
     "byte-image": {"count": 8000, "image": [8000], "out": [8000], "grid": [2]},
     "saxpy": {"count": 8000, "x": [8000], "y": [8000], "grid": [2]},
