@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..traces import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
 from . import collect_events_of, compute_latencies, instruction_kinds
 from .banks import conflict_degrees, shared_accesses
+from .def_use import chased_loads, def_use
 
 #: Kinds of events; the last is no access and no barrier: the warp's last instruction.
 LOAD, END = 1, 5
@@ -82,10 +83,12 @@ def sample_of_blocks(
     latency_of_class: Callable[[str], float],
     *,
     reorder: bool = False,
+    ahead: int = 0,
 ) -> BlockSample:
     """What the warps of some blocks of a trace ask for; its own warps are not read.
 
     `reorder` puts instructions in the order that an assembler would give them.
+    Loads of a loop are issued `ahead` iterations before what waits for them.
     """
     if reorder:
         group = _assembled(group, trace.static)
@@ -119,12 +122,16 @@ def sample_of_blocks(
     classes = np.unique(static.class_id[group.static])
     executed = static.class_id[group.static]
     lanes = active_lanes(group.mask[at]).astype(np.float64)
+    dependence = events.event_dependence
+    if ahead:
+        chased = chased_loads(def_use(group, static), static)
+        dependence = _issued_ahead(events, kinds == LOAD, chased, ahead)
     return BlockSample(
         block_start=events.block_start,
         event_start=events.event_start,
         static=events.event_static.astype(np.int64),
         kind=kinds[events.event_static].astype(np.int64),
-        dependence=events.event_dependence,
+        dependence=dependence,
         instructions=events.event_instructions.astype(np.float64),
         gap=events.event_gap.astype(np.float64),
         tail=events.event_tail.astype(np.float64),
@@ -239,6 +246,32 @@ def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
         stride=group.stride[chosen],
         lanes=group.lanes[np.repeat(first[chosen], counts) + within],
     )
+
+
+def _issued_ahead(events: Any, loads: Any, chased: Any, ahead: int) -> Any:
+    """What each event waits for when loads are issued some iterations earlier: the load's execution before that one.
+
+    The first iterations wait for the first load. Loads whose address is chased stay where they are.
+    """
+    static = events.event_static.astype(np.int64)
+    warp = np.repeat(np.arange(len(events.event_start) - 1), np.diff(events.event_start))
+    # Executions of one instruction by one warp lie side by side, in order.
+    order = np.lexsort((np.arange(len(static)), static, warp))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (static[order[1:]] != static[order[:-1]]) | (warp[order[1:]] != warp[order[:-1]])
+    first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    earlier = np.empty(len(order), dtype=np.int64)
+    earlier[order] = order[np.maximum(np.arange(len(order)) - ahead, first)]
+    begin = events.event_start[:-1][warp]
+    needed = events.event_dependence
+    waits = needed >= 0
+    event = np.where(waits, begin + needed, 0)
+    moves = waits & loads[static[event]] & ~chased[static[event]]
+    shifted = np.where(moves, earlier[event] - begin, needed)
+    # What cannot move is still needed by all that comes later.
+    offset = warp * (len(static) + 1)
+    kept = np.maximum.accumulate(np.where(waits & ~moves, needed, -1) + offset) - offset
+    return np.maximum(shifted, kept)
 
 
 def _instruction_of_event(group: WarpGroup, events: Any) -> Any:

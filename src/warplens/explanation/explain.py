@@ -14,10 +14,7 @@ from .answer import Advice, Answer
 from .limits import limiter_of, occupancy_of, speed_of_light
 from .rule import Finding, Rule
 from .rules import RULES
-from .scene import Scene, scene_of
-
-#: The least part of the time that must go for advice to be worth reading.
-LEAST_GAIN = 0.03
+from .scene import LEAST_GAIN, Scene, scene_of
 
 
 def explain(

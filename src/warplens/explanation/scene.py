@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,17 +12,28 @@ from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis.banks import conflict_degrees, shared_accesses
-from ..machine import Gpu
+from ..analysis.def_use import DefUse, def_use
+from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
 from ..models.prediction import Prediction
-from ..traces import CLASS_NAMES, SPACES, LaunchTrace, StaticTable, WarpGroup
-from ..traces.rewrite import Change, LaneAddresses, changed, lane_addresses
+from ..traces import CLASS_IDS, CLASS_NAMES, SPACES, LaunchHeader, LaunchTrace, StaticTable, WarpGroup
+from ..traces.rewrite import (
+    Change,
+    LaneAddresses,
+    changed,
+    keep_executions,
+    lane_addresses,
+    split_blocks,
+    split_warps,
+)
 from ..workload import Workload, analyse
 from ..workload.instructions import executions_of
 from ..workload.results import Results
 from .answer import Line
 
 MODEL = "warplens"
+#: The least part of the time that must go for advice to be worth reading.
+LEAST_GAIN = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +106,49 @@ class Scene:
         counts = np.bincount(which, minlength=len(self.static))
         return np.bincount(which, degrees, len(self.static)) / np.maximum(counts, 1)
 
+    @functools.cached_property
+    def warps(self) -> int:
+        """Warps of the recorded thread blocks."""
+        return int(self.facts.traced.recorded_blocks * float(self.facts.residency.warps_per_block))
+
+    @property
+    def has_given_residents(self) -> bool:
+        """Whether the residents of an SM were given, and do not follow from the launch."""
+        launch = self.workload.launch
+        return launch.blocks_per_sm is not None or launch.warps_per_sm is not None
+
+    @property
+    def has_free_warps(self) -> bool:
+        """Whether the warps of a block have nothing to do with each other: no barriers and no shared memory."""
+        shared = self.workload.launch.shared_memory_per_block_bytes or 0
+        return not shared and not bool((self.kind("barrier") & (self.executions > 0)).any())
+
+    @functools.cached_property
+    def loop_trips(self) -> int:
+        """Executions by a warp of the access that it repeats most: its work can be cut into as many parts."""
+        accesses = np.where(self.static.access_bytes > 0, self.executions, 0)
+        return int(accesses.max(initial=0) // max(self.warps, 1))
+
+    @functools.cached_property
+    def flow(self) -> DefUse:
+        """Who makes the values that instructions read."""
+        return def_use(self.sample, self.static)
+
+    def most_gain(self, chosen: NDArray[np.bool_]) -> float:
+        """The most that can be saved of the time without some instructions that compute: their issue slots and units,
+        or their latency if nothing of it is hidden."""
+        cycles, residency = float(self.prediction.cycles), self.facts.residency
+        executed = np.where(chosen, self.executions, 0) / self.facts.traced.recorded_blocks
+        blocks = float(residency.total_warps) / float(residency.warps_per_block)
+        held, waited = 0.0, 0.0
+        for name in set(self.classes[chosen & (executed > 0)].tolist()):
+            timing = self.gpu.timing(name, "advice")
+            count = float(executed[self.classes == name].sum())
+            held += count * max(float(timing.interval_cycles), 1.0 / float(self.gpu.issue_rate))
+            waited += count * float(timing.latency_cycles) / float(residency.warps_per_block)
+        held *= blocks / float(residency.active_sms)
+        return max(held, waited * float(np.ceil(residency.runs))) / cycles
+
     def busy(self, resource: str) -> float:
         """How full a resource of the model is: issue, units, L1, NoC_SM, NoC or DRAM."""
         return float(self.prediction.terms[f"busy_{resource}"])
@@ -135,10 +189,37 @@ class Scene:
 
     # -- without a cause
 
-    def with_trace(self, change: Change | None = None, **columns: Any) -> Scene:
-        """The scene of a changed trace. `columns` replace those of the static table."""
+    def with_trace(
+        self, change: Change | None = None, *, header: LaunchHeader | None = None, **columns: Any
+    ) -> Scene:
+        """The scene of a changed trace. `columns` replace those of the static table, `header` the grid and blocks."""
         static = replace(self.static, **columns) if columns else None
-        return self._with(trace=changed(self.trace, change, static=static), results=Results())
+        trace = changed(self.trace, change, static=static, header=header)
+        launch = self.workload.launch
+        if header is not None:
+            launch = replace(launch, blocks=float(header.blocks), threads_per_block=header.threads_per_block)
+        return self._with(trace=trace, launch=launch, results=Results())
+
+    def with_classes(self, chosen: NDArray[np.bool_], name: str) -> Scene:
+        """The scene where some instructions are of another class."""
+        return self.with_trace(class_id=np.where(chosen, CLASS_IDS[name], self.static.class_id).astype(np.uint8))
+
+    def without_rows(self, chosen: NDArray[np.bool_]) -> Scene:
+        """The scene where some instructions are not executed."""
+        return self.with_trace(lambda group, static: keep_executions(group, static, ~chosen[group.static]))
+
+    def with_more_blocks(self, parts: int, *, of_warps: bool) -> Scene:
+        """The scene where each block becomes several: with parts of its warps, or of each warp's instructions."""
+        header = self.trace.header
+        x, y, z = header.grid
+        grid = (x * parts, y, z)
+        per_block = -(-header.threads_per_block // 32)
+        if of_warps:
+            fewer = replace(header, grid=grid, block=(32 * -(-per_block // parts), 1, 1))
+            return self.with_trace(lambda group, _: split_blocks(group, parts, per_block), header=fewer)
+        return self.with_trace(
+            lambda group, static: split_warps(group, static, parts), header=replace(header, grid=grid)
+        )
 
     def with_launch(self, **values: Any) -> Scene:
         """The scene of another launch: blocks, registers_per_thread, shared_memory_per_block_bytes, …"""
@@ -147,6 +228,10 @@ class Scene:
     def with_option(self, **options: Any) -> Scene:
         """The scene under other options of the model."""
         return scene_of(self.workload, self.gpu, replace(self.model, **options))
+
+    def with_gpu(self, overrides: Mapping[str, Any]) -> Scene:
+        """The scene on a changed GPU."""
+        return scene_of(self.workload, with_overrides(self.gpu, overrides), self.model)
 
     def _with(self, **values: Any) -> Scene:
         return scene_of(replace(self.workload, **values), self.gpu, self.model)

@@ -69,6 +69,7 @@ class Warplens(Model):
         True, "reorders a PTX trace as an assembler would: loads come before what waits for them"
     )
     launch_overhead: bool = option(True, "adds the machine's time to launch a kernel and its blocks, if it gives any")
+    ahead: int = option(0, "issues the loads of loops so many iterations earlier, where their addresses allow it")
 
     @property
     def requirements(self) -> Needs:
@@ -106,6 +107,7 @@ class Warplens(Model):
             needed_by,
             reorder=self.assembler and workload.is_ptx,
             most_events=self._most_events(case),
+            ahead=self.ahead,
             also_by=demand_config(case.gpu, classes, needed_by).columns,
         )
         recorded, instructions = traced.recorded_blocks, traced.instructions_per_block

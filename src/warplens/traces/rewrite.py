@@ -158,6 +158,124 @@ def keep_executions(group: WarpGroup, static: StaticTable, keep: NDArray[np.bool
     )
 
 
+def _ranges(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All numbers from each `begin` up to its `end`, one range behind the other."""
+    counts = end - begin
+    return np.arange(counts.sum()) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+
+
+def _regrouped(
+    group: WarpGroup,
+    static: StaticTable,
+    parts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    block: NDArray[np.int64],
+    warp: NDArray[np.int32],
+) -> WarpGroup:
+    """A group whose warps are parts, from an instruction to another, of those of a group."""
+    accesses = static.access_bytes[group.static] > 0
+    counts = np.where(group.stride == IRREGULAR, active_lanes(group.mask[accesses]), 0)
+    sums = np.concatenate(([0], np.cumsum(accesses))), np.concatenate(([0], np.cumsum(counts)))
+
+    def starts(begin: Any, end: Any) -> Any:
+        return np.concatenate(([0], np.cumsum(end - begin)))
+
+    access_parts = sums[0][parts[0]], sums[0][parts[1]]
+    lane_parts = sums[1][access_parts[0]], sums[1][access_parts[1]]
+    index, access, lane = (_ranges(*each) for each in (parts, access_parts, lane_parts))
+    return WarpGroup(
+        block,
+        warp,
+        starts(*parts),
+        group.static[index],
+        group.mask[index],
+        starts(*access_parts),
+        group.base[access],
+        group.stride[access],
+        starts(*lane_parts),
+        group.lanes[lane],
+    )
+
+
+def split_warps(group: WarpGroup, static: StaticTable, parts: int) -> WarpGroup:
+    """Each warp's instructions cut into equal parts: the n-th parts of a block's warps become a block."""
+    part = np.tile(np.arange(parts), len(group))
+    origin = np.repeat(np.arange(len(group)), parts)
+    length = np.diff(group.start)[origin]
+    begin = group.start[origin] + length * part // parts
+    end = group.start[origin] + length * (part + 1) // parts
+    block = group.block[origin] * parts + part
+    order = np.lexsort((group.warp[origin], block))
+    return _regrouped(group, static, (begin[order], end[order]), block[order], group.warp[origin][order])
+
+
+def split_blocks(group: WarpGroup, parts: int, warps_per_block: int) -> WarpGroup:
+    """Each block's warps dealt to several blocks, side by side; instructions stay what they are."""
+    each = -(-warps_per_block // parts)
+    return dataclasses.replace(
+        group, block=group.block * parts + group.warp // each, warp=(group.warp % each).astype(group.warp.dtype)
+    )
+
+
+def full_warps(group: WarpGroup, static: StaticTable) -> WarpGroup:
+    """The lanes that execute an instruction in a block, gathered in as few executions as they fill.
+
+    Those that are kept are spread over the warps; instructions of other branches are kept in other warps.
+    """
+    block = np.repeat(np.unique(group.block, return_inverse=True)[1], np.diff(group.start))
+    key = block * len(static) + group.static.astype(np.int64)
+    order = np.argsort(key, kind="stable")
+    lanes = active_lanes(group.mask)[order]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = key[order[1:]] != key[order[:-1]]
+    first = np.flatnonzero(new)
+    of = np.cumsum(new) - 1
+    total = np.add.reduceat(lanes, first)
+    mask = group.mask[order][first]
+    lowest = np.log2((mask & (~mask + np.uint32(1))).astype(np.float64)).clip(min=0).astype(np.int64)
+    fits = -(-(lowest + total) // 32) - (lowest > 0) >= -(-total // 32)
+    before = np.cumsum(lanes) - lanes
+    rank = before - before[first][of] + np.where(fits, lowest, 0)[of]
+    kept = -(-rank // 32) * 32 < rank + lanes
+    # All lanes of an instruction are dealt to the kept executions, in order.
+    number = np.cumsum(kept) - np.concatenate(([0], np.cumsum(kept)))[first][of]
+    count = np.add.reduceat(kept.astype(np.int64), first)[of]
+    mine = (total[of] * number // np.maximum(count, 1)) - (total[of] * (number - 1) // np.maximum(count, 1))
+    keep = np.zeros(len(order), dtype=bool)
+    keep[order] = kept
+    size = np.zeros(len(order), dtype=np.int64)
+    size[order] = np.where(kept, mine, 0)
+    return _with_lanes(group, static, keep, size, key)
+
+
+def _with_lanes(
+    group: WarpGroup, static: StaticTable, keep: NDArray[np.bool_], size: NDArray[np.int64], key: NDArray[np.int64]
+) -> WarpGroup:
+    """The kept executions with `size` lanes each; addresses of all with one `key` are dealt to them in order."""
+    every = lane_addresses(group, static, np.ones(len(static), dtype=bool))
+    owner_key = key[every.instruction][every.owner]
+    address = every.address[np.argsort(owner_key, kind="stable")]
+    filled = keep_executions(group, static, keep)
+    mask = (np.uint64(1) << size[keep].astype(np.uint64)) - np.uint64(1)
+    filled = dataclasses.replace(filled, mask=mask.astype(np.uint32))
+    accesses = static.access_bytes[filled.static] > 0
+    counts = active_lanes(filled.mask[accesses])
+    # The addresses are in the order of keys: so are the accesses that take them.
+    by_key = np.argsort(key[keep][accesses], kind="stable")
+    target = np.cumsum(counts) - counts
+    listed = np.empty(len(address), dtype=np.uint64)
+    listed[_ranges(target[by_key], (target + counts)[by_key])] = address
+    ends = np.concatenate(([0], np.cumsum(counts)))
+    irregular = np.full(len(counts), IRREGULAR, dtype=np.int64)
+    scattered = dataclasses.replace(
+        filled,
+        base=np.zeros(len(counts), dtype=np.uint64),
+        stride=irregular,
+        lanes=listed,
+        lane_start=ends[filled.access_start],
+    )
+    return with_addresses(scattered, static, lane_addresses(scattered, static, np.ones(len(static), dtype=bool)))
+
+
 def with_rows(static: StaticTable, rows: NDArray[np.int64], **columns: Any) -> StaticTable:
     """The table with copies of some rows appended, in which columns have other values."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,18 @@ class SampleOf:
     reorder: bool
     #: Of a warp; 0 for all.
     most_events: int = 0
+    #: Iterations by which loads are issued earlier.
+    ahead: int = 0
 
 
 def sample_batches(
-    facts: Facts, needed_by: str, *, reorder: bool, most_events: NDArray[np.int64], also_by: Sequence[Any] = ()
+    facts: Facts,
+    needed_by: str,
+    *,
+    reorder: bool,
+    most_events: NDArray[np.int64],
+    ahead: int = 0,
+    also_by: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
     """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
 
@@ -44,25 +52,29 @@ def sample_batches(
         first, inverse = distinct(chosen, len(rows))
         for group, index in enumerate(first):
             machine, _ = facts.workload.one_of(gpu, int(rows[index]))
-            sample = block_sample(facts, machine, needed_by, reorder, int(most_events[rows[index]]))
+            sample = block_sample(facts, machine, needed_by, reorder, int(most_events[rows[index]]), ahead)
             yield rows[inverse == group], machine, sample, misses
 
 
-def block_sample(facts: Facts, machine: Gpu, needed_by: str, reorder: bool, most_events: int = 0) -> BlockSample:
+def block_sample(
+    facts: Facts, machine: Gpu, needed_by: str, reorder: bool, most_events: int = 0, ahead: int = 0
+) -> BlockSample:
     """The events of the sampled blocks on one machine of the batch; of warps with many, some stand for the rest."""
     traced = facts.traced
     assert traced is not None and traced.blocks is not None
     trace, blocks = traced.trace, traced.blocks
     latency = {name: float(each) for name, each in compute_latencies_of(trace, machine, needed_by).items()}
     line_bytes = int(machine.require("l1.line_bytes", needed_by))
-    record = SampleOf(line_bytes, tuple(latency.items()), reorder)
+    record = SampleOf(line_bytes, tuple(latency.items()), reorder, ahead=ahead)
 
     def sample() -> BlockSample:
-        return sample_of_blocks(blocks, trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=reorder)
+        return sample_of_blocks(
+            blocks, trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=reorder, ahead=ahead
+        )
 
     results = facts.workload.results
     whole = results.once(record, sample)
     if not most_events:
         return whole
-    short = SampleOf(line_bytes, record.latencies, reorder, most_events)
+    short = replace(record, most_events=most_events)
     return results.once(short, lambda: shortened(whole, most_events))

@@ -3,51 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from ...machine import occupancy
+from ...machine import Gpu, occupancy
 from ..rule import Finding, Rule
-from ..scene import Scene
+from ..scene import Removal, Scene
+
+#: Fewer registers than this are no offer: addresses and loop counters alone need as many.
+FEWEST_REGISTERS = 24
+#: (Argument of the calculator, step, least) of what a programmer can lower.
+_STEPS = {
+    "registers": ("registers_per_thread", 8, FEWEST_REGISTERS),
+    "shared memory": ("shared_memory_per_block_bytes", 128, 0),
+}
 
 
 def look(scene: Scene) -> Iterable[Finding]:
     launch, gpu = scene.workload.launch, scene.gpu
-    if launch.threads_per_block is None or launch.blocks_per_sm is not None or launch.warps_per_sm is not None:
+    if launch.threads_per_block is None or scene.has_given_residents:
         return
-    threads = launch.threads_per_block
-    registers, shared = launch.registers_per_thread or 0, launch.shared_memory_per_block_bytes or 0
-    now = occupancy(gpu, threads, registers, shared)
-    fewest = (launch.blocks or float("inf")) / float(gpu.sms)
-    if float(now.warps_per_sm) >= float(gpu.max_warps) or fewest <= float(now.blocks_per_sm):
+    used = {
+        "threads_per_block": launch.threads_per_block,
+        "registers_per_thread": launch.registers_per_thread or 0,
+        "shared_memory_per_block_bytes": launch.shared_memory_per_block_bytes or 0,
+    }
+    now = occupancy(gpu, **used)
+    if now.warps_per_sm >= gpu.max_warps or (launch.blocks or float("inf")) <= float(gpu.sms) * now.blocks_per_sm:
         return
-    resident = f"{now.warps_per_sm} of {gpu.max_warps:g} warps are resident on an SM"
-    for name, value, unit in (("registers_per_thread", registers, 8), ("shared_memory_per_block_bytes", shared, 256)):
-        limit = {"registers_per_thread": "registers", "shared_memory_per_block_bytes": "shared memory"}[name]
-        if now.limiter != limit:
-            continue
-        less = value
-        while less > unit:
-            less = (less - 1) // unit * unit
-            given = {"registers_per_thread": registers, "shared_memory_per_block_bytes": shared, name: less}
-            then = occupancy(gpu, threads, **given)
-            if float(then.blocks_per_sm) > float(now.blocks_per_sm):
-                break
-        else:
+    resident = f"Low occupancy: {now.warps_per_sm} of {gpu.max_warps:g} warps are resident on an SM"
+    for limit, (name, unit, least) in _STEPS.items():
+        if now.limiter == limit and (step := next_step(gpu, used, name, unit, least)) is not None:
+            less, warps = step
+            value, what = (
+                used[name],
+                "registers a thread" if limit == "registers" else "bytes of shared memory a block",
+            )
+            yield Finding(
+                text=f"{resident}, limited by {value} {what}; {less} would allow {warps}.",
+                removal=lambda seen, name=name, less=less: seen.with_launch(**{name: less}),  # type: ignore[misc]
+                remedy=_REMEDIES[limit],
+                cost=_COSTS[limit],
+            )
+    yield from _other_blocks(scene, now, resident, used)
+
+
+def next_step(gpu: Gpu, used: dict[str, int], name: str, unit: int, least: int) -> tuple[int, int] | None:
+    """(The most of a resource with which one more block fits, warps that are then resident)."""
+    now = occupancy(gpu, **used)
+    for less in range((used[name] - 1) // unit * unit, least - 1, -unit):
+        then = occupancy(gpu, **(used | {name: less}))
+        if then.blocks_per_sm > now.blocks_per_sm:
+            return less, int(then.warps_per_sm)
+    return None
+
+
+def _other_blocks(scene: Scene, now: Any, resident: str, used: dict[str, int]) -> Iterable[Finding]:
+    """Blocks of another size, where their number or their size is the limit."""
+    gpu, threads = scene.gpu, used["threads_per_block"]
+    removal: Removal
+    if now.limiter == "blocks":
+        fits = int(gpu.max_warps) // int(now.warps_per_block)
+        warps = fits * int(now.warps_per_block)
+        removal = lambda seen: seen.with_launch(blocks_per_sm=fits)  # noqa: E731
+        why = f"limited to {now.blocks_per_sm} blocks of {threads} threads"
+        larger = 32 * int(now.warps_per_block) * -(-fits // int(now.blocks_per_sm))
+        text = f"{resident}, {why}; blocks of {larger} threads would allow {warps}."
+    else:
+        halves = [parts for parts in (2, 4) if now.warps_per_block % parts == 0 and scene.has_free_warps]
+        sizes = {parts: occupancy(gpu, **(used | {"threads_per_block": threads // parts})) for parts in halves}
+        better = [parts for parts in halves if sizes[parts].warps_per_sm > now.warps_per_sm]
+        if not better:
             return
-        told = f"{value} registers per thread" if limit == "registers" else f"{value} bytes of shared memory a block"
-        to = f"{less} registers" if limit == "registers" else f"{less} bytes"
-        yield Finding(
-            text=f"Low occupancy: {resident}, limited by {told}; {to} would allow {then.warps_per_sm}.",
-            removal=lambda scene, name=name, less=less: scene.with_launch(**{name: less}),  # type: ignore[misc]
+        parts = better[0]
+        removal = lambda seen: seen.with_more_blocks(parts, of_warps=True)  # noqa: E731
+        text = (
+            f"{resident}: no further block of {threads} threads fits; blocks of {threads // parts} would allow "
+            f"{sizes[parts].warps_per_sm}."
         )
+    yield Finding(text=text, removal=removal, remedy=_REMEDIES["blocks"], cost=_COSTS["blocks"])
 
 
+_REMEDIES = {
+    "registers": "Give __launch_bounds__(threads, blocks per SM) or -maxrregcount, or keep fewer values alive.",
+    "shared memory": "Use smaller tiles or a narrower type in shared memory, or let buffers share one place.",
+    "blocks": "Choose another number of threads per block, and adapt the grid.",
+}
+_COSTS = {
+    "registers": "Too few registers spill to local memory.",
+    "shared memory": "Smaller tiles load more from L2 and DRAM.",
+    "blocks": "Shared memory and barriers are those of a block: their use changes with its size.",
+}
 RULE = Rule(
     name="low-occupancy",
     title="too few resident warps to hide latency",
     look=look,
-    remedy=(
-        "Use __launch_bounds__ or -maxrregcount for fewer registers, smaller tiles for less shared memory, "
-        "or blocks of 128 to 256 threads."
-    ),
-    cost="Fewer registers may spill; smaller tiles reuse less.",
+    remedy=_REMEDIES["registers"],
+    cost=_COSTS["registers"],
 )

@@ -1,0 +1,65 @@
+"""Barriers at which warps wait long for the slowest one, or that come every few instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..rule import Finding, Rule
+from ..scene import LEAST_GAIN, Scene
+
+#: Instructions of the busiest warp between barriers over the mean, from which on warps are uneven.
+UNEVEN = 1.25
+#: Instructions of a warp between barriers, up to which they are frequent.
+FREQUENT = 40.0
+
+
+def look(scene: Scene) -> Iterable[Finding]:
+    barriers = scene.kind("barrier")
+    share = scene.share("SYNC")
+    if not barriers.any() or share < LEAST_GAIN:
+        return
+    uneven, between = phases(scene)
+    if uneven < UNEVEN and between > FREQUENT:
+        return
+    why = (
+        f"between them the busiest warp of a block executes {uneven:.1f} times the mean"
+        if uneven >= UNEVEN
+        else f"there is one every {between:.0f} instructions"
+    )
+    yield Finding(
+        text=f"Barriers: warps wait at them for {100 * share:.0f} % of the time; {why}.",
+        removal=lambda seen: seen.without_rows(barriers),
+        weights=scene.executions * barriers,
+    )
+
+
+def phases(scene: Scene) -> tuple[float, float]:
+    """(Instructions of the busiest warp of a block between two barriers over the mean, instructions between them)."""
+    group = scene.sample
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    at_barrier = scene.kind("barrier")[group.static]
+    seen = np.cumsum(at_barrier)
+    before = np.concatenate(([0], seen))[group.start[:-1]]
+    phase = seen - at_barrier - before[warp]
+    last = (np.concatenate(([0], seen))[group.start[1:]] - before)[warp]
+    inside = phase < last  # what follows the last barrier waits for nobody
+    width = int(phase.max()) + 1
+    counts = np.bincount((warp * width + phase)[inside], minlength=len(group) * width).reshape(-1, width)
+    first = np.flatnonzero(np.diff(group.block, prepend=group.block[0] - 1))
+    most, total = np.maximum.reduceat(counts, first), np.add.reduceat(counts, first)
+    warps = np.diff([*first, len(group)])[:, None]
+    return float(most.sum() / max((total / warps).sum(), 1e-9)), float(inside.sum() / max(at_barrier.sum(), 1))
+
+
+RULE = Rule(
+    name="barrier-waits",
+    title="barriers at which warps wait for slower ones",
+    look=look,
+    remedy=(
+        "Share the work between barriers evenly among the warps; replace barriers within a warp by __syncwarp or "
+        "shuffles, and use two buffers in turn so that one barrier per tile is enough."
+    ),
+    cost="A second buffer doubles that part of the shared memory.",
+)

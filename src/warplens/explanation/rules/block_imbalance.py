@@ -1,0 +1,47 @@
+"""Thread blocks that take much longer than others: the last ones run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..rule import Finding, Rule
+from ..scene import Scene
+
+#: Instructions of the longest block over their median, from which on blocks are unequal.
+UNEQUAL = 1.1
+
+
+def look(scene: Scene) -> Iterable[Finding]:
+    group = scene.sample
+    first = np.flatnonzero(np.diff(group.block, prepend=group.block[0] - 1))
+    counts = np.add.reduceat(np.diff(group.start), first)
+    median = float(np.median(counts))
+    ratio = float(counts.max()) / max(median, 1.0)
+    if len(counts) < 2 or ratio < UNEQUAL:
+        return
+    longest = int(np.argmax(counts))
+    last = first[longest + 1] if longest + 1 < len(first) else len(group)
+    mine = np.bincount(group.static[group.start[first[longest]] : group.start[last]], minlength=len(scene.static))
+    beyond = mine - np.bincount(group.static, minlength=len(scene.static)) / len(counts)
+    yield Finding(
+        text=(
+            f"Uneven thread blocks: the longest of {len(counts)} sampled ones executes {counts.max():,d} warp "
+            f"instructions, {ratio:.1f} times the median of {median:,.0f}; its SM works on when others are done."
+        ),
+        removal=lambda seen: seen.with_option(without="imbalance"),
+        weights=np.maximum(beyond, 0.0),
+    )
+
+
+RULE = Rule(
+    name="block-imbalance",
+    title="thread blocks that take much longer than others",
+    look=look,
+    remedy=(
+        "Cut the work into equal pieces (by elements, not rows), start the longest first, or let blocks fetch small "
+        "pieces from an atomic counter."
+    ),
+    cost="A counter costs an atomic per piece; equal pieces may need a second pass to combine results.",
+)

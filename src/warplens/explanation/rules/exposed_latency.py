@@ -1,0 +1,71 @@
+"""Loops that wait for each load before they issue the next: latency that nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...analysis.def_use import chased_loads
+from ..rule import Finding, Rule
+from ..scene import Scene
+
+#: Part of the time that warps must wait for loads, and how full a resource may be beside it.
+WAITS, FULL = 0.2, 0.8
+#: Iterations by which an unrolled loop issues its loads earlier; with a barrier in the loop, two buffers allow one.
+UNROLLED, BUFFERED = 3, 1
+_MEMORY = ("L1", "L2", "DRAM")
+
+
+def look(scene: Scene) -> Iterable[Finding]:
+    waits = sum(scene.share(name) for name in _MEMORY)
+    busiest = max(scene.busy(name) for name in ("issue", "units", "L1", "NoC_SM", "NoC", "DRAM"))
+    loads = scene.kind("load_global", "load_local", "mem")
+    repeated = loads & (scene.executions > scene.warps)
+    if waits < WAITS or busiest > FULL or not repeated.any():
+        return
+    chased = chased_loads(scene.flow, scene.static)
+    free = repeated & ~chased
+    if not free.any():
+        return
+    barriers = bool((scene.kind("barrier") & (scene.executions > scene.warps)).any())
+    ahead = BUFFERED if barriers else UNROLLED
+    stuck = np.unique(scene.static.line[repeated & chased & (scene.static.line > 0)])
+    also = f"; the load of line {stuck[0]} chases pointers and cannot be issued earlier" if len(stuck) else ""
+    weights = np.where(free, scene.executions * latency(scene), 0.0)
+    yield Finding(
+        text=(
+            f"Exposed latency: warps wait for loads for {100 * waits:.0f} % of the time while no resource is more "
+            f"than {100 * busiest:.0f} % busy; a loop uses each load before it issues the next{also}."
+        ),
+        removal=lambda seen: seen.with_option(ahead=ahead),
+        weights=weights,
+        remedy=(
+            "Use two buffers in shared memory and fetch the next tile (cp.async, __pipeline_memcpy_async) while "
+            "the present one is worked on."
+            if barriers
+            else ""
+        ),
+        cost="The second buffer doubles the tile's shared memory." if barriers else "",
+    )
+
+
+def latency(scene: Scene) -> np.ndarray:
+    """Cycles of a load, by where the caches found its data."""
+    gpu = scene.gpu.with_defaults
+    llc = float(gpu.llc.latency_cycles)
+    beyond = float(gpu.dram.latency_cycles or 0.0)
+    found: np.ndarray = scene.misses.levels @ np.array([float(gpu.l1.latency_cycles), llc, llc + beyond])
+    return found
+
+
+RULE = Rule(
+    name="exposed-latency",
+    title="loops that wait for one load before they issue the next",
+    look=look,
+    remedy=(
+        "Unroll the loop by 4 (#pragma unroll 4) with the loads of all four iterations first, or load the next "
+        "iteration's values into registers before using this one's. __restrict__ lets the compiler do it."
+    ),
+    cost="Each load in flight holds a register.",
+)

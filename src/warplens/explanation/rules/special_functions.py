@@ -1,0 +1,92 @@
+"""Accurate transcendental functions, division and square root, where fast ones may do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...traces import CLASS_IDS
+from ..rule import Finding, Rule
+from ..scene import LEAST_GAIN, Scene
+
+#: Instructions of the intrinsic that takes the place of a function.
+_FAST = {
+    "sinf": 2,
+    "cosf": 2,
+    "sincosf": 3,
+    "tanf": 4,
+    "expf": 2,
+    "exp2f": 1,
+    "exp10f": 2,
+    "powf": 3,
+    "tanhf": 1,
+    "logf": 2,
+    "log2f": 1,
+    "log10f": 2,
+}
+_CALL = re.compile(rf"(?<!\w)({'|'.join(_FAST)}|{'|'.join(name[:-1] for name in _FAST)})\s*\(")
+_OPERATOR = re.compile(r"[-+*/%<>?&|^]=?")
+_COMPUTE = ("fp32", "int32", "move", "control", "conversion", "sfu", "fp32_div", "fp64")
+
+
+def look(scene: Scene) -> Iterable[Finding]:
+    static = scene.static
+    divisions = np.array(
+        [name == "fp32_div" and "approx" not in opcode and ".full" not in opcode for name, opcode in _rows(scene)]
+    )
+    dropped, calls = sequences(scene)
+    kept = np.zeros(len(static), dtype=bool)
+    for rows, _ in calls.values():
+        kept[rows[-1]] = True
+    if scene.most_gain(divisions | dropped) < LEAST_GAIN:
+        return
+    executed = scene.executions * (divisions | dropped | kept)
+    told = []
+    for line, (rows, name) in sorted(calls.items(), key=lambda each: -executed[each[1][0]].sum())[:1]:
+        count = scene.executions[rows].sum() / max(scene.executions[rows].max(), 1)
+        told.append(f"{name} of line {line} takes {count:.0f} instructions, __{name} {_FAST[name]}")
+    if divisions.any():
+        told.append(f"a warp executes {(scene.executions * divisions).sum() / scene.warps:.3g} exact divisions")
+    classes = np.where(divisions | kept, CLASS_IDS["sfu"], static.class_id).astype(np.uint8)
+    yield Finding(
+        text=f"Special functions: {', and '.join(told)}.",
+        removal=lambda seen: seen.without_rows(dropped).with_trace(class_id=classes),
+        weights=executed,
+    )
+
+
+def _rows(scene: Scene) -> Iterable[tuple[str, str]]:
+    return zip(scene.classes.tolist(), scene.static.opcode, strict=True)
+
+
+def sequences(scene: Scene) -> tuple[NDArray[np.bool_], dict[int, tuple[NDArray[np.int64], str]]]:
+    """(Instructions that intrinsics would save, by line the instructions of a function and its name).
+
+    The line's own operators stay; the first instruction stays too, as it waits for the argument.
+    """
+    dropped, found = np.zeros(len(scene.static), dtype=bool), {}
+    compute = scene.kind(*_COMPUTE) & (scene.executions > 0)
+    for line in np.unique(scene.static.line[compute & (scene.static.line > 0)]).tolist():
+        text = scene.text_of(line).partition("//")[0]
+        names = [name if name.endswith("f") else f"{name}f" for name in _CALL.findall(text)]
+        rows = np.flatnonzero(compute & (scene.static.line == line))
+        own = len(_OPERATOR.findall(text)) + sum(_FAST[name] for name in names)
+        if names and len(rows) > own + 1:
+            dropped[rows[1 : len(rows) - own]] = True
+            found[line] = (rows, names[0])
+    return dropped, found
+
+
+RULE = Rule(
+    name="special-functions",
+    title="accurate functions and divisions where fast ones may do",
+    look=look,
+    remedy=(
+        "Use intrinsics (__sinf, __expf, __powf, __fdividef) or compile with --use_fast_math; multiply by a "
+        "reciprocal that is computed once; write x * x for powf(x, 2)."
+    ),
+    cost="Intrinsics are less accurate, above all far from 0; --use_fast_math also flushes denormals.",
+)

@@ -1,0 +1,45 @@
+"""Grids that leave SMs, or places for thread blocks on them, empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...machine import occupancy
+from ..rule import Finding, Rule
+from ..scene import Scene
+
+
+def look(scene: Scene) -> Iterable[Finding]:
+    launch, gpu = scene.workload.launch, scene.gpu
+    if launch.blocks is None or launch.threads_per_block is None or scene.has_given_residents:
+        return
+    fits = occupancy(
+        gpu, launch.threads_per_block, launch.registers_per_thread or 0, launch.shared_memory_per_block_bytes or 0
+    )
+    sms, room = int(gpu.sms), int(gpu.sms) * int(fits.blocks_per_sm)
+    parts = min(room // int(launch.blocks), scene.loop_trips)
+    if parts < 2:
+        return
+    where = (
+        f"{launch.blocks:.0f} blocks for {sms} SMs leave {sms - int(launch.blocks)} of them idle"
+        if launch.blocks < sms
+        else f"{launch.blocks:.0f} blocks fill {launch.blocks / room:.0%} of the {room} places on {sms} SMs"
+    ).replace("%", " %")
+    yield Finding(
+        text=f"Too few thread blocks: {where}, while each thread repeats its loop {scene.loop_trips} times.",
+        removal=lambda seen: seen.with_more_blocks(int(2 ** np.floor(np.log2(parts))), of_warps=False),
+    )
+
+
+RULE = Rule(
+    name="too-few-blocks",
+    title="a grid that leaves SMs or places on them empty",
+    look=look,
+    remedy=(
+        "Give each thread less to do and launch more blocks: split the loop over blockIdx (split-K), and combine "
+        "partial results with atomics or a second kernel."
+    ),
+    cost="Combining partial results.",
+)
