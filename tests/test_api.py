@@ -7,7 +7,7 @@ import pytest
 
 import warplens
 from making import Interval, gpu, with_mix, with_profile
-from warplens.api import Comparison, compare, join, place, predict
+from warplens.api import Comparison, compare, explain, join, place, predict, predict_best
 from warplens.errors import InputError, MissingInputError, OptionError, OverrideError, UnknownNameError
 from warplens.models import MODELS
 
@@ -42,8 +42,22 @@ def test_a_machine_name_that_the_system_refuses_is_an_unknown_name():
         predict(WORKLOAD, "x" * 5000)
 
 
-def test_predict_defaults_to_mdm():
-    assert predict("mdm-baseline").model == "mdm"
+def test_predict_defaults_to_the_best_validated_model():
+    assert predict("mdm-baseline").model == "warplens"
+
+
+def test_a_model_that_cannot_use_the_input_names_those_that_can():
+    with pytest.raises(InputError, match=r"'warplens' needs an interval profile.*can use it: wfg, wfg-corrected\)"):
+        predict("wfg-case1")
+
+
+def test_the_best_model_that_can_use_the_input_answers_and_says_why_it_does():
+    found = predict_best("mb1-coalesced")
+    assert [p.model for p in found.predictions] == ["mwp-cwp-corrected"]
+    assert [each.model for each in found.skipped] == ["warplens", "mdm", "gpumech", "pipeline"]
+    answer = explain("mb1-coalesced")
+    assert answer.prediction.model == "mwp-cwp-corrected" and answer.limiter is None
+    assert answer.note.startswith("mwp-cwp-corrected answers, as model 'warplens' needs an interval profile")
 
 
 def test_predict_of_arrays_is_a_batch():
@@ -121,7 +135,7 @@ def test_a_model_that_failed_on_one_launch_says_nothing_about_the_whole():
 
 def test_a_comparison_as_plain_data():
     found = Comparison((predict("mdm-baseline"),)).to_dict()
-    assert list(found) == ["schema", "version", "predictions", "skipped", "inputs"]
+    assert list(found) == ["schema", "version", "predictions", "answers", "skipped", "inputs"]
     assert found["version"] == warplens.__version__
 
 

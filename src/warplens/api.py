@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._version import __version__
-from .errors import InputError, MachineError, OptionError, UnknownNameError, nearest
+from .errors import InputError, MachineError, MissingInputError, OptionError, UnknownNameError, nearest
 from .machine import Gpu, load_gpu, with_overrides
-from .models import MODELS, Model, Prediction, get_model, solve
+from .models import MODELS, Model, Prediction, get_model, no_model, solve, solve_best, usable_models
 from .models.prediction import combine
 from .notebook import Displayed
 from .traces import LaunchTrace
@@ -46,6 +46,8 @@ class Comparison(Displayed):
     skipped: tuple[Skipped, ...] = ()
     #: What was found out about traced launches: cache misses, DPKI, the representative warp.
     inputs: tuple[dict[str, Any], ...] = ()
+    #: What limits kernels and what to change, where that was asked for instead of models side by side.
+    answers: tuple[Answer, ...] = ()
     version: str = field(default=__version__, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,6 +55,7 @@ class Comparison(Displayed):
             "schema": JSON_SCHEMA,
             "version": self.version,
             "predictions": [prediction.to_dict() for prediction in self.predictions],
+            "answers": [answer.to_dict() for answer in self.answers],
             "skipped": [vars(item) for item in self.skipped],
             "inputs": list(self.inputs),
         }
@@ -219,18 +222,45 @@ def _own_machine(workload: Workload) -> Gpu:
 def predict(
     workload: Input,
     gpu: Gpu | str | Path | None = None,
-    model: str | Model = "mdm",
+    model: str | Model = "warplens",
     *,
     overrides: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Prediction:
     """What one model predicts. Arrays among the overrides give a batch in one vectorised call.
 
-    >>> predict("mdm-baseline", overrides={"l1.mshrs": 256}).terms["batches"]
+    >>> predict("mdm-baseline", model="mdm", overrides={"l1.mshrs": 256}).terms["batches"]
     8.0
     """
     placed, machine = place(load(workload), gpu, overrides)
-    return solve(placed, machine, model if isinstance(model, Model) else get_model(model, options))
+    made = model if isinstance(model, Model) else get_model(model, options)
+    try:
+        return solve(placed, machine, made)
+    except MissingInputError as error:
+        others = ", ".join(usable_models(placed, machine)) or "none"
+        raise type(error)(f"{error} (models that can use it: {others})") from None
+
+
+def predict_best(
+    workload: Input,
+    gpus: Iterable[Gpu | str | Path | None] = (None,),
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Comparison:
+    """Of each machine what the best model says that can use the input; better ones are listed as skipped."""
+    options = dict(options or {})
+    _check_names(options, (), ())
+    workload = load(workload)
+    predictions, skipped, inputs = [], [], []
+    for gpu in gpus:
+        placed, machine = place(workload, gpu, overrides)
+        _, made, reasons = solve_best(placed, machine, options)
+        predictions.append(made)
+        skipped += [Skipped(placed.name, machine.name, name, reason) for name, reason in reasons.items()]
+        inputs += _inputs(placed, machine)
+    _check_names((), options, [made.model for made in predictions])
+    return Comparison(tuple(predictions), tuple(skipped), tuple(inputs))
 
 
 def compare(
@@ -244,12 +274,7 @@ def compare(
     """Several models on several machines. Without `models`, all that the input allows; the others are listed."""
     named = list(models or ())
     options = dict(options or {})
-    for name in (*named, *options):
-        if name not in MODELS:
-            raise UnknownNameError(f"no model is named {name!r}; {nearest(name, MODELS)}")
-    unused = [name for name in options if named and name not in named]
-    if unused:
-        raise OptionError(f"options are given for {', '.join(unused)}, which is not among the models to run")
+    _check_names((*named, *options), options, named or MODELS)
     workload = load(workload)
     predictions: list[Prediction] = []
     skipped: list[Skipped] = []
@@ -259,19 +284,32 @@ def compare(
         for name in named or MODELS:
             model = get_model(name, options.get(name))
             try:
-                predictions.append(predict(placed, machine, model))
+                predictions.append(solve(placed, machine, model))
             except InputError as error:
                 if named:
                     raise
                 skipped.append(Skipped(placed.name, machine.name, name, str(error)))
-        if predictions and (found := summary(placed, machine)):
-            inputs.append({"kernel": placed.name, "launch": placed.launch_index, "gpu": machine.name, **found})
+        if predictions:
+            inputs += _inputs(placed, machine)
     if not predictions:
-        # What the input itself lacks says less than a complaint about what it has.
-        reasons = [item.reason for item in skipped]
-        reason = next((text for text in reasons if not text.startswith("model ")), reasons[0])
-        raise InputError(f"{workload.path or workload.name}: no model can use this input; {reason}")
+        raise no_model(workload, [item.reason for item in skipped])
     return Comparison(tuple(predictions), tuple(skipped), tuple(inputs))
+
+
+def _check_names(names: Iterable[str], options: Iterable[str], run: Iterable[str]) -> None:
+    """Refuse names that no model has, and options of models that do not run."""
+    for name in names:
+        if name not in MODELS:
+            raise UnknownNameError(f"no model is named {name!r}; {nearest(name, MODELS)}")
+    unused = [name for name in options if name not in run]
+    if unused:
+        raise OptionError(f"options are given for {', '.join(unused)}, which is not among the models to run")
+
+
+def _inputs(workload: Workload, machine: Gpu) -> list[dict[str, Any]]:
+    found = summary(workload, machine)
+    named = {"kernel": workload.name, "launch": workload.launch_index, "gpu": machine.name}
+    return [{**named, **found}] if found else []
 
 
 def summary(workload: Workload, machine: Gpu) -> dict[str, Any]:
@@ -298,12 +336,13 @@ def explain(
     gpu: Gpu | str | Path | None = None,
     *,
     overrides: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
 ) -> Answer:
     """The answer for one kernel on one GPU: time, limit and advice. `progress(done, all)` is told the rules."""
     from .explanation import explain as explain_placed
 
-    return explain_placed(*place(load(workload), gpu, overrides), progress=progress)
+    return explain_placed(*place(load(workload), gpu, overrides), options=options, progress=progress)
 
 
 # -- simulations ------------------------------------------------------------------------------

@@ -20,13 +20,23 @@ def show_number(value: float) -> str:
 MOST_NAME = 96
 
 
-def show_name(kernel: str) -> str:
+def show_name(kernel: str, most: int = MOST_NAME) -> str:
     """The name of a kernel; of a very long one, how it begins and ends."""
-    return kernel if len(kernel) <= MOST_NAME else f"{kernel[: MOST_NAME - 17]}…{kernel[-16:]}"
+    return kernel if len(kernel) <= most else f"{kernel[: most - 17]}…{kernel[-16:]}"
 
 
-def show_seconds(value: float) -> str:
+def show_seconds(value: float, digits: int = 4) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.4g} {unit}"
-    return f"{value / 1e-9:.4g} ns"
+        if float(f"{value / scale:.{digits}g}") >= 1.0:
+            return f"{value / scale:.{digits}g} {unit}"
+    return f"{value / 1e-9:.{digits}g} ns"
+
+
+def show_share(value: float) -> str:
+    """A part of a whole in whole percent."""
+    return "<1 %" if 0.0 < value < 0.005 else f"{100.0 * value:.0f} %"
+
+
+def show_factor(value: float) -> str:
+    """How many times: two digits, and a third where it is close to 1."""
+    return f"{value:.{0 if value >= 9.95 else 1 if value >= 1.195 else 2}f}×"

@@ -18,14 +18,17 @@ from .printed import WORKLOAD, document, rows
 
 
 def test_predict_shows_all_models_that_can_run_and_why_others_cannot(good):
-    text = good("predict", "mdm-baseline")
-    shown = rows(text)
+    text = good("predict", "mdm-baseline", "--models", "all")
+    assert text == good("predict", "mdm-baseline", "--model", "all")
+    shown, lines = rows(text), text.splitlines()
     for name, model in MODELS.items():
         assert (name in shown) == (model.needs == "interval_profile"), name
     assert "36\N{THIN SPACE}639" in shown["mdm"]
-    assert "93.7%" in shown["mdm"]  # MSHR's share
-    assert "not run: roofline, volkov, transit, mwp-cwp, mwp-cwp-corrected" in text
-    assert "needs an instruction mix, or a dependence graph" in text
+    assert "MSHR 93.7 %" in lines[lines.index(shown["mdm"]) + 1]
+    unwrapped = " ".join(text.split())
+    assert "not run: roofline, volkov, transit, mwp-cwp, mwp-cwp-corrected" in unwrapped
+    assert "needs an instruction mix, or a dependence graph" in unwrapped
+    assert max(map(len, lines)) <= 80
 
 
 def test_launches_of_a_kernel_have_their_numbers(good, tmp_path):
@@ -37,15 +40,17 @@ def test_launches_of_a_kernel_have_their_numbers(good, tmp_path):
                 writer.write(group)
             names = {"readable_name": f"space::{name}(int)"}
             writer.end_launch(replace(one.header, kernel=name, launch_index=index, extra=names), one.static)
-    lines = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020").splitlines()
+    text = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--models", "all")
+    lines = text.splitlines()
     launches = [line.split()[1] for line in lines if line.split()[:1] == ["mdm"]]
     assert launches[:2] == ["0", "4"] and sum(line.split()[:2] == ["model", "launch"] for line in lines) == 1
     assert any(line.startswith("bxxx") and "…xx" in line and "end on mdm2020" in line for line in lines)
     assert sum("a: misses" in line for line in lines) == 1
     chosen = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--model", "mdm", "--kernel", "space::a")
     assert "a on mdm2020" in chosen and "bxxx" not in chosen
-    told = [line for line in lines if "not run: crisp" in line]
-    assert len(told) == 1 and "which 2 workloads do not give" in told[0]
+    told = " ".join(text.split()).split("not run: ")
+    assert sum(part.startswith("crisp") and "which 2 workloads do not give" in part for part in told) == 1
+    assert max(map(len, lines)) <= 80
 
 
 def test_many_launches_of_a_kernel_are_shown_as_one(good, tmp_path):
@@ -64,7 +69,8 @@ def test_many_launches_of_a_kernel_are_shown_as_one(good, tmp_path):
 
 def test_predict_numbers_its_warnings(good):
     text = good("predict", "mdm-baseline", "--model", "gpumech")
-    assert "[1]" in rows(text)["gpumech"]
+    lines = text.splitlines()
+    assert lines[lines.index(rows(text)["gpumech"]) + 1].endswith("[1]")
     assert "\n[1] DRAM demand exceeds its bandwidth" in text
 
 
@@ -98,7 +104,8 @@ def test_names_with_brackets_are_shown_as_they_are(good, write):
 
 def test_predict_json_is_the_documented_schema(good):
     found = document(good("predict", "mdm-baseline", "--model", "mdm", "--model", "naive-interval", "--json"))
-    assert list(found) == ["schema", "version", "predictions", "skipped", "inputs"]
+    assert list(found) == ["schema", "version", "predictions", "answers", "skipped", "inputs"]
+    assert found["answers"] == []  # models side by side
     assert (found["schema"], found["version"], found["skipped"]) == (1, warplens.__version__, [])
     mdm, naive = found["predictions"]
     types = {
@@ -116,7 +123,9 @@ def test_predict_json_is_the_documented_schema(good):
 
 def test_predict_json_equals_python(good):
     found = document(good("predict", "mdm-baseline", "--json", "--set", "l1.mshrs=64", "--model", "mdm"))
-    assert found["predictions"] == [warplens.predict("mdm-baseline", overrides={"l1.mshrs": 64}).to_dict()]
+    assert found["predictions"] == [
+        warplens.predict("mdm-baseline", model="mdm", overrides={"l1.mshrs": 64}).to_dict()
+    ]
 
 
 def test_predict_json_lists_skipped_models_with_reasons(good):
@@ -213,7 +222,8 @@ def test_options_reach_the_model(good):
              "gpumech-mt.clamp=false", "--json")
     )  # fmt: skip
     assert found["predictions"][0]["terms"]["nonoverlapped_insts"] == 3
-    all_models = document(good("predict", "gpumech-fig8", "--option", "gpumech-mt.policy=gto", "--json"))
+    everyone = ("--models", "all", "--option", "gpumech-mt.policy=gto")
+    all_models = document(good("predict", "gpumech-fig8", *everyone, "--json"))
     changed = next(p for p in all_models["predictions"] if p["model"] == "gpumech-mt")
     assert changed["terms"]["nonoverlapped_insts"] == 3
 
@@ -231,6 +241,17 @@ def test_options_reach_the_model(good):
 )
 def test_a_bad_option_is_refused(bad, text, why):
     assert why in bad("predict", "gpumech-fig8", "--model", "gpumech", "--option", text)
+
+
+def test_options_reach_the_answer_and_only_those_of_the_model_that_gives_it(good, bad):
+    lighter = ("--option", "warplens.without=network", "--json")
+    found = document(good("predict", "mdm-baseline", *lighter))
+    assert found["answers"][0]["seconds"] == found["predictions"][0]["seconds"]
+    assert (
+        found["answers"][0]["seconds"] != document(good("predict", "mdm-baseline", "--json"))["answers"][0]["seconds"]
+    )
+    assert "options are given for gpumech-mt" in bad("predict", "gpumech-fig8", "--option", "gpumech-mt.policy=gto")
+    assert "no model is named 'warplen'" in bad("predict", "gpumech-fig8", "--option", "warplen.policy=gto")
 
 
 @pytest.mark.parametrize("text", ["policy=rr", "gpumech.policy", "gpumech.=rr", ".policy=rr", "gpumech.policy="])

@@ -25,7 +25,7 @@ def shown(result):
 
 
 def test_a_prediction_and_its_stack():
-    mdm = warplens.predict("mdm-baseline")
+    mdm = warplens.predict("mdm-baseline", model="mdm")
     figure = shown(mdm)["application/vnd.plotly.v1+json"]
     assert {trace.get("name") for trace in figure["data"]} >= {"MSHR", "QUEUE"}
     assert "CPI from 143 (mdm)" in shown(mdm)["text/html"]
@@ -38,14 +38,15 @@ def test_a_model_without_a_stack_has_its_cpi():
 
 
 def test_a_batch_is_a_curve(tmp_path):
-    batch = warplens.predict("mdm-baseline", overrides={"l1.mshrs": np.array([256, 16, 64])})
+    batch = warplens.predict("mdm-baseline", model="mdm", overrides={"l1.mshrs": np.array([256, 16, 64])})
     shown(batch)
     view = batch_curve(batch)
     check_view(view, tmp_path)
     assert view.key == "l1.mshrs" and view.curves[0].values == (16.0, 64.0, 256.0)
     assert view.curves[0].ipc == tuple(np.asarray(batch.ipc)[[1, 2, 0]])
     assert batch.stack is not None and "text/html" not in batch.stack._repr_mimebundle_()
-    both = warplens.predict("mdm-baseline", overrides={"l1.mshrs": np.array([16, 64]), "sms": np.array([28, 56])})
+    changed = {"l1.mshrs": np.array([16, 64]), "sms": np.array([28, 56])}
+    both = warplens.predict("mdm-baseline", model="mdm", overrides=changed)
     assert batch_curve(both).key == ""
 
 
@@ -67,12 +68,12 @@ def test_sweeps(tmp_path):
 def test_names_are_escaped():
     from dataclasses import replace
 
-    evil = replace(warplens.predict("mdm-baseline"), kernel='"><script>alert(1)</script>')
+    evil = replace(warplens.predict("mdm-baseline", model="mdm"), kernel='"><script>alert(1)</script>')
     assert "<script" not in shown(evil)["text/html"]
 
 
 def test_without_matplotlib_there_are_words_and_plotly(monkeypatch):
-    mdm = warplens.predict("mdm-baseline")
+    mdm = warplens.predict("mdm-baseline", model="mdm")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     bundle = mdm._repr_mimebundle_()
     assert bundle["text/html"].startswith("<p>mdm-baseline on mdm2020: CPI from 143")
@@ -82,7 +83,7 @@ def test_without_matplotlib_there_are_words_and_plotly(monkeypatch):
 def test_pickles_keep_their_kind():
     import pickle
 
-    mdm = warplens.predict("mdm-baseline")
+    mdm = warplens.predict("mdm-baseline", model="mdm")
     copy = pickle.loads(pickle.dumps(mdm))
     assert copy == mdm and type(copy.stack) is type(mdm.stack)
 

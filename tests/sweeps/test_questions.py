@@ -101,7 +101,9 @@ def test_the_fastest(table):
 def test_a_heat_map(table):
     found = heat_map(table, "sms", "dram.bandwidth", "mdm-baseline", "mdm")
     assert found.values.shape == (4, 3)
-    expected = predict("mdm-baseline", "mdm2020", overrides={"sms": 14, "dram.bandwidth": 6e11, "l1.mshrs": 64}).ipc
+    expected = predict(
+        "mdm-baseline", "mdm2020", "mdm", overrides={"sms": 14, "dram.bandwidth": 6e11, "l1.mshrs": 64}
+    ).ipc
     assert found.values[2, 1] == expected
     with pytest.raises(InputError, match="no rows"):
         heat_map(table, "sms", "dram.bandwidth", "nothing", "mdm")
@@ -140,8 +142,8 @@ def test_sensitivities_are_slopes_of_the_model():
     found = {each.key: each for each in sensitivity("mdm-baseline", "mdm2020")}
     assert [each.swing for each in found.values()] == sorted((each.swing for each in found.values()), reverse=True)
     noc = found["noc.bandwidth"]
-    twice = predict("mdm-baseline", "mdm2020", overrides={"noc.bandwidth": 2 * noc.value})
-    assert noc.at_double == pytest.approx(predict("mdm-baseline", "mdm2020").seconds / twice.seconds)
+    twice = predict("mdm-baseline", "mdm2020", "mdm", overrides={"noc.bandwidth": 2 * noc.value})
+    assert noc.at_double == pytest.approx(predict("mdm-baseline", "mdm2020", "mdm").seconds / twice.seconds)
     assert found["dram.bandwidth"].elasticity > 0 > found["dram.latency"].elasticity
     (clock,) = sensitivity("mdm-baseline", "mdm2020", "mdm", keys=["clock_hz"])
     assert clock.key == "clock"

@@ -22,6 +22,10 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
 
 
+#: Columns of what `predict` and `compare` print, and the most that a kernel's name takes of them.
+WIDTH, MOST_TITLE = 80, 56
+
+
 def console(*, stderr: bool = False) -> Console:
     """Where tables go. Without a terminal, wide enough that no column is cut."""
     from rich.console import Console
@@ -45,6 +49,17 @@ def table(title: str, columns: Iterable[str], *, right: Iterable[str] = ()) -> T
 def say(text: str) -> None:
     """A line of plain text, in which brackets are no markup."""
     console().print(text, markup=False)
+
+
+def wrapped(text: str, first: str = "", indent: int = 0, style: str = "") -> None:
+    """Plain text within `WIDTH` columns: `first` before it, later lines indented."""
+    from textwrap import wrap
+
+    from rich.text import Text
+
+    out = console()
+    for line in wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * indent) or [first]:
+        out.print(Text(line.replace("\N{NO-BREAK SPACE}", " "), style=style), soft_wrap=True)
 
 
 def escape(text: str) -> str:
@@ -78,9 +93,19 @@ def show_setting(key: str, value: Any) -> str:
 
 def title_of(result: Any) -> str:
     """Of a table: the kernel, the machine, and what was changed."""
-    changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in result.overrides.items())
     words = f"[bold]{escape(show_name(result.kernel))}[/] on [bold]{escape(result.gpu)}[/]"
-    return f"{words} with {escape(changed)}" if changed else words
+    return f"{words}{escape(changes_of(result))}"
+
+
+def changes_of(result: Any) -> str:
+    """What was changed of the machine and the launch, for titles; nothing where nothing was."""
+    changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in result.overrides.items())
+    return f" with {changed}" if changed else ""
+
+
+def show_title(result: Any, more: str = "") -> None:
+    """The title of an answer or of models side by side, within `WIDTH` columns."""
+    wrapped(f"{show_name(result.kernel, MOST_TITLE)} on {result.gpu}{changes_of(result)}{more}", style="bold")
 
 
 #: Stands for the workloads that a reason names.
@@ -97,4 +122,4 @@ def show_not_run(skipped: Iterable[tuple[str, str, str]]) -> None:
     for reason, (models, kernels) in reasons.items():
         one = show_name(next(iter(kernels)))
         whose = f"{len(kernels)} workloads do" if len(kernels) > 1 else f"workload {one!r} does"
-        say(f"not run: {', '.join(models)}: {reason.replace(_WHOSE, whose)}")
+        wrapped(f"not run: {', '.join(models)}: {reason.replace(_WHOSE, whose)}")

@@ -39,9 +39,23 @@ def _named(context: click.Context, parameter: click.Parameter, names: tuple[str,
     return None if not names or "all" in names else names
 
 
+def _asked(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    return None if "all" in names else names
+
+
 #: The names of models, or None for all of them.
 models_option = click.option(
     "--model", "models", multiple=True, metavar="NAME", callback=_named, help="Model; repeat, or 'all' (default)."
+)
+#: The names of models to show side by side, None for all of them, or nothing where one answer is wanted.
+asked_models_option = click.option(
+    "--model",
+    "--models",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    callback=_asked,
+    help="Show models side by side: a name (repeat), or 'all'.",
 )
 
 
@@ -163,11 +177,15 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return selected
 
 
-def comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def comparison_options(models: Decorator) -> Decorator:
     """Which machines, models and launches are compared, and what is changed of them."""
-    for option in (selection_options, options_option, set_option(), models_option, gpus_option):
-        command = option(command)
-    return command
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (selection_options, options_option, set_option(), models, gpus_option):
+            command = option(command)
+        return command
+
+    return decorated
 
 
 def parse_ranges(text: str, option: str) -> set[int]:

@@ -9,7 +9,7 @@ import click
 
 from ..errors import FileError
 from .common import print_json, say, warn
-from .options import FILE, Selection, comparison_options, json_option, profile_option
+from .options import FILE, Selection, comparison_options, json_option, models_option, profile_option
 from .progress import waiting
 
 _PAGES = (".html", ".htm")
@@ -17,7 +17,7 @@ _PAGES = (".html", ".htm")
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT|OUT.parquet...")
-@comparison_options
+@comparison_options(models_option)
 @profile_option("Nsight Compute report or CSV of the same kernels on the first machine: a line in the stacks.")
 @click.option(
     "--simulate", is_flag=True, help="Also run the cycle-level simulator, for its stack, traffic and timeline."

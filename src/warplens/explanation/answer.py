@@ -65,11 +65,14 @@ class Advice:
 
 @dataclass(frozen=True)
 class Limiter:
-    """What the time depends on. `busy` is how full the resource is; "latency" means that none is."""
+    """What the time depends on: a resource and how full it is, or "latency" where none is full."""
 
     resource: str
     busy: float
-    sentence: str = ""
+    #: The resource in words.
+    name: str
+    #: What fills the time where no resource does.
+    waits: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,18 +85,25 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Answer(Displayed):
-    """One kernel on one GPU: the time with its range, what limits it, and what to change."""
+    """One kernel on one GPU: the time with its range, what limits it, and what to change.
+
+    Only the `warplens` model gives a range, a limiter and busy resources; they are missing where another one answers.
+    """
 
     prediction: Prediction
-    seconds_low: float
-    seconds_high: float
-    limiter: Limiter
+    seconds_low: float | None
+    seconds_high: float | None
+    limiter: Limiter | None
     #: Busy parts of compute, l1, l2 and dram.
     speed_of_light: Mapping[str, float]
     occupancy: Occupancy
     advice: tuple[Advice, ...] = ()
     #: Source lines by their share of the time.
     lines: tuple[Line, ...] = field(default=(), repr=False)
+    #: Why there is no advice to give, or why another model answers.
+    note: str = ""
+    #: The launches that this is the answer for, where there are several alike.
+    launches: tuple[int, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -108,9 +118,11 @@ class Answer(Displayed):
             "seconds": self.seconds,
             "seconds_low": self.seconds_low,
             "seconds_high": self.seconds_high,
-            "limiter": {"resource": self.limiter.resource, "busy": self.limiter.busy},
+            "limiter": self.limiter and {"resource": self.limiter.resource, "busy": self.limiter.busy},
             "speed_of_light": dict(self.speed_of_light),
             "occupancy": {"achieved": self.occupancy.achieved, "limiter": self.occupancy.limiter},
             "advice": [each.to_dict() for each in self.advice],
             "lines": [line.to_dict() for line in self.lines],
+            "note": self.note,
+            "launches": list(self.launches) or [self.prediction.launch],
         }

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..machine import Gpu
-from ..models.prediction import Prediction
+from ..models import Prediction, solve_best
 from ..workload import Workload
 from .answer import Advice, Answer
 from .limits import limiter_of, occupancy_of, speed_of_light
 from .rule import Finding, Rule
 from .rules import RULES
-from .scene import LEAST_GAIN, Scene, scene_of
+from .scene import LEAST_GAIN, MODEL, Scene
 
 
 def explain(
@@ -22,10 +23,18 @@ def explain(
     gpu: Gpu,
     rules: Sequence[Rule] | None = None,
     *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Answer:
-    """The answer for a placed workload; without a trace it has no advice."""
-    scene = scene_of(workload, gpu)
+    """The answer for a placed workload, by the best model that can use it; without a trace it has no advice.
+
+    `options` are those of models, by name.
+    """
+    model, found, reasons = solve_best(workload, gpu, options)
+    if model.name != MODEL:
+        note = f"{model.name} answers, as {reasons[MODEL]}"
+        return Answer(found, None, None, None, {}, occupancy_of(workload, gpu), note=note)
+    scene = Scene(workload, gpu, model, found)
     advice: list[Advice] = []
     if workload.trace is not None:
         chosen = RULES.values() if rules is None else rules
@@ -33,16 +42,16 @@ def explain(
             if progress is not None:
                 progress(done, len(chosen))
             advice += [made for finding in rule.look(scene) if (made := advice_of(scene, rule, finding)) is not None]
-    found = scene.prediction
     return Answer(
         prediction=found,
         seconds_low=float(found.terms["cycles_low"] / found.cycles * found.seconds),
         seconds_high=float(found.terms["cycles_high"] / found.cycles * found.seconds),
         limiter=limiter_of(scene),
         speed_of_light=speed_of_light(found),
-        occupancy=occupancy_of(scene),
+        occupancy=occupancy_of(workload, gpu),
         advice=tuple(sorted(advice, key=lambda each: each.seconds_after)),
         lines=(),
+        note="" if workload.trace is not None else "advice needs a trace: run the kernel, or record it on a GPU",
     )
 
 

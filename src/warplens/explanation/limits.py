@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..categories import CATEGORIES
-from ..machine import occupancy
+from ..formatting import show_share
+from ..machine import Gpu, occupancy
 from ..models.prediction import Prediction
-from ..workload.launch import resident
+from ..models.warplens_model import BOUND
+from ..workload import Workload, resident
 from .answer import Limiter, Occupancy
 from .scene import Scene
 
-#: A resource that is less busy than this does not decide the time.
-BUSY = 0.6
 #: Speed-of-light figures by the model's resources.
 _LIGHT = {"compute": ("issue", "units"), "l1": ("L1",), "l2": ("NoC", "NoC_SM"), "dram": ("DRAM",)}
 _NAMES = {
@@ -35,19 +35,19 @@ def limiter_of(scene: Scene) -> Limiter:
     busiest = max(_NAMES, key=lambda name: float(terms[f"busy_{name}"]))
     busy = float(terms[f"busy_{busiest}"])
     light = next(name for name, parts in _LIGHT.items() if busiest in parts)
-    if busy >= BUSY:
-        return Limiter(light, busy, f"{_NAMES[busiest]}, {100 * busy:.0f} % used")
+    if busy >= BOUND:
+        return Limiter(light, busy, _NAMES[busiest])
     stack = scene.prediction.stack or {}
     waits = {name: part for name, part in stack.items() if name != "BASE"}
     worst = max(waits, key=waits.__getitem__) if waits else "DEP"
-    share = scene.share(worst)
-    doing = CATEGORIES[worst].sentence
-    return Limiter("latency", busy, f"latency: a warp {doing} for {100 * share:.0f} % of the time")
+    who = "an SM" if worst == "IDLE" else "a warp"
+    waiting = f"{who} {CATEGORIES[worst].sentence} {show_share(scene.share(worst))} of the time"
+    return Limiter("latency", busy, "latency", waiting)
 
 
-def occupancy_of(scene: Scene) -> Occupancy:
+def occupancy_of(workload: Workload, gpu: Gpu) -> Occupancy:
     """Resident warps over the most that fit, and what limits them."""
-    launch, gpu = scene.workload.launch, scene.gpu
+    launch = workload.launch
     found = resident(launch, gpu)
     achieved = float(found.warps_per_sm) / float(gpu.max_warps)
     if launch.threads_per_block is None or launch.blocks_per_sm is not None or launch.warps_per_sm is not None:

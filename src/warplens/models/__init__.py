@@ -3,9 +3,20 @@
 from .base import Aspect, Model, options_of, solve
 from .papers import Paper
 from .prediction import Condition, Prediction
-from .registry import GENERAL_MODELS, MODELS, PAPERS, get_model, model_names
+from .registry import (
+    BEST,
+    GENERAL_MODELS,
+    MODELS,
+    PAPERS,
+    get_model,
+    model_names,
+    no_model,
+    solve_best,
+    usable_models,
+)
 
 __all__ = [
+    "BEST",
     "GENERAL_MODELS",
     "MODELS",
     "PAPERS",
@@ -16,6 +27,9 @@ __all__ = [
     "Prediction",
     "get_model",
     "model_names",
+    "no_model",
     "options_of",
     "solve",
+    "solve_best",
+    "usable_models",
 ]

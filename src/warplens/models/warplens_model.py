@@ -44,6 +44,8 @@ WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
     *("crowds", "stores", "write-backs", "imbalance"),
 )
+#: Busy part from which on a resource decides the time.
+BOUND = 0.6
 #: Factor over the estimated cycles beyond which the network is solved again.
 SLOWER = 1.1
 #: Number of events to follow, roughly, and the least and most of a warp as powers of two.
@@ -212,12 +214,17 @@ class Warplens(Model):
         names = list(used)
         low, high, reasons = self._range(case, cycles, overhead, np.stack(list(used.values())).max(axis=0))
         pairs = [(first, second) for first in range(len(names)) for second in range(len(names)) if first != second]
+        bound = np.stack(list(used.values())).max(axis=0) >= BOUND
         conditions = [
             Condition(
-                f"bound by {_IN_WORDS[names[first]]}, next by {_IN_WORDS[names[second]]}",
-                (order[0] == first) & (order[1] == second),
+                text.format(_IN_WORDS[names[first]], _IN_WORDS[names[second]]),
+                (order[0] == first) & (order[1] == second) & holds,
             )
             for first, second in pairs
+            for text, holds in (
+                ("bound by {}, next by {}", bound),
+                ("bound by latency; {} and {} are busiest", ~bound),
+            )
         ]
         return Outcome(
             instructions_per_warp=instructions,
@@ -240,8 +247,7 @@ class Warplens(Model):
         slower = "the GPU has limits that the micro-benchmarks do not show"
         parts = {
             slower: case.array(UNSEEN if measured else 0.0),
-            "no resource is saturated; the time depends on how latencies overlap": NOT_FULL
-            * (1.0 - np.minimum(busiest, 1.0)),
+            "the time depends on how latencies overlap": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
             "the trace is PTX; the GPU runs other instructions in another order": case.array(
                 OF_PTX if case.workload.is_ptx else 0.0
             ),

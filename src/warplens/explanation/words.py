@@ -1,0 +1,82 @@
+"""An answer in words, for the command line, the report and the page alike."""
+
+from __future__ import annotations
+
+from ..formatting import show_factor, show_seconds, show_share
+from .answer import Advice, Answer, Line
+from .scene import LEAST_GAIN
+
+#: Speed-of-light figures by the keys of an answer, in the order in which they are shown.
+LIGHT_NAMES = {"compute": "compute", "l1": "L1", "l2": "L2", "dram": "DRAM"}
+#: What limits occupancy, in the words of the occupancy calculator.
+_LIMITS = {
+    "warps": "the SM holds no more warps",
+    "blocks": "the SM holds no more blocks",
+    "given": "as given",
+    "grid size": "the grid has no more blocks",
+}
+#: Digits of a time that has a range.
+_DIGITS = 3
+
+
+def time(seconds: float) -> str:
+    return show_seconds(seconds, _DIGITS)
+
+
+def between(low: str, high: str) -> str:
+    """A range; a unit that both ends have is written once."""
+    first, second = low.split(" "), high.split(" ")
+    return f"{first[0] if first[1:] == second[1:] else low} to {high}"
+
+
+def time_range(answer: Answer) -> str:
+    """`212 to 301 µs`, or nothing where the model gives no range."""
+    if answer.seconds_low is None or answer.seconds_high is None:
+        return ""
+    return between(time(answer.seconds_low), time(answer.seconds_high))
+
+
+def limit(answer: Answer) -> str:
+    """`DRAM bandwidth, 93 % used`, or what warps wait for where no resource is full."""
+    limiter = answer.limiter
+    if limiter is None:
+        return ""
+    return f"{limiter.name}: {limiter.waits}" if limiter.waits else f"{limiter.name}, {show_share(limiter.busy)} used"
+
+
+def occupancy(answer: Answer) -> str:
+    """`50 %, 32 of 64 warps per SM; limited by registers`."""
+    found = answer.occupancy
+    warps = float(answer.prediction.terms["W"])
+    room = f"{show_share(found.achieved)}, {warps:g} of {warps / found.achieved:.0f} warps per SM"
+    return room if found.achieved >= 1.0 else f"{room}; {_LIMITS.get(found.limiter, f'limited by {found.limiter}')}"
+
+
+def gain(advice: Advice) -> str:
+    """`239 → 76.1 µs, 3.1× faster (2.6 to 4.0×)`."""
+    now, then = time(advice.seconds), time(advice.seconds_after)
+    low, high = show_factor(advice.speedup_low), show_factor(advice.speedup_high)
+    times = between(now, then).replace(" to ", " → ")
+    return f"{times}, {show_factor(advice.speedup)} faster ({low.removesuffix('×')} to {high})"
+
+
+def place(line: Line) -> str:
+    """`transpose.cu:12`, or `line 12` where the file has no name."""
+    return f"{line.file}:{line.line}" if line.file else f"line {line.line}"
+
+
+def closing(answer: Answer) -> str:
+    """What stands in place of advice: why there is none."""
+    if answer.advice:
+        return ""
+    if answer.note:
+        return answer.note
+    limiter = answer.limiter
+    if limiter is None or limiter.waits:
+        return f"nothing worth changing: no rule finds {show_share(LEAST_GAIN)} to gain"
+    return f"nothing worth changing: {limiter.name} is {show_share(limiter.busy)} used"
+
+
+def doubts(answer: Answer) -> tuple[str, ...]:
+    """What the model warns of, but for what limits the time: the answer says that itself."""
+    return tuple(text for text in answer.prediction.warnings if not text.startswith("bound by "))
