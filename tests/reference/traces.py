@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warplens.traces import IRREGULAR, LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
+from warplens.traces import (
+    IRREGULAR,
+    LaunchHeader,
+    MemoryTrace,
+    StaticInstruction,
+    StaticTable,
+    WarpGroup,
+    static_table,
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,28 @@ def _group(rows: Sequence[StaticInstruction], blocks: Sequence[Block], first: in
         block=block_of, warp=warp_of, start=start, static=static, mask=mask, access_start=access_start, base=base,
         stride=stride, lane_start=lane_start, lanes=lanes,
     )  # fmt: skip
+
+
+def spelled_out(group: WarpGroup, static: StaticTable) -> list[list[tuple[int, int, tuple[int, ...]]]]:
+    """The instructions of each warp: row of the static table, mask, and addresses of the active lanes."""
+    warps = []
+    for warp in range(len(group)):
+        access, lane = int(group.access_start[warp]), int(group.lane_start[warp])
+        steps = []
+        for at in range(int(group.start[warp]), int(group.start[warp + 1])):
+            row, mask = int(group.static[at]), int(group.mask[at])
+            addresses: tuple[int, ...] = ()
+            if static.access_bytes[row]:
+                count = mask.bit_count()
+                if group.stride[access] == IRREGULAR:
+                    addresses = tuple(int(each) for each in group.lanes[lane : lane + count])
+                    lane += count
+                else:
+                    addresses = evenly(int(group.base[access]), int(group.stride[access]), count)
+                access += 1
+            steps.append((row, mask, addresses))
+        warps.append(steps)
+    return warps
 
 
 _TYPES = {"warp": np.int32, "static": np.uint32, "mask": np.uint32, "base": np.uint64, "lanes": np.uint64}

@@ -87,6 +87,10 @@ class Scene:
         executions, lanes = executions_of(self.workload)
         return lanes / np.maximum(executions, 1)
 
+    @property
+    def recorded_threads(self) -> int:
+        return int(self.facts.traced.recorded_blocks) * self.trace.header.threads_per_block
+
     @functools.cached_property
     def sample(self) -> WarpGroup:
         """Some thread blocks, spread over the grid: enough to recognise patterns."""
@@ -190,10 +194,15 @@ class Scene:
     # -- without a cause
 
     def with_trace(
-        self, change: Change | None = None, *, header: LaunchHeader | None = None, **columns: Any
+        self,
+        change: Change | None = None,
+        *,
+        header: LaunchHeader | None = None,
+        static: StaticTable | None = None,
+        **columns: Any,
     ) -> Scene:
         """The scene of a changed trace. `columns` replace those of the static table, `header` the grid and blocks."""
-        static = replace(self.static, **columns) if columns else None
+        static = replace(static or self.static, **columns) if columns else static
         trace = changed(self.trace, change, static=static, header=header)
         launch = self.workload.launch
         if header is not None:

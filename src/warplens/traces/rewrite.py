@@ -69,6 +69,28 @@ class LaneAddresses:
         """For each address, its place among those of its access."""
         return np.arange(len(self.address)) - np.repeat(self.start[:-1], self.counts)
 
+    def ranks(self, unit_bytes: Any = 1) -> NDArray[np.int64]:
+        """For each address, the place of its unit among the distinct ones of its access, in ascending order."""
+        unit, owner = self.address // np.asarray(unit_bytes, dtype=np.uint64), self.owner
+        order = np.lexsort((unit, owner))
+        unit, owner = unit[order], owner[order]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = owner[1:] != owner[:-1]
+        new = first.copy()
+        new[1:] |= unit[1:] != unit[:-1]
+        number = np.cumsum(new)
+        ranks = np.empty(len(order), dtype=np.int64)
+        ranks[order] = number - np.repeat(number[first], self.counts[self.counts > 0])
+        return ranks
+
+    def most(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The largest of the lanes' values of each access; 0 for those without lanes."""
+        found = np.zeros(len(self.access), dtype=np.int64)
+        some = self.counts > 0
+        if some.any():
+            found[some] = np.maximum.reduceat(values, self.start[:-1][some])
+        return found
+
     def moved(self, address: NDArray[np.uint64]) -> LaneAddresses:
         """The same lanes at other addresses."""
         return dataclasses.replace(self, address=address)

@@ -11,31 +11,36 @@ from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import lane_addresses, with_addresses
 from ..rule import Finding, Rule
 from ..scene import Scene
+from ..sharing import WORD_BYTES, conflict_free, mean_by_instruction
 
 BANKS_BYTES = 128
-#: Any address but 0, which would mean no access; it begins a row of banks.
-_BASE = 1024
+#: Ways over the fewest that the words of a request need, from which on they count as a conflict.
+EXCESS = 1.1
 
 
 def look(scene: Scene) -> Iterable[Finding]:
-    ways, width = scene.conflict_ways, scene.static.access_bytes
-    least = np.maximum(scene.lanes * width / BANKS_BYTES, 1.0)
-    chosen = shared_accesses(scene.static) & ~scene.kind("atomic_shared") & (ways > 1.1 * least)
+    ways, width = scene.conflict_ways, np.maximum(scene.static.access_bytes, WORD_BYTES)
+    chosen = shared_accesses(scene.static) & ~scene.kind("atomic_shared") & (ways > 1.0)
+    if not chosen.any():
+        return
+    lanes = scene.addresses(chosen)
+    row = scene.sample.static[lanes.instruction]
+    words = (1 + lanes.most(lanes.ranks(width[row][lanes.owner]))) * width[row]
+    least = mean_by_instruction(scene, row, np.maximum(np.ceil(words / BANKS_BYTES), 1.0))
+    chosen &= ways > EXCESS * least
     if not chosen.any():
         return
     executed = scene.executions * chosen
-    mean = float(executed @ ways / executed.sum())
+    mean, fewest = (float(executed @ each / executed.sum()) for each in (ways, least))
     lost = float(executed @ (ways - least)) / float(scene.executions @ ways)
 
     def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
-        lanes = lane_addresses(group, static, chosen)
-        each = static.access_bytes[group.static[lanes.instruction]].astype(np.int64)[lanes.owner]
-        beside = (_BASE + lanes.lane * each).astype(np.uint64)
-        return with_addresses(group, static, lanes.moved(beside))
+        found = lane_addresses(group, static, chosen)
+        return with_addresses(group, static, conflict_free(found, width[group.static[found.instruction]]))
 
     yield Finding(
         text=(
-            f"Bank conflicts in shared memory: {mean:.1f}-way on average, {ways[chosen].max():.0f}-way at worst; "
+            f"Bank conflicts in shared memory: {mean:.1f}-way per request where {fewest:.1f} would do; "
             f"they take {100 * lost:.0f} % of the cycles of its banks."
         ),
         removal=lambda seen: seen.with_trace(change),

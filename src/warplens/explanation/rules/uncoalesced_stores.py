@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..coalescing import find_uncoalesced
+from ..coalescing import Wording, find_uncoalesced
 from ..rule import Finding, Rule
 from ..scene import Scene
 
+WORDS = Wording(
+    plural="stores",
+    gathered="Scattered stores",
+    gathered_remedy=(
+        "Sort or bin the targets in shared memory first, so that neighbouring lanes write neighbouring entries."
+    ),
+    moved="sent to the L2",
+)
+
 
 def look(scene: Scene) -> Iterable[Finding]:
-    return find_uncoalesced(scene, "stores", "store_global")
+    return find_uncoalesced(scene, WORDS, "store_global")
 
 
 RULE = Rule(

@@ -1,0 +1,42 @@
+"""How the lanes of an access lie to each other, and where their addresses come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .scene import Scene
+
+#: Part of the steps from lane to lane that must agree for an access to count as strided.
+REGULAR = 0.5
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Lanes of an instruction at a stride (0 where most lanes share an address); None: they are scattered."""
+
+    stride_bytes: int | None
+    #: Least and greatest address that was seen.
+    low: int
+    high: int
+
+
+def pattern_of(scene: Scene, index: int) -> Pattern:
+    """What most steps from lane to lane are, in sampled thread blocks."""
+    lanes = scene.addresses(np.arange(len(scene.static)) == index)
+    address = lanes.address.astype(np.int64)
+    steps = np.abs(np.diff(address)[lanes.owner[1:] == lanes.owner[:-1]])
+    seen = address[address > 0]
+    low, high = (int(seen.min()), int(seen.max())) if len(seen) else (0, 0)
+    if not len(steps):
+        return Pattern(None, low, high)
+    values, counts = np.unique(steps, return_counts=True)
+    regular = counts.max() >= REGULAR * len(steps)
+    return Pattern(int(values[np.argmax(counts)]) if regular else None, low, high)
+
+
+def comes_from_memory(scene: Scene, index: int) -> bool:
+    """Whether operands of an instruction follow from a value that was loaded: a gather, or a pointer chase."""
+    loads = scene.kind("load_global", "load_shared", "load_local", "atomic_global", "atomic_shared")
+    return any(loads[origin] for origin in scene.flow.behind([index]))
