@@ -5,8 +5,12 @@ On the machine with the GPU (CuPy and ncu; clocks are left as they are, caches a
     python3 benchmarks/h200/measure_pairs.py measure $OUT/pairs.json
 
 runs three stages, each in processes of its own, and writes what it has after each: results and times by events, times
-by ncu, ncu's rules. A kernel that fails is left out with the reason. `--pairs NAME,NAME` measures some. The pages of
-ncu's reports lie beside the output.
+by ncu, ncu's rules for the faults. A kernel that fails is left out with the reason. `--pairs NAME,NAME` measures some.
+The pages of ncu's reports lie beside the output. And here, to make the committed table, later files replacing pairs of
+earlier ones:
+
+    python benchmarks/h200/measure_pairs.py collect \\
+        studies/src/warplens_studies/validate/data/h200/pairs.json pairs.json more.json
 """
 
 from __future__ import annotations
@@ -317,7 +321,7 @@ def measure(output: Path, pairs: list[str]) -> None:
     document = {"provenance": _provenance(), "pairs": found}
 
     def add(pair: str, kernel: str, values: dict[str, Any]) -> None:
-        found.setdefault(pair, {}).setdefault(kernel, {}).update(values)
+        found.setdefault(pair, dict(index[pair])).setdefault(kernel, {}).update(values)
         output.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
     known = subprocess.run(["ncu", "--list-sections"], capture_output=True, text=True, check=False).stdout.split()
@@ -334,7 +338,9 @@ def measure(output: Path, pairs: list[str]) -> None:
             *_ncu("time", runnable, folder, ["--metrics", metrics]), output.with_suffix(".times.csv.gz")
         ):
             add(*values)
-        launched = _ncu("rules", runnable, folder, [*sections, "--apply-rules", "yes"])
+        launched = _ncu(
+            "rules", [job for job in runnable if job[1] == "fault"], folder, [*sections, "--apply-rules", "yes"]
+        )
         for values in _rules(*launched, output.with_suffix(".details.csv.gz")):
             add(*values)
     for pair, kernels in found.items():
@@ -342,15 +348,36 @@ def measure(output: Path, pairs: list[str]) -> None:
         print(f"{pair:22} {times[0]:9.2f} µs -> {times[1]:9.2f} µs")
 
 
+def collect(table: Path, measured: list[Path]) -> None:
+    """One table of several measurements, a line per pair, without the words of ncu's rules."""
+    index = tomllib.loads((FOLDER / "pairs.toml").read_text("utf-8"))
+    documents = [json.loads(path.read_text("utf-8")) for path in measured]
+    found = {pair: kernels for document in documents for pair, kernels in document["pairs"].items()}
+    lines = []
+    for pair, about in index.items():
+        kernels = {kernel: dict(found.get(pair, {}).get(kernel, {})) for kernel in KERNELS}
+        for values in kernels.values():
+            rules = values.pop("rules", [])
+            if rules:
+                values["rules"] = [{key: rule[key] for key in ("rule", "kind", "percent")} for rule in rules]
+        lines.append(f"{json.dumps(pair)}: {json.dumps({**about, **kernels})}")
+    head = json.dumps({"provenance": documents[-1]["provenance"]})[:-1]
+    table.write_text(head + ', "pairs": {\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("measure", *MOST_SECONDS))
+    parser.add_argument("what", choices=("measure", "collect", *MOST_SECONDS))
     parser.add_argument("output", type=Path)
+    parser.add_argument("measured", type=Path, nargs="*", help="collect: what was measured")
     parser.add_argument("--pairs", type=lambda text: text.split(","), default=[], help="some of them")
     parser.add_argument("--jobs", type=Path, help="for processes that this one starts")
     options = parser.parse_args()
     if options.what == "measure":
         measure(options.output, options.pairs)
+        return
+    if options.what == "collect":
+        collect(options.output, options.measured)
         return
     jobs = json.loads(options.jobs.read_text())
     if options.what == "check":

@@ -1,35 +1,32 @@
-// A weighted histogram of data that mostly falls into few bins. The fault: lanes of a warp add to one shared word.
-// The cure: every lane has counters of its own, in its own bank, which are added up at the end.
-constexpr int kBins = 64, kLanes = 32;
+// Sums of weights by bin, where few bins get most of the data. The fault: lanes add to one shared word atomically,
+// and try again until each has had its turn. The cure: every thread has sums of its own, without atomics.
+constexpr int kThreads = 256, kBins = 16;
 
-extern "C" __global__ void fault(int count, const int *weights, const unsigned char *values, int *bins)
+extern "C" __global__ void fault(int count, const float *weights, const unsigned char *values, float *bins)
 {
-    __shared__ int own[kBins];
-    for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x)
-        own[bin] = 0;
+    __shared__ float own[kBins];
+    if (threadIdx.x < kBins)
+        own[threadIdx.x] = 0.0f;
     __syncthreads();
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
-        atomicAdd(&own[values[i] / 4], weights[i]);
+    for (int i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads)
+        atomicAdd(&own[values[i] % kBins], weights[i]);
     __syncthreads();
-    for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x)
-        atomicAdd(&bins[bin], own[bin]);
+    if (threadIdx.x < kBins)
+        atomicAdd(&bins[threadIdx.x], own[threadIdx.x]);
 }
 
-extern "C" __global__ void cure(int count, const int *weights, const unsigned char *values, int *bins)
+extern "C" __global__ void cure(int count, const float *weights, const unsigned char *values, float *bins)
 {
-    __shared__ int own[kBins][kLanes];
-    for (int k = threadIdx.x; k < kBins * kLanes; k += blockDim.x)
-        own[k / kLanes][k % kLanes] = 0;
-    __syncthreads();
-    int lane = threadIdx.x % kLanes;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
-        atomicAdd(&own[values[i] / 4][lane], weights[i]);
-    __syncthreads();
-    for (int bin = threadIdx.x / kLanes; bin < kBins; bin += blockDim.x / kLanes) {
-        int sum = own[bin][lane];
+    __shared__ float own[kBins][kThreads];
+    for (int bin = 0; bin < kBins; ++bin)
+        own[bin][threadIdx.x] = 0.0f;
+    for (int i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads)
+        own[values[i] % kBins][threadIdx.x] += weights[i];
+    for (int bin = 0; bin < kBins; ++bin) {
+        float sum = own[bin][threadIdx.x];
         for (int distance = 16; distance > 0; distance /= 2)
             sum += __shfl_down_sync(0xffffffff, sum, distance);
-        if (lane == 0)
+        if (threadIdx.x % 32 == 0)
             atomicAdd(&bins[bin], sum);
     }
 }

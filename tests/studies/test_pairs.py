@@ -44,7 +44,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "row-sums": {"rows": 500, "matrix": [500, 64], "sums": [500], "grid": [2], "cure": {"grid": [63]}},
     "index-order": {"width": 64, "height": 64, "depth": 5, "volume": [5, 64, 64], "most": [64, 64], "grid": [2, 8]},
     "matmul-conflicts": PRODUCT | {"grid": [4, 4]},
-    "decimating-filter": {"count": 500, "samples": [1056], "out": [500], "grid": [2]},
+    "private-counters": {"words": 3000, "values": [3000], "grid": [2]},
     "histogram-global": {"count": 3000, "values": [3000], "grid": [2]},
     "sum-atomics": {"count": 3000, "values": [3000], "grid": [2]},
     "segment-sums": {"count": 3000, "keys": [3000], "values": [3000], "sums": [6], "grid": [12]},
@@ -69,8 +69,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "early-exit": {"threads": 512, "terms": 100, "series": [100, 512], "sums": [512], "grid": [2]},
     "dependent-gather": {"threads": 512, "steps": 8, "index": [8, 512], "sums": [512], "grid": [4]},
     "synchronous-tiles": {"columns": 128, "inner": 96, "a": [64, 96], "b": [96, 128], "c": [64, 128], "grid": [2, 1]},
-    "column-filter": {"width": 1024, "height": 32, "image": [96, 1024], "out": [32, 1024], "grid": [1, 32]}
-    | {"cure": {"grid": [32, 1]}},
+    "column-filter": {"height": 64, "image": [128, 2048], "out": [64, 2048], "grid": [1, 64]}
+    | {"cure": {"grid": [64, 1]}},
     "row-normalise": {"quads": 600, "rows": [3, 2400], "out": [3, 2400], "grid": [3]},
     "matmul-naive": PRODUCT | {"b": [96, 64], "grid": [4, 4], "cure": {"grid": [2, 2]}},
     "blur": {"width": 64, "height": 32, "image": [46, 78], "out": [32, 64], "grid": [2, 4], "cure": {"grid": [2, 1]}},
