@@ -46,7 +46,7 @@ def load(number: int, width: int = 4, register: int = 1, sources: tuple[int, ...
 
 
 def store(number: int, width: int = 4, register: int = 1) -> StaticInstruction:
-    return row("store_global", number, space="global", access_bytes=width, sources=(register,))
+    return row("store_global", number, space="global", access_bytes=width, sources=(9, register))
 
 
 def scene(workload: Workload) -> Scene:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..traces import StaticTable, WarpGroup
 from ..traces.rewrite import LaneAddresses, lane_addresses, with_addresses
-from .patterns import Pattern, comes_from_memory, pattern_of
+from .patterns import Pattern, gathers, pattern_of
 from .rule import Finding
 from .scene import Removal, Scene
 
@@ -39,8 +39,8 @@ class Wording:
     plural: str
     gathered: str
     gathered_remedy: str
-    #: What happens to the bytes of a sector.
-    moved: str
+    #: What is in vain of the bytes of a sector; has places for how many of how many.
+    vain: str
 
 
 def least_sectors(scene: Scene) -> NDArray[np.float64]:
@@ -59,7 +59,7 @@ def find_uncoalesced(scene: Scene, words: Wording, *classes: str) -> Iterable[Fi
     apart = {i: found for i, found in patterns.items() if i not in beside and sectors[i] >= EXCESS * least[i]}
     strided = {i: found for i, found in apart.items() if (found.stride_bytes or 0) > width[i]}
     scattered = [i for i in apart if i not in strided]
-    gathered = {i: in_order for i in scattered if comes_from_memory(scene, i)}
+    gathered = {i: in_order for i in scattered if gathers(scene, i)}
     others = {i: in_order for i in scattered if i not in gathered}
     if beside:
         how = f"lanes lie side by side, but begin {common_offset(scene, beside)} bytes into a sector"
@@ -87,7 +87,7 @@ def _finding(
 
     used = mean(scene.lanes * scene.static.access_bytes)
     moved = mean(scene.misses.misses_per_execution) * SECTOR_BYTES
-    vain = f"; {moved - used:.0f} of {moved:.0f} bytes {words.moved} are not used" if moved > WASTED * used else ""
+    vain = words.vain.format(f"{moved - used:.0f}", f"{moved:.0f}") if moved > WASTED * used else ""
     return Finding(
         text=f"{what}: {mean(sectors):.1f} sectors per request where {mean(least):.1f} would do; {how}{vain}.",
         removal=_rewrite(moves),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..analysis.def_use import UNKNOWN
 from .scene import Scene
 
 #: Part of the steps from lane to lane that must agree for an access to count as strided.
@@ -36,7 +38,17 @@ def pattern_of(scene: Scene, index: int) -> Pattern:
     return Pattern(int(values[np.argmax(counts)]) if regular else None, low, high)
 
 
-def comes_from_memory(scene: Scene, index: int) -> bool:
-    """Whether operands of an instruction follow from a value that was loaded: a gather, or a pointer chase."""
+def from_memory(scene: Scene, index: int) -> bool:
+    """Whether an instruction works on loaded values."""
+    return _loads_among(scene, scene.flow.behind([index]))
+
+
+def gathers(scene: Scene, index: int) -> bool:
+    """Whether the address of an access, its first operand, follows from a loaded value."""
+    first = next(iter(scene.flow.producers.get(index, ())), frozenset())
+    return _loads_among(scene, (first - {UNKNOWN}) | scene.flow.behind(first - {UNKNOWN}))
+
+
+def _loads_among(scene: Scene, indices: Iterable[int]) -> bool:
     loads = scene.kind("load_global", "load_shared", "load_local", "atomic_global", "atomic_shared")
-    return any(loads[origin] for origin in scene.flow.behind([index]))
+    return any(loads[index] for index in indices)

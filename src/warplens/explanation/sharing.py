@@ -25,3 +25,15 @@ def mean_by_instruction(scene: Scene, row: NDArray[Any], values: NDArray[Any]) -
     """The mean of values of accesses, by their rows in the static table; 0 where there are none."""
     counts = np.bincount(row, minlength=len(scene.static))
     return np.bincount(row, values, len(scene.static)) / np.maximum(counts, 1)
+
+
+def places(groups: NDArray[Any]) -> NDArray[np.int64]:
+    """For each entry, how many of its group come before it."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.arange(len(order)) - first
+    return found

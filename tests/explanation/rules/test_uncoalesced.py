@@ -89,7 +89,7 @@ def test_stores_are_told_apart_from_loads() -> None:
     found = advice("uncoalesced-stores", work)
     assert found.text == (
         "Uncoalesced stores: 32.0 sectors per request where 4.0 would do; lanes are 64 bytes apart; "
-        "896 of 1024 bytes sent to the L2 are not used."
+        "896 of 1024 bytes of their sectors are not written."
     )
     assert [line.line for line in found.lines] == [2]
 

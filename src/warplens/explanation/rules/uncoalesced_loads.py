@@ -15,7 +15,7 @@ WORDS = Wording(
         "Sort or bin the indices, so that neighbouring lanes read neighbouring entries; keep a small table in "
         "shared memory."
     ),
-    moved="fetched",
+    vain="; {} of {} bytes fetched are not used",
 )
 
 

@@ -14,7 +14,7 @@ WORDS = Wording(
     gathered_remedy=(
         "Sort or bin the targets in shared memory first, so that neighbouring lanes write neighbouring entries."
     ),
-    moved="sent to the L2",
+    vain="; {} of {} bytes of their sectors are not written",
 )
 
 

@@ -1,0 +1,56 @@
+"""Coalesced accesses that move less than 16 bytes per lane, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..patterns import from_memory, gathers, pattern_of
+from ..rule import Finding, Rule
+from ..scene import Scene
+from ..widening import WIDEST_BYTES, widened
+
+#: Executions by a warp, from which on several can be one.
+LEAST = 2.0
+#: Instructions that are executed as often as the accesses, by this part of it, are of their loop.
+SAME_LOOP = 0.1
+
+
+def look(scene: Scene) -> Iterable[Finding]:
+    width, executed = scene.static.access_bytes, scene.executions
+    warps = scene.recorded_threads / 32
+    some = scene.kind("load_global", "store_global") & (width > 0) & (width < WIDEST_BYTES)
+    some &= executed >= LEAST * warps
+    chosen = np.zeros(len(scene.static), dtype=bool)
+    for index in np.flatnonzero(some).tolist():
+        chosen[index] = pattern_of(scene, index).stride_bytes == width[index] and not gathers(scene, index)
+    if not chosen.any():
+        return
+    now = float(executed[chosen].sum()) / warps
+    then = float((executed * width)[chosen].sum()) / WIDEST_BYTES / warps
+    mean = WIDEST_BYTES * then / now
+    often = executed[chosen].max()
+    overhead = scene.kind("int32", "move", "control") & (np.abs(executed - often) <= SAME_LOOP * often)
+    for index in np.flatnonzero(overhead).tolist():
+        overhead[index] = not from_memory(scene, index)
+    yield Finding(
+        text=(
+            f"Narrow accesses: {32 * mean:.0f} bytes per request, {mean:.0f} per lane; with {WIDEST_BYTES} per lane, "
+            f"{then:.1f} requests per warp would do what {now:.1f} do."
+        ),
+        removal=lambda seen: widened(seen, chosen, overhead),
+        weights=(executed * chosen).astype(np.float64),
+    )
+
+
+RULE = Rule(
+    name="narrow-accesses",
+    title="coalesced accesses that could move 16 bytes per lane",
+    look=look,
+    remedy=(
+        "Let each thread handle 16 bytes at a time: cast the pointers to float4 (int4, uint4), and treat the last "
+        "elements apart."
+    ),
+    cost="Data must be aligned to 16 bytes; a thread needs more registers.",
+)

@@ -1,0 +1,55 @@
+"""Elements that many threads of a block load."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reference.traces import Step, evenly
+from warplens.explanation.staging import arrays_of, staged
+from warplens.workload import Workload
+
+from ..small import advice, findings, kernel, load, row, scene
+
+IN = 1 << 20
+
+
+def filtering(taps: int, step: int) -> Workload:
+    """Each thread adds up elements `step` apart from its own on; all warps of a block read the same row."""
+    rows = (load(0), row("fp32", 1, destinations=(2,), sources=(1, 2)))
+    return kernel(
+        rows,
+        lambda warp: [
+            each for tap in range(taps) for each in (Step(0, evenly(IN + warp // 8 * 4096 + tap * step, 4)), Step(1))
+        ],
+    )
+
+
+def test_a_row_that_all_warps_read() -> None:
+    """64 taps of 32 lanes and 8 warps read 95 elements: 172 times each."""
+    found = advice("redundant-loads", filtering(64, 4))
+    assert found.text == (
+        "Redundant loads: a block loads each element 172 times, and these loads are 50 % of its instructions."
+    )
+    assert [line.line for line in found.lines] == [1]
+    # A request per load holds the L1's port for a cycle; a quarter of them, 16 bytes wide, for four and fewer.
+    assert 1.2 < found.speedup < 4.0
+
+
+def test_elements_loaded_once_are_fine() -> None:
+    rows = (load(0), row("fp32", 1, destinations=(2,), sources=(1, 2)))
+    once = kernel(rows, lambda warp: [Step(0, evenly(IN + warp * 128, 4)), Step(1)])
+    assert not findings("redundant-loads", once)
+
+
+def test_a_block_loads_each_element_once() -> None:
+    seen = scene(filtering(64, 4))
+    arrays = arrays_of(seen, "load_global")
+    assert arrays.tolist() == [0, -1, -1]
+    tile = staged(seen, arrays)
+    (group,) = tile.trace.groups()
+    counts = np.bincount(group.static, minlength=4) // 32
+    # Of 512 loads of a block three hold 95 elements; a quarter of the others read the tile.
+    assert counts.tolist() == [3, 512, 8, 128]
+    read = tile.addresses(np.arange(4) == 0)
+    mine = read.address[:96]
+    assert sorted(set(mine.tolist())) == list(evenly(int(mine.min()), 4, 95))
