@@ -459,7 +459,7 @@ def test_windows_of_orders():
 
 
 def test_more_sectors_than_granules_are_refused():
-    with pytest.raises(MachineError, match=r"l1\.sector_bytes: 2: .*32 sectors at most"):
+    with pytest.raises(MachineError, match=r"l1\.sector_bytes: 2: .*at most 32 sectors"):
         simulate([[loads(1)]], small_gpu(1, {"sector_bytes": 2}))
 
 

@@ -1,4 +1,4 @@
-"""What models see of a launch: coalesced accesses, cache misses, and a warp's mix, dependences and intervals."""
+"""Analysis of a launch for models: coalescing, cache misses, and a warp's mix, dependences and intervals."""
 
 from .cache_families import family_of, simulate_families, simulate_family
 from .cache_run import DEFAULT_ORDER, CacheRun, Coalescing, cache_config, cache_run, cache_runs, order_window

@@ -22,9 +22,9 @@ def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
 def conflict_degrees(
     group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_] | None = None
 ) -> tuple[Any, Any]:
-    """(Where the accesses of each warp begin, cycles that each access holds the banks).
+    """(Index of each warp's first access, cycles for which each access holds the banks).
 
-    Of the chosen static instructions; None: of those that access shared memory.
+    `chosen` selects static instructions; None selects those that access shared memory.
     """
     from ._bank_kernels import shared_degrees
 

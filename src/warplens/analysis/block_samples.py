@@ -1,4 +1,4 @@
-"""Thread blocks that stand for all of a launch: what their warps ask of an SM, from one memory access to the next."""
+"""Sampled thread blocks that stand for a whole launch: their warps as events, from one memory access to the next."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from . import collect_events_of, compute_latencies, instruction_kinds
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
 
-#: Kinds of events; the last is no access and no barrier: the warp's last instruction.
+#: Kinds of events. `END` is a warp's last instruction if it is neither an access nor a barrier.
 LOAD, END = 1, 5
-#: Thread blocks that are looked at, and the warps and instructions of all of them together.
+#: Most and fewest sampled blocks; most warps and instructions of all sampled blocks together.
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
-#: Of a warp with too many events, so many parts from its beginning, middle and end stand for the rest.
+#: A warp with too many events keeps this many parts, from its beginning, middle and end.
 PARTS = 3
 
 
@@ -32,14 +32,14 @@ class BlockChoice:
 
 @dataclass(frozen=True, eq=False)
 class BlockSample:
-    """Events (accesses, barriers and ends) of the warps of some thread blocks, as flat columns.
+    """Events (accesses, barriers and ends) of the warps of the sampled blocks, as flat columns.
 
-    Warps of block b are `block_start[b]` to `block_start[b + 1]`, events of warp
-    w `event_start[w]` to `event_start[w + 1]`. `gap`, `dependence` (within the
-    warp) and `tail` are as the coalescer gives them, `instructions`, `counts`
-    (by class) and `shared_cycles` those since the event before. `bank_words` are
-    those that one of 32 banks has to give. An event with weight n stands for n
-    like it.
+    Block b has warps `block_start[b]` to `block_start[b + 1]`; warp w has events
+    `event_start[w]` to `event_start[w + 1]`. `gap`, `dependence` (index within
+    the warp) and `tail` come from the coalescer. `instructions`, `counts` (by
+    class) and `shared_cycles` cover the time since the previous event.
+    `bank_words` is the number of words that the busiest of 32 banks delivers. An
+    event of weight n stands for n similar ones.
     """
 
     block_start: NDArray[np.int64]
@@ -65,12 +65,12 @@ class BlockSample:
         return len(self.block_start) - 1
 
     def sets(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(The L1 set, of `count`, in which most lines of each event lie; how many of them do)."""
+        """(L1 set, out of `count`, that holds most lines of each event; number of those lines)."""
         found = np.zeros(len(self.static), dtype=np.int64)
         most = np.zeros(len(self.static))
         event = np.repeat(np.arange(len(self.static)), np.diff(self.line_start))
         pairs, sizes = np.unique(event * count + self.line_id % count, return_counts=True)
-        order = np.argsort(sizes, kind="stable")  # of equals the last one stays
+        order = np.argsort(sizes, kind="stable")  # of equal sizes the last one wins
         found[pairs[order] // count] = pairs[order] % count
         most[pairs[order] // count] = sizes[order]
         return found, most
@@ -85,9 +85,9 @@ def sample_of_blocks(
     reorder: bool = False,
     ahead: int = 0,
 ) -> BlockSample:
-    """What the warps of some blocks of a trace ask for; its own warps are not read.
+    """The events of a group of blocks; `trace` gives only the static instructions.
 
-    `reorder` puts instructions in the order that an assembler would give them.
+    `reorder` puts PTX instructions in the order that an assembler would choose.
     Loads of a loop are issued `ahead` iterations before what waits for them.
     """
     if reorder:
@@ -102,11 +102,11 @@ def sample_of_blocks(
     latencies = compute_latencies(static, latency_of_class)
     executions = np.maximum(np.bincount(group.static[shared], minlength=len(static)), 1)
     conflicts = np.bincount(group.static[shared], degrees, len(static)) / executions
-    latencies += np.maximum(conflicts - 1.0, 0.0)  # the last of the words that banks give one after the other
+    latencies += np.maximum(conflicts - 1.0, 0.0)  # conflicting words arrive one per cycle; wait for the last
     events = collect_events_of(group, static, kinds, latencies, line_bytes)
     at = _instruction_of_event(group, events)
     before = np.concatenate(([-1], at[:-1]))
-    before[events.event_start[:-1][np.diff(events.event_start) > 0]] = -1  # set below to the warp's begin
+    before[events.event_start[:-1][np.diff(events.event_start) > 0]] = -1  # `begin` has the warp's start
     first = np.repeat(group.start[:-1], np.diff(events.event_start))
     begin = np.maximum(before + 1, first)
 
@@ -148,7 +148,7 @@ def sample_of_blocks(
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
-    """Some of the recorded blocks, at even distances, as a group of their own."""
+    """A group of recorded blocks, sampled at even distances."""
     wanted = np.unique(((np.arange(MOST_BLOCKS) + 0.5) * recorded / MOST_BLOCKS).astype(np.int64))
     parts: list[WarpGroup] = []
     seen = 0
@@ -159,7 +159,7 @@ def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
         here = wanted[(wanted >= seen) & (wanted < seen + len(begins) - 1)] - seen
         parts += [_warps(group, int(begins[b]), int(begins[b + 1])) for b in here]
         seen += len(begins) - 1
-    # Of blocks with many warps or instructions fewer will do.
+    # Large blocks: sample fewer, to stay within the limits on warps and instructions.
     room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
     fewer = min(len(parts), max(int(room), LEAST_BLOCKS))
     return _joined([parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer])
@@ -211,7 +211,7 @@ def _joined(parts: list[WarpGroup]) -> WarpGroup:
 
 
 def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
-    """PTX instructions in the order that an assembler would give them: loads before what waits for them."""
+    """PTX instructions in the order that an assembler would choose: loads move ahead of their uses."""
     from ._order_kernels import hoist_loads
 
     names = np.array(CLASS_NAMES)[static.class_id]
@@ -275,7 +275,7 @@ def _issued_ahead(events: Any, loads: Any, chased: Any, ahead: int) -> Any:
 
 
 def _instruction_of_event(group: WarpGroup, events: Any) -> Any:
-    """Place of each event among the group's instructions."""
+    """Index of each event's instruction in the group."""
     per_warp = np.diff(events.event_start)
     sums = np.concatenate(([0], np.cumsum(events.event_instructions)))
     first = np.repeat(sums[events.event_start[:-1]], per_warp)
@@ -283,18 +283,18 @@ def _instruction_of_event(group: WarpGroup, events: Any) -> Any:
 
 
 def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) -> Any:
-    """How many events of its part each kept event stands for.
+    """Number of events in its part of the warp that each kept event stands for.
 
-    By its static instruction where all of those are there, so that what happens
-    once does not stand for what a loop repeats; events of instructions that were
-    not kept are spread over the others of their kind.
+    A kept event stands for the events of the same static instruction, so that a
+    one-off access does not stand for one that a loop repeats. Events of
+    instructions that were not kept are spread over kept ones of the same kind.
     """
     counts = end - begin
     of_part = np.repeat(np.arange(len(begin)), counts)
     every = np.arange(len(of_part)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
 
     def share(values: Any, kept_weight: Any) -> Any:
-        """Events of the whole part that have the value, over the weight of the kept ones that have it."""
+        """Per kept event: events of its part with the same value, over the weight of the kept ones."""
         size = int(values.max()) + 1
         whole, mine = of_part * size + values[every], part * size + values[chosen]
         names, inverse = np.unique(mine, return_inverse=True)
@@ -306,13 +306,13 @@ def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) 
     return weight * share(sample.kind, weight)
 
 
-#: Columns of which the kept events of a part take over what all of its events have together.
+#: Columns whose sum over a part is preserved: its kept events share it.
 _SUMMED = ("instructions", "gap", "shared_cycles", "counts")
 _COPIED = ("static", "kind", "tail", "lines", "access_bytes", "bank_words")
 
 
 def shortened(sample: BlockSample, most_events: int) -> BlockSample:
-    """Of warps with more events, parts that stand for the rest; the work of a warp stays what it is."""
+    """Keep at most `most_events` per warp; parts stand for the rest, and the work of the warp stays the same."""
     starts, counts = sample.event_start, np.diff(sample.event_start)
     if counts.max(initial=0) <= most_events:
         return sample
@@ -332,7 +332,7 @@ def shortened(sample: BlockSample, most_events: int) -> BlockSample:
             firsts = [*edges[:-2], edges[-1] - keep]
             kept = np.concatenate([np.arange(first, first + keep) for first in firsts])
             begin, end = np.repeat(edges[:-1], keep), np.repeat(edges[1:], keep)
-            # What an event waits for lies as far before it as in the whole.
+            # A kept event depends on the event the same distance before it.
             needed = sample.dependence[kept]
             place = np.arange(len(kept)) - (kept - start - needed)
             needed = np.where(needed >= 0, np.maximum(place, -1), -1)
@@ -342,7 +342,7 @@ def shortened(sample: BlockSample, most_events: int) -> BlockSample:
         dependence.append(needed)
         new_counts.append(len(kept))
     chosen, begin, end = map(np.concatenate, (index, part_start, part_end))
-    # Kept events of one part lie side by side: it begins where the bounds change.
+    # Kept events of a part are adjacent: a part begins where the bounds change.
     new = np.ones(len(chosen), dtype=bool)
     new[1:] = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
     part = np.cumsum(new) - 1
@@ -355,7 +355,7 @@ def shortened(sample: BlockSample, most_events: int) -> BlockSample:
         sums = np.concatenate((np.zeros((1, columns.shape[1])), np.cumsum(columns, axis=0)))
         whole = sums[end] - sums[begin]
         held = np.stack([np.bincount(part, column) for column in columns[chosen].T], axis=1)[part]
-        # Work that no kept event has is spread over all of them.
+        # Work that no kept event of the part has is spread over all of them.
         scaled = np.where(
             held > 0.0, columns[chosen] * whole / np.maximum(held, 1e-300), whole / kept_of_part[part, None]
         )

@@ -1,18 +1,18 @@
-"""Cache simulations of machines whose last-level caches differ in their ways alone: one pass for all of them.
+"""One pass simulates all machines whose L2 caches differ only in their number of ways.
 
-The lines that an LRU cache of w ways holds of a set are the first w of the
-set's LRU stack, so one pass over the accesses is exact for every number of
-ways, as long as the accesses are the same and every one of them brings its line
-to the front. That is so where
+An LRU cache with w ways holds the first w lines of each set's LRU stack. One
+pass over the accesses is therefore exact for every number of ways, provided
+that all caches see the same accesses and every access moves its line to the
+front. Three conditions ensure that:
 
-- the order of the warps does not depend on what hits: round-robin and oldest-N,
-  and not `progress`, which lets a warp that missed fall back;
-- what reaches the LLC does not depend on the LLC: no cache here takes lines out
-  of another, so all that matters is that the L1 is the same;
-- stores take room in the LLC: a store that only touches a line which is there
-  orders the stacks of small and large caches differently.
+- The order of the warps does not depend on hits. This holds for round-robin and
+  oldest-N, not for `progress`, where a warp that misses falls back.
+- The accesses that reach the L2 do not depend on the L2: it never evicts lines
+  of an L1, so an equal L1 suffices.
+- The L2 allocates on stores. Otherwise a store updates a line only where it is
+  present, which orders the stacks of small and large caches differently.
 
-A cache that is larger by more sets has other stacks, and is another family.
+A cache with more sets has other stacks and belongs to another family.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .cache_run import CacheRun, Coalescing
 from .caches import MissProfile, empty_caches, placed_lines, unevenness, written_sectors
 from .events import Events
 
-#: Runs from which on one pass is faster than one each.
+#: Smallest family for which one pass is faster than a simulation per run.
 FEWEST = 6
 
 
 def family_of(run: CacheRun) -> CacheRun | None:
-    """Equal for runs that one pass is exact for; None where it is for no other run."""
+    """A key that is equal for runs that share a pass; None if the run cannot share one."""
     config = run.config
     if run.order == "progress" or not config.llc_allocate or not config.llc_sets or config.fetch_sectors > 1:
         return None
@@ -43,7 +43,7 @@ def family_of(run: CacheRun) -> CacheRun | None:
 def simulate_families(
     events_of: Callable[[Coalescing], Sequence[Events]], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
 ) -> dict[int, MissProfile]:
-    """By index, the profiles of runs whose families are large enough; the rest is to be simulated."""
+    """Profiles, by index, of the runs in large enough families; the caller simulates the others."""
     families: dict[CacheRun, list[int]] = {}
     for index, run in enumerate(runs):
         family = family_of(run)
@@ -60,7 +60,7 @@ def simulate_families(
 def simulate_family(
     chunks: Iterable[Events], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
 ) -> list[MissProfile]:
-    """What `simulate_caches` gives for each of some runs of one family, bit for bit."""
+    """The results of `simulate_caches` for the runs of one family, bit for bit."""
     from . import _family_kernels
 
     ways = np.unique([run.config.llc_ways for run in runs])

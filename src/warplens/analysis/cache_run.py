@@ -1,4 +1,4 @@
-"""What a cache simulation depends on, as one record: equal records give equal results."""
+"""Everything a cache simulation depends on, as one record: equal records give equal results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, distinct
 from ._cache_records import GRANULES, CacheConfig, Timing
 
 DEFAULT_ORDER = "progress"
-#: Misses of an SM in flight, where nothing limits them.
+#: Misses in flight of an SM without a limit.
 NO_LIMIT = 1_000_000
 
 
@@ -23,7 +23,7 @@ class Coalescing(NamedTuple):
     """What the events of a trace depend on."""
 
     line_bytes: int
-    #: Cycles by instruction class; none for classes of memory, whose latency is what caches decide.
+    #: Latency cycles by instruction class, without memory classes: the caches decide theirs.
     latencies: tuple[tuple[str, float], ...] = ()
 
     def latency_of(self, instruction_class: str) -> float:
@@ -32,18 +32,18 @@ class Coalescing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CacheRun:
-    """All that a cache simulation of a trace depends on: the key of its result."""
+    """Everything a cache simulation of a trace depends on: the key of its result."""
 
     order: str
     config: CacheConfig
-    #: None where the order of accesses needs no times.
+    #: None if the order of accesses needs no timing.
     timing: Timing | None
     coalescing: Coalescing
     transfer_bytes: int
 
 
 def order_window(order: str) -> int:
-    """Warps of an SM that take turns (0: all); raises `OptionError` for an unknown order."""
+    """Number of oldest warps of an SM that take turns (0: all); `OptionError` for an unknown order."""
     if order in ("round-robin", "progress"):
         return 0
     match = re.fullmatch(r"oldest-([1-9]\d{0,5})", order)
@@ -76,12 +76,12 @@ def cache_runs(
     classes: Sequence[str] = (),
     needed_by: str = "the cache simulation",
 ) -> tuple[list[CacheRun], NDArray[np.int64]]:
-    """(Distinct runs of a batch of `size` machines, which of them each machine takes).
+    """(Distinct runs of a batch of `size` machines, index of each machine's run).
 
-    Caches, SMs, queues and scheduler are those of `gpu`. Times are those of
-    `named`, the machine without overrides: changed bandwidths, latencies or clocks
-    do not change what hits, and sweeps of those share one simulation. `classes`
-    are the instruction classes of the trace.
+    Caches, SMs, queues and scheduler come from `gpu`. Times come from `named`, the
+    machine without overrides: a changed bandwidth, latency or clock does not change
+    the hits, so a sweep over it shares one simulation. `classes` are the
+    instruction classes of the trace.
     """
     config = _config(gpu, blocks_per_sm, order, needed_by)
     timing = _timing(gpu, named, needed_by) if order == "progress" else {}
@@ -116,8 +116,8 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
     if np.any(uneven):
         refused = np.broadcast_to(gpu.transfer_bytes, np.shape(uneven))[uneven][0]
         raise MachineError(
-            f"machine {gpu.name!r}: l1.sector_bytes: {refused:g}: {needed_by} can split a line "
-            f"in {GRANULES} sectors at most"
+            f"machine {gpu.name!r}: l1.sector_bytes: {refused:g}: {needed_by} splits a line "
+            f"into at most {GRANULES} sectors"
         )
     l1_size, llc_size = _given(gpu.l1.size_bytes, 0), _given(gpu.llc.size_bytes, 0)
     l1_ways, llc_ways, banks = gpu.l1.ways, gpu.llc.ways, gpu.llc.banks
@@ -155,8 +155,8 @@ def _parameter(gpu: Gpu, field: str) -> Quantity:
 
 
 def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
-    """Fields of `Timing`, likewise; what a machine lacks takes no time."""
-    # A transfer takes the time of the machine as named, for as many SMs and bytes as there are now.
+    """Fields of `Timing`, each for one machine or a batch; a time that the machine does not give is 0."""
+    # A transfer takes its time on the machine as named, scaled to the current number of SMs and bytes.
     l1 = replace(named.l1, line_bytes=gpu.l1.line_bytes, sector_bytes=gpu.l1.sector_bytes)
     timed = replace(named, sms=gpu.sms, l1=l1)
     noc_service: Quantity = 0.0
@@ -188,7 +188,7 @@ def _at(value: Quantity, row: int) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A whole number or truth value as Python has it: kernels are compiled for one type of each field."""
+    """A NumPy integer or bool as Python's own: kernels are compiled for one type per field."""
     return bool(value) if isinstance(value, bool | np.bool_) else int(value)
 
 

@@ -3,9 +3,9 @@
 Orders in which the warps of an SM reach memory:
 
 - `round-robin`: one memory instruction per warp in turn, without timing (GPUMech §V);
-- `oldest-N`: the same among the N oldest unfinished warps only, as a greedy
-  scheduler lets some run ahead;
-- `progress`: in the order of an estimate of when each warp gets there.
+- `oldest-N`: the same, but only among the N oldest unfinished warps, because a
+  greedy scheduler lets them run ahead;
+- `progress`: in the order of each warp's estimated arrival time.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from .events import Events
 
 @dataclass(frozen=True, eq=False)
 class MissProfile:
-    """What became of the memory instructions of a launch, per static instruction and in total."""
+    """Where the memory instructions of a launch hit and miss, per static instruction and in total."""
 
     #: A row per static instruction, a column per field of `COUNTERS`.
     counters: NDArray[np.int64]
     kinds: NDArray[np.uint8]
     transfer_bytes: int
-    #: Sectors (lines, where there are none) that are in the LLC at the end and not in DRAM.
+    #: Dirty sectors (or lines, without sectors) that the L2 still holds at the end.
     dirty_left: int
     order: str
     estimated_cycles: float
-    #: Sectors that are in an L1 at the end and not in the LLC.
+    #: Dirty sectors that the L1 caches still hold at the end.
     l1_dirty_left: int = 0
-    #: Requests, and DRAM transfers, of the busiest LLC bank over the mean of all.
+    #: Busiest over mean: requests of the L2 banks, and transfers of the DRAM channels.
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
-    #: Likewise with the fields of `ARRIVALS`: loads of data that are on their way, and crowded banks; none where no
-    #: times are estimated.
+    #: A row per static instruction, a column per field of `ARRIVALS`: loads that find their data in flight, and
+    #: requests queued at busy banks. None if the order needs no timing.
     arrivals: NDArray[np.float64] | None = None
 
     def column(self, name: str) -> NDArray[np.int64]:
@@ -58,7 +58,7 @@ class MissProfile:
         return records_of(self.counters, COUNTERS)[name]
 
     def arrival(self, name: str) -> NDArray[np.float64]:
-        """A sum of what was noted of arrivals, by its name in `ARRIVALS`; 0 where no times were estimated."""
+        """A sum per static instruction, by its name in `ARRIVALS`; 0 if no times were estimated."""
         if self.arrivals is None:
             return np.zeros(len(self.kinds))
         found: NDArray[np.float64] = records_of(self.arrivals, ARRIVALS)[name]
@@ -78,28 +78,28 @@ class MissProfile:
 
     @property
     def levels(self) -> NDArray[np.float64]:
-        """Per static instruction: parts of its executions whose worst request was served by L1, LLC and DRAM."""
+        """Per static instruction: shares of its executions whose worst request L1, L2 and DRAM served."""
         return np.stack([self.per_execution(f"worst_{level}") for level in ("l1", "llc", "dram")], axis=1)
 
     @property
     def misses_per_execution(self) -> NDArray[np.float64]:
-        """Requests that leave the SM, per execution, without the dirty lines that they push out."""
+        """Requests that leave the SM, per execution, without write-backs of evicted lines."""
         return self.per_execution("llc_hits") + self.per_execution("llc_misses")
 
     @property
     def packets_per_execution(self) -> NDArray[np.float64]:
-        """Requests to the LLC, per execution: sectors of a line travel together, and miss together."""
+        """Packets to the L2, per execution: the sectors of a line share one."""
         sectors = self.per_execution("requests") / np.maximum(self.per_execution("lines"), 1e-300)
         return self.misses_per_execution / np.maximum(sectors, 1.0)
 
     @property
     def writebacks_per_execution(self) -> NDArray[np.float64]:
-        """Sectors that an execution makes the L1 write back to the LLC."""
+        """Sectors that the L1 writes back to the L2, per execution."""
         return self.per_execution("writeback_hits") + self.per_execution("writeback_misses")
 
     @property
     def dram_requests_per_execution(self) -> NDArray[np.float64]:
-        """Requests and sectors written back that miss the LLC, per execution."""
+        """Requests and written-back sectors that miss the L2, per execution."""
         return self.per_execution("llc_misses") + self.per_execution("writeback_misses")
 
     @property
@@ -117,7 +117,7 @@ class MissProfile:
 
     @property
     def llc_accesses(self) -> int:
-        """Requests, and sectors that L1 caches wrote back."""
+        """Requests to the L2, and sectors that the L1 caches wrote back to it."""
         return self._total("llc_hits", "llc_misses", "writeback_hits", "writeback_misses")
 
     @property
@@ -138,12 +138,12 @@ class MissProfile:
 
     @property
     def dram_write_bytes(self) -> int:
-        """What is written through, or back when a line is evicted; what is dirty at the end stays in the cache."""
+        """Bytes written through, or back on eviction; data still dirty at the end stays in the cache."""
         return self._total("dram_writes") * self.transfer_bytes
 
 
 def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: CacheRun) -> MissProfile:
-    """The events of a launch through per-SM L1 caches and the shared LLC of one machine."""
+    """Run the events of a launch through the per-SM L1 caches and the shared L2 of one machine."""
     from ._round_kernels import simulate_rounds
     from .progress import run_in_progress
 
@@ -180,7 +180,7 @@ def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: Cac
 
 
 def placed_lines(chunk: Events, config: CacheConfig) -> Lines:
-    """The lines of a chunk, and where caches hold them."""
+    """The lines of a chunk with their sets in the caches."""
     from ._cache_kernels import find_places
 
     place = np.empty(len(chunk.line_id), dtype=np.int64)
@@ -189,12 +189,12 @@ def placed_lines(chunk: Events, config: CacheConfig) -> Lines:
 
 
 def unevenness(loads: NDArray[np.int64]) -> float:
-    """The largest over the mean."""
+    """Largest load over the mean load."""
     return float(loads.max() / loads.mean()) if loads.any() else 1.0
 
 
 def empty_caches(config: CacheConfig) -> list[NDArray[np.int64]]:
-    """Tags and states of the slots of all L1 caches, then those of the LLC."""
+    """Tags and states of all L1 lines, then of all L2 lines."""
     l1_slots = config.sms * config.l1_sets * config.l1_ways
     llc_slots = config.llc_banks * config.llc_sets * config.llc_ways
     made: list[NDArray[np.int64]] = []
@@ -204,7 +204,7 @@ def empty_caches(config: CacheConfig) -> list[NDArray[np.int64]]:
 
 
 def written_sectors(states: NDArray[np.int64], sectors: int) -> int:
-    """Sectors of all lines that were written, at least in part."""
+    """Number of dirty sectors; a partly written sector counts."""
     written = states >> 32
     per = GRANULES // sectors
     firsts = range(0, GRANULES, per)

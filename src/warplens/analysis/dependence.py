@@ -17,7 +17,7 @@ from .work_flow import FlowNode, WorkFlowGraph
 
 @dataclass(frozen=True)
 class Instruction:
-    """One executed instruction and the positions of those it waits for."""
+    """One executed instruction and the positions of the instructions it waits for."""
 
     instruction_class: str
     depends: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class DependenceGraph:
 
     @cached_property
     def _arrays(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Names of classes; class of every instruction; where its dependences begin among all; those of all."""
+        """Class names; class index per instruction; offsets into the dependences; all dependences."""
         names = list(dict.fromkeys(item.instruction_class for item in self.instructions))
         number = {name: index for index, name in enumerate(names)}
         classes = np.array([number[item.instruction_class] for item in self.instructions], dtype=np.int64)
@@ -67,7 +67,7 @@ class DependenceGraph:
 
     @cached_property
     def work_flow_graph(self) -> WorkFlowGraph:
-        """Runs of computation become one node each, with ILP = instructions over their longest chain."""
+        """Each run of compute instructions becomes one node, with ILP = instructions / longest chain."""
         consumed = {position for item in self.instructions for position in item.depends}
         nodes: list[FlowNode] = []
         block: list[int] = []
@@ -75,7 +75,7 @@ class DependenceGraph:
         def close_block() -> None:
             if block:
                 classes = [self.instructions[position].instruction_class for position in block]
-                # A block has one timing: that of its most frequent class.
+                # A block has one timing; its most frequent class gives it.
                 main = max(sorted(set(classes)), key=classes.count)
                 nodes.append(FlowNode("compute", main, len(block), len(block) / self._depth(block)))
                 block.clear()
@@ -91,7 +91,7 @@ class DependenceGraph:
         return WorkFlowGraph(tuple(nodes))
 
     def _waited_for(self, position: int, consumed: set[int]) -> bool:
-        """A warp ends when its last instruction does, so that one is always waited for."""
+        """Whether a later instruction waits for this one; the warp always waits for its last."""
         return position in consumed or position == len(self.instructions) - 1
 
     def _depth(self, block: list[int]) -> int:

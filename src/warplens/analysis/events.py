@@ -13,7 +13,7 @@ from ..errors import MachineError
 from ..traces import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
 from ._cache_records import ATOMIC, BARRIER, GRANULES, LOAD, NOTHING, STORE
 
-#: A chunk of blocks is simulated together; caches keep their contents from one chunk to the next.
+#: Blocks are simulated in chunks of this size; caches keep their contents between chunks.
 CHUNK_BYTES = 256 * 2**20
 
 
@@ -125,7 +125,7 @@ def collect_events_of(
 
 
 def _join(parts: list[Events]) -> Events:
-    """Several groups as one; offsets move by what stands before them."""
+    """Join the events of several groups; offsets shift accordingly."""
     if len(parts) == 1:
         return parts[0]
 

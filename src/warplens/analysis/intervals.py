@@ -83,13 +83,13 @@ class ProfileBatch:
     stalls: NDArray[np.float64]
     """Intervals that end in a stall."""
     stall_by_cause: NDArray[np.float64]
-    #: NaN where the average is to be worked out from `dram_fraction`.
+    #: NaN if the average follows from `dram_fraction`.
     average_miss_latency_cycles: NDArray[np.float64]
     dram_fraction: NDArray[np.float64]
 
 
 def batch_of_profiles(profiles: Iterable[tuple[Any, IntervalProfile]], size: int) -> ProfileBatch:
-    """Profiles one by one, with the machines of each, as one batch."""
+    """Collect (machines, profile) pairs into one batch."""
     of_machine = np.zeros(size, dtype=np.int64)
     found: list[IntervalProfile] = []
     for rows, profile in profiles:
@@ -127,9 +127,9 @@ def intervals_of_graph(
 
     A warp issues at most one instruction a cycle. An interval closes where the
     next instruction waits `min_gap` cycles or more; shorter waits stay inside
-    it. Every memory instruction is taken to miss all caches, as nothing is
-    known of its address. The warp leaves when its last result is there, so the
-    last interval's stall is that drain.
+    it. Every memory instruction misses all caches, because its address is
+    unknown. The warp ends when its last result arrives; the last interval's
+    stall is that wait.
     """
     step = max(1.0, 1.0 / issue_rate)
     done: list[float] = []

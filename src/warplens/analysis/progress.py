@@ -1,4 +1,4 @@
-"""What the estimate of progress starts from: warps that have not run yet."""
+"""The `progress` order of the cache simulation: initial state, and a run over thread blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_in_progress(
     timing: Timing,
     arrivals: NDArray[Any],
 ) -> float:
-    """Thread blocks from their start to their end; the estimated cycles."""
+    """Run thread blocks from start to end; returns the estimated cycles."""
     steps = Steps(
         chunk.event_static,
         chunk.event_instructions,

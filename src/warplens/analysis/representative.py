@@ -17,13 +17,13 @@ from .dependence import DependenceGraph, Instruction
 from .intervals import STALL_CAUSES, IntervalProfile, ProfileBatch, default_causes
 
 SELECTIONS = ("clustering", "max", "min")
-#: Passes of k-means; assignments settle after a handful.
+#: Most passes of k-means; it converges after a few.
 _MOST_PASSES = 100
 
 
 @dataclass(frozen=True)
 class WarpChoice:
-    """What the choice of the representative warp depends on: the machine as named, and the launch as traced."""
+    """What the choice of the representative warp depends on: the machine as named and the traced launch."""
 
     run: CacheRun
     level_latencies: tuple[float, ...]
@@ -34,9 +34,9 @@ class WarpChoice:
 def latencies(
     static: StaticTable, misses: MissProfile, latency_of_class: Callable[[str], float], levels: Sequence[float]
 ) -> NDArray[np.float64]:
-    """Latency of every static instruction: its class's, or the average memory access time of a memory instruction.
+    """Latency of every static instruction: that of its class, or the average memory access time (AMAT).
 
-    AMAT weighs the latencies of L1, LLC and DRAM with the parts of executions
+    AMAT weights the latencies of L1, L2 and DRAM with the share of executions
     whose worst request each of them served (§V-B). `latency_of_class` gives 0
     for memory classes, and `levels` the three latencies.
     """
@@ -49,12 +49,12 @@ def latencies(
 
 
 def average_latency(levels: Any, latency: Any) -> Any:
-    """Latencies of L1, LLC and DRAM weighed with the parts of `levels`, the same for one machine and for many."""
+    """Latencies of L1, L2 and DRAM weighted with the shares in `levels`, for one machine or many."""
     return levels[0] * latency[0] + levels[1] * latency[1] + levels[2] * latency[2]
 
 
 def level_latencies(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
-    """Unloaded latency of an L1 hit, an LLC hit and a DRAM access; a column per machine for a batch."""
+    """Unloaded latency of an L1 hit, an L2 hit and a DRAM access; a batch has one column per machine."""
     l1, llc = gpu.with_defaults.l1.latency_cycles, gpu.with_defaults.llc.latency_cycles
     every = np.broadcast_arrays(l1, llc, gpu.memory_latency_cycles_now(needed_by))
     return np.stack([np.asarray(each, dtype=np.float64) for each in every])
@@ -62,13 +62,13 @@ def level_latencies(gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Representative:
-    """The warp that stands for all, and how well it does so."""
+    """The warp that stands for all others, and how typical it is."""
 
     index: int
     instructions: NDArray[np.uint32]
     selection: str
     cluster_sizes: tuple[int, int]
-    #: Distance of the chosen warp from its cluster's centre, and mean distance of all warps from it (features).
+    #: In feature space: distance of the warp from its cluster's centre, and mean distance of all warps from it.
     distance: float
     mean_distance: float
     warps: int
@@ -81,7 +81,7 @@ class Representative:
 def warp_features(
     trace: LaunchTrace, latency: NDArray[np.float64], issue_rate: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-    """(G-6: warp performance and instruction count over their means; instructions) of every warp; thread blocks."""
+    """(Features G-6 of every warp: performance and instructions over their means; instructions); thread blocks."""
     from . import _profile_kernels as _kernels
 
     counts, stalls, blocks = [], [], 0
@@ -114,7 +114,7 @@ def warp_features(
 
 
 def select_warp(features: NDArray[np.float64], selection: str = "clustering") -> tuple[int, tuple[int, int], float]:
-    """(warp, cluster sizes, its distance from the centre); the same for the same features, always."""
+    """(warp, cluster sizes, its distance from the centre); equal features give equal results."""
     if selection not in SELECTIONS:
         raise OptionError(f"representative warp: {selection!r} is not one of {', '.join(SELECTIONS)}")
     if selection != "clustering":
@@ -131,7 +131,7 @@ def select_warp(features: NDArray[np.float64], selection: str = "clustering") ->
 
 
 def two_means(points: NDArray[np.float64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """k-means with two clusters, started from the point farthest from the mean and the one farthest from that."""
+    """k-means with two clusters. It starts at the point farthest from the mean and at the one farthest from it."""
     mean = np.average(points, axis=0, weights=weights)
     one = points[np.argmax(((points - mean) ** 2).sum(axis=1))]
     two = points[np.argmax(((points - one) ** 2).sum(axis=1))]
@@ -153,7 +153,7 @@ def two_means(points: NDArray[np.float64], weights: NDArray[np.int64]) -> NDArra
 def representative_warp(
     trace: LaunchTrace, latency: NDArray[np.float64], issue_rate: float, selection: str = "clustering"
 ) -> Representative:
-    """Choose the representative warp, among those that execute anything, and fetch its instructions."""
+    """Choose the representative among the warps that execute anything, and fetch its instructions."""
     features, instructions, blocks = warp_features(trace, latency, issue_rate)
     running = np.flatnonzero(instructions)
     chosen, sizes, distance = select_warp(features[running], selection)
@@ -220,7 +220,7 @@ def profiles_of_warp(
         by_cause,
     )
     return ProfileBatch(
-        matrix=matrix[:used].copy(),  # the room for more is given back
+        matrix=matrix[:used].copy(),  # the copy frees the unused rows
         start=start,
         of_machine=np.arange(count),
         total_instructions=float(len(warp.instructions)),
@@ -248,7 +248,7 @@ def profile_of_warp(
     *,
     min_gap: float = 1.0,
 ) -> IntervalProfile:
-    """Intervals of the representative warp with the average misses of its memory instructions."""
+    """Intervals of the representative warp, with average misses per memory instruction."""
     from . import _cache_records as memory
 
     end, stall, cause = _intervals_alone(warp, static, latency, issue_rate, min_gap)
@@ -268,7 +268,7 @@ def profile_of_warp(
     beyond = per_interval(misses.dram_requests_per_execution)
     ratio = np.divide(beyond, reads + writes, out=np.zeros(count), where=reads + writes > 0)
     matrix = np.stack([end - starts, stall, per_interval(missing), reads, writes, np.clip(ratio, 0.0, 1.0)], axis=1)
-    matrix = np.where(np.abs(matrix) < 1e-12, 0.0, matrix)  # cancellation in the running sums
+    matrix = np.where(np.abs(matrix) < 1e-12, 0.0, matrix)  # remove cancellation errors of the running sums
     causes = np.tile(default_causes(0.0, 0.0), (count, 1))
     by_memory = (cause >= 0) & is_read[cause]
     causes[by_memory] = 0.0
@@ -304,8 +304,8 @@ def _intervals_alone(
 def instruction_stalls(
     warp: Representative, static: StaticTable, latency: NDArray[np.float64], issue_rate: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(cycles that the warp waits before, cycles that it waits for) each static instruction when it runs alone."""
-    # Every stall closes an interval: it has one cause, and one instruction that waits.
+    """Per static instruction: stall cycles before it issues, and stall cycles that later ones wait for its result."""
+    # With a minimum gap of 0 every stall ends an interval, so it has one cause and one waiting instruction.
     end, stall, cause = _intervals_alone(warp, static, latency, issue_rate, 0.0)
     waits, waited_for = np.zeros(len(static)), np.zeros(len(static))
     np.add.at(waits, warp.instructions[end[:-1]], stall[:-1])
