@@ -125,7 +125,9 @@ def test_without_a_run_it_is_left_out_with_the_remedy(traced):
 def test_changes_that_a_measured_run_cannot_show_are_told():
     workload = given_run(load_seconds=1.0, overlapped_seconds=0.4, outside_seconds=0.2)
     assert predict(workload, gpu(), "crisp", overrides={"clock": 2e9}).warnings == []
-    assert "only the clock counts" in predict(workload, gpu(), "crisp", overrides={"sms": 14}).warnings[0]
+    assert (
+        "only a changed clock has an effect" in predict(workload, gpu(), "crisp", overrides={"sms": 14}).warnings[0]
+    )
 
 
 FILE = """

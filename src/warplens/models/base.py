@@ -37,13 +37,13 @@ class Aspect(StrEnum):
 
 
 def option(default: Any, doc: str, choices: tuple[Any, ...] = ()) -> Any:
-    """A model option: a dataclass field with its explanation and, if there are few, its values."""
+    """A model option: a dataclass field with a help text and, if the set is finite, its allowed values."""
     return field(default=default, metadata={"doc": doc, "choices": choices})
 
 
 @dataclass(frozen=True)
 class Case:
-    """Facts of one machine, or of a batch of machines, with every quantity as an array of `size`."""
+    """Facts for one machine or a batch; every quantity is an array with one entry per machine (`size`)."""
 
     facts: Facts
     model_name: str
@@ -153,7 +153,7 @@ class Model(ABC):
         return ""
 
     def check(self, workload: Workload, gpu: Gpu) -> None:
-        """Raise `MissingInputError` unless workload and machine give all that the model needs."""
+        """Raise `MissingInputError` if the workload or the machine lacks something that the model needs."""
         workload.require(self.needs, f"model {self.name!r}")
         for path in (*self.machine_needs, *_LAUNCH_NEEDS * (self.launch_overhead and not self.has_launch)):
             gpu.require(path, f"model {self.name!r}")
@@ -166,7 +166,7 @@ class Model(ABC):
 
 
 def solve(workload: Workload, gpu: Gpu, model: Model) -> Prediction:
-    """What a model predicts for a workload that is placed on a machine: check, analyse, predict."""
+    """Check the inputs, analyse the workload on the machine, and predict."""
     model.check(workload, gpu)
     return model.predict(analyse(workload, gpu, model.requirements, f"model {model.name!r}"))
 
@@ -176,7 +176,7 @@ _LAUNCH_NEEDS = ("launch_overhead_cycles", "block_launch_cycles")
 
 
 def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
-    """The prediction that an outcome stands for; its stack sums to `cpi`."""
+    """Turn a model's outcome into a prediction whose stack sums to `cpi`."""
     residency, gpu = case.residency, case.gpu
     instructions = outcome.instructions_per_warp * case.array(residency.total_warps)
     if case.facts.total_instructions is not None:
@@ -193,7 +193,7 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
         )
     running = cycles
     added = model.launch_overhead and not model.has_launch
-    if added:  # blocks start while others run; the launch itself does not
+    if added:  # block starts overlap with running blocks; the launch itself does not
         starts = case.array(residency.total_warps) / case.array(residency.warps_per_block)
         cycles = np.maximum(running, starts * case.require("block_launch_cycles"))
         cycles = cycles + case.array(gpu.launch_cycles)
@@ -276,7 +276,7 @@ def options_of(model: type[Model]) -> dict[str, dict[str, Any]]:
 
 
 def parse_options(model: type[Model], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Option values as the model's fields hold them, from what was typed (`clamp=false`, `min_gap=10`)."""
+    """Turn typed options (`clamp=false`, `min_gap=10`) into values of the model's fields."""
     fields = {item.name: item for item in dataclasses.fields(model)}
     parsed = {}
     for name, raw in given.items():

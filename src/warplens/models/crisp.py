@@ -1,4 +1,4 @@
-"""CRISP (Nath & Tullsen, MICRO 2015): one measured run, and how its parts follow the clock.
+"""CRISP (Nath & Tullsen, MICRO 2015): scales one measured run to other clocks.
 
 Our reading of the description in mdm-micro2020 §VII. A run at the clock f0
 gives four times: loads are outstanding (T_load), computation overlaps with them
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 #: Categories of issue slots that follow the clock.
 _COMPUTING = ("BASE", "DEP", "SYNC")
-_FIXED = "the run was measured on one machine; of your changes only the clock counts"
+_FIXED = "the run was measured on one machine; only a changed clock has an effect"
 
 
 @dataclass(frozen=True)
 class Crisp(Model):
-    """Time at other clocks, from a run that was measured at one."""
+    """Time at any clock, scaled from a run measured at one clock."""
 
     name = "crisp"
     title = "CRISP"
@@ -49,8 +49,8 @@ class Crisp(Model):
     equations = "M §VII, in words"
     needs = "measured_run"
 
-    simulate: bool = option(False, "measures a trace with the detailed simulator, which is slow")
-    clock_hz: float = option(0.0, "clock of that simulation; 0: the machine's own")
+    simulate: bool = option(False, "runs a trace in the detailed simulator to measure it (slow)")
+    clock_hz: float = option(0.0, "clock of that simulation in Hz; 0: the machine's own")
 
     def check(self, workload: Workload, gpu: Gpu) -> None:
         if not self.simulate or workload.trace is None:
@@ -81,7 +81,7 @@ class Crisp(Model):
 
 @dataclass(frozen=True)
 class RunOf:
-    """What a simulated run depends on besides the trace: the machine, and the residents that were asked for."""
+    """What a simulated run depends on besides the trace: the machine and the requested residents."""
 
     machine: tuple[tuple[str, Any], ...]
     warps_per_sm: float | None
@@ -89,7 +89,7 @@ class RunOf:
 
 
 def _simulated(case: Case, clock_hz: float) -> Iterator[tuple[Any, MeasuredRun]]:
-    """(rows of the batch, their run): one simulation for machines that differ in their clock alone."""
+    """(rows of the batch, their run); machines that differ only in their clock share a simulation."""
     workload, gpu = case.workload, case.gpu
     launch = workload.launch
     others = [gpu.get(path) for path in parameters() if path != find_parameter("clock").path]
@@ -115,7 +115,7 @@ def time_at(clock: Array, f0: Array, load: Array, under: Array, outside: Array, 
 
 
 def measured_run(result: DetailedResult) -> MeasuredRun:
-    """What CRISP would have counted in a run of the detailed simulator."""
+    """What CRISP's counters would read after a run of the detailed simulator."""
     bins = max(1, int(np.ceil(result.cycles / result.bin_cycles)))
     outstanding = np.count_nonzero(result.noc_bytes_over_time[:bins]) / bins
     computing = sum(result.stack[name] for name in _COMPUTING) / result.cpi

@@ -1,9 +1,9 @@
 """Closed forms for the instruction-mix kernel (Lemeire et al., §4.2): β instructions of type 1, then one of type 2.
 
 They give the throughput of the type 1 instructions at full occupancy. L-44 and
-L-45 print 1/λ2 as the bound of the second subsystem; as β instructions of type
-1 run for each of type 2, β/λ2 is meant (docs/conventions.md §6). `printed=True` gives the
-print. The intended forms are what the Pipeline model must simulate.
+L-45 print 1/λ2 as the bound of the second subsystem. They mean β/λ2: β instructions
+of type 1 run per instruction of type 2 (docs/conventions.md §6). `printed=True` uses
+the printed bound. The Pipeline model must reproduce the intended forms.
 """
 
 from __future__ import annotations

@@ -31,14 +31,14 @@ from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import GPUMECH, LEMEIRE, MDM, MDM_CAL, Paper
 from .prediction import Condition
 
-#: Machine policies that the equations of greedy-then-oldest describe best; round robin describes the others.
+#: Scheduling policies modelled with the greedy-then-oldest equations; the others use round robin.
 _GREEDY = ("gto", "oldest")
 _POLICIES = {"rr": k.ROUND_ROBIN, "gto": k.GREEDY_THEN_OLDEST}
 _MDM_QUEUES = (k.MDM_QUEUE, k.MDM_QUEUE_CAL2019)
 #: CPI categories of the representative warp.
 WARP_CATEGORIES = ("BASE", *STALL_CAUSES)
 
-#: Options that variants choose from: default, explanation, values.
+#: Options that a variant may have: default, help, allowed values.
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "policy": (None, "scheduling equations; auto follows the machine", (None, "rr", "gto")),
     "clamp": (True, "never predict more than the issue rate"),
@@ -67,7 +67,7 @@ _ALWAYS = ("policy", "clamp", "compute_latency", "min_gap")
 #: The option `policy` of variants that have equations of their own.
 _FIXED_POLICY: dict[int, tuple[Any, ...]] = {
     k.OPTIMISTIC: (None, "the optimistic overlap has no policy", (None,)),
-    k.ROUND_ROBIN_CORRECTED: ("rr", "the correction is one of round robin", ("rr",)),
+    k.ROUND_ROBIN_CORRECTED: ("rr", "the correction applies to round robin only", ("rr",)),
 }
 
 
@@ -223,7 +223,7 @@ class IntervalModel(Model):
         }
     )
 
-    # Options become fields of the variants that have them; these are the values for those that lack them.
+    # Values for variants that lack an option. A variant that has it overrides them with a field.
     policy: ClassVar[str | None] = None
     clamp: ClassVar[bool] = True
     compute_latency: ClassVar[bool] = True
@@ -233,14 +233,14 @@ class IntervalModel(Model):
     streaming: ClassVar[bool | None] = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickling: the class is made of a row of the table, and found by its name."""
+        """Pickle by name: the class is generated from a row of the table."""
         options = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return _of_variant, (self.name, options)
 
     def check(self, workload: Workload, gpu: Gpu) -> None:
         super().check(workload, gpu)
         if not workload.sends_requests:
-            return  # nothing of the memory system is needed
+            return  # the model has no contention terms
         for path in self._memory_needs(gpu):
             gpu.require(path, f"model {self.name!r}")
 
@@ -268,7 +268,7 @@ class IntervalModel(Model):
         return k.Terms(policy, variant.mshr, variant.queue, requests)
 
     def _machines(self, case: Case) -> Any:
-        """One record per machine; what a model does not use stays at a harmless 1 or 0."""
+        """One record per machine; fields that the model does not use hold a harmless 1 or 0."""
         gpu = case.gpu
         machines = np.zeros(case.size, k.MACHINE)
         machines["warps"] = case.W
@@ -292,7 +292,7 @@ class IntervalModel(Model):
         from ._interval_kernels import evaluate_batch
 
         found = np.zeros(case.size, k.RESULT)
-        # As tables of numbers, rows are picked and put many times faster than as records.
+        # Indexing rows of a plain table is many times faster than indexing records.
         results, machines = _table(found), _table(self._machines(case))
         instructions = 0.0
         stalls = np.zeros((len(STALL_CAUSES), case.size))
@@ -399,12 +399,12 @@ def _service_cycles(case: Case) -> dict[str, Any]:
 
 
 def _table(records: Any) -> Array:
-    """Records of numbers as rows, in the same memory."""
+    """View records of numbers as rows of a table, without a copy."""
     return records.view(np.float64).reshape(len(records), -1)
 
 
 def _miss_latency(profiles: ProfileBatch, machines: Any) -> Array:
-    """Average latency of an L1 miss on each machine: as given, or by the part of the misses that goes to DRAM."""
+    """Average latency of an L1 miss on each machine: as given, or weighted by the share that goes to DRAM."""
     given = profiles.average_miss_latency_cycles[profiles.of_machine]
     fraction = profiles.dram_fraction[profiles.of_machine]
     derived = machines["llc_latency"] + fraction * machines["dram_latency"]
@@ -412,7 +412,7 @@ def _miss_latency(profiles: ProfileBatch, machines: Any) -> Array:
 
 
 def given_stalls(case: Case) -> tuple[Condition, ...]:
-    """A warning where the stalls of a profile are given, and the machine's latencies were changed."""
+    """A warning if the profile gives its stalls but the machine's latencies were changed."""
     changed = [key for key in case.gpu.overrides if key == "clock" or key.endswith(".latency")]
     if case.workload.profile is None or not changed:
         return ()
@@ -420,7 +420,7 @@ def given_stalls(case: Case) -> tuple[Condition, ...]:
 
 
 def _model(variant: Variant) -> type[IntervalModel]:
-    """The model of a row: `IntervalModel` with the options of the variant as fields."""
+    """Make the model of a variant: `IntervalModel` with the variant's options as fields."""
     options = OPTIONS | ({} if variant.policy is None else {"policy": _FIXED_POLICY[variant.policy]})
     shared = {name: getattr(variant, name) for name in ("name", "title", "paper", "equations", "categories")}
     more = {"variant": variant, "__doc__": variant.summary, "__module__": __name__}

@@ -14,7 +14,7 @@ from .interval import OPTIONS, IntervalModel
 from .papers import GPUMECH
 from .prediction import Condition
 
-#: The chain has a state per warp, and its table grows with their square.
+#: The chain has one state per warp, so its transition table grows with the square of the warps.
 _MOST_WARPS = 4096
 
 
@@ -68,7 +68,7 @@ class MarkovChain(Model):
 
 
 def _distinct_rows(table: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Distinct rows and where each row went; most sweeps leave all rows alike, which needs no sorting."""
+    """(distinct rows, index of each row among them). In most sweeps all rows are equal, which needs no sorting."""
     if np.all(table == table[0]):
         return table[:1], np.zeros(len(table), dtype=np.intp)
     keys, inverse = np.unique(table, axis=0, return_inverse=True)

@@ -178,7 +178,7 @@ class MwpCwp(Model):
         compute = load.interval_sum["compute"]  # α_comp·λ_comp, Eq. (L-24)
         period = compute / mix.memory_count  # CI·λ_comp, Eq. (L-22)
         cwp = np.where(period > 0, memory.latency / period + 1.0, np.inf)  # Eq. (L-16)
-        # The case has MWP < ω; where the largest case is taken, no more than ω warps can fill the pipeline (H-5).
+        # L-26 assumes MWP < ω. The corrected model takes the largest case, so MWP is capped at ω (H-5).
         memory_bound = mix.memory_count * W * interval + period * np.minimum(mwp, W)  # Eq. (L-26)
         compute_bound = compute * W + memory.latency  # Eq. (L-27)
         few_warps = self.single_warp(load, memory, interval) + period * (W - 1.0)  # Eq. (L-28)

@@ -1,4 +1,4 @@
-"""What the warps of a traced launch ask of the network: the events that the kernels follow."""
+"""The demand of a traced launch: what each event of its warps asks of issue slots, units, network and DRAM."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
 from . import _network_records as k
 
 FLIT_BYTES = 32
-#: Blocks differ where the longest takes this many times as long as their median.
+#: Blocks count as imbalanced if the longest takes this many times the median.
 DIFFERENT = 1.1
-#: The golden ratio's fraction: any number of its multiples spread evenly over the unit interval.
+#: Fraction of the golden ratio: its first n multiples, modulo 1, spread evenly for every n.
 _GOLDEN = 0.6180339887498949
-#: Fields of an event that follow how often all blocks execute its instruction, and how many instructions they have.
+#: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
+#: of all blocks; `_MOVED` are traffic.
 _ASKED = ("port", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
 _ISSUED = ("issue", "gap", "tail", "shared")
 _MOVED = ("flits_out", "flits_in", "dram_reads", "dram_writes")
@@ -27,20 +28,20 @@ _MOVED = ("flits_out", "flits_in", "dram_reads", "dram_writes")
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """Events of some thread blocks' warps, ready for `_network_kernels.solve`."""
+    """Events of the sampled thread blocks, ready for `_network_kernels.solve`."""
 
     stream: k.Stream
     instructions_per_warp: float
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
     has_sets: bool = False
-    #: Cycles that the cache simulation estimated, where it counted data on their way; else 0.
+    #: Launch cycles that the cache simulation estimated; 0 unless it counted loads of data in flight.
     estimated_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
 class DemandConfig:
-    """What decides a demand besides the caches. Fields hold one value, or one per machine of a batch."""
+    """What a demand depends on besides the caches. Fields hold one value, or one per machine of a batch."""
 
     line_bytes: Quantity
     transfer_bytes: Quantity
@@ -50,22 +51,22 @@ class DemandConfig:
     sets: Quantity
     dirty_bytes: Quantity
     write_factor: Quantity
-    #: A header travels with a store's data, unless the machine says how long a store takes besides them.
+    #: A store sends a header flit with its data, unless the machine gives `noc.store_cycles`.
     store_headers: bool
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
-    #: Latencies of L1, LLC and DRAM of the machine as named, whatever is varied.
+    #: Latencies of L1, L2 and DRAM on the machine as named, before overrides.
     named_latencies: tuple[float, float, float]
 
     @property
     def columns(self) -> list[Any]:
-        """All values: machines of a batch that agree in them share a demand."""
+        """All values; machines of a batch that agree in all of them share a demand."""
         plain = [getattr(self, name) for name in vars(self) if name != "units"]
         return [*plain, *(cycles for _, cycles in self.units.values())]
 
 
 def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandConfig:
-    """The configuration of a machine or a batch, for a kernel that has instructions of some classes."""
+    """The configuration of a machine or a batch, for a kernel with instructions of these classes."""
     gpu, named = gpu.with_defaults, (gpu.original or gpu).with_defaults
     return DemandConfig(
         line_bytes=gpu.l1.line_bytes,
@@ -87,7 +88,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
 
 
 def _unit(gpu: Gpu, name: str, needed_by: str) -> tuple[str, Quantity] | None:
-    """The functional unit of a class, and the cycles that an instruction holds it; the network times the others."""
+    """The functional unit of a class and the cycles that an instruction holds it; None if the network models both."""
     kind = INSTRUCTION_CLASSES[name].kind
     if (
         kind == "memory"
@@ -100,14 +101,14 @@ def _unit(gpu: Gpu, name: str, needed_by: str) -> tuple[str, Quantity] | None:
 
 
 def l1_sets(gpu: Gpu) -> Quantity:
-    """Sets in which ways wait for data; none where the L1 streams."""
+    """L1 sets whose ways a miss reserves; 0 for a streaming L1."""
     if gpu.l1.streaming or not np.all(gpu.l1.size_bytes):
         return 0
     return np.floor_divide(gpu.l1.size_bytes, np.multiply(gpu.l1.line_bytes, gpu.with_defaults.l1.ways))
 
 
 class LaunchSize(NamedTuple):
-    """Blocks of a launch that were recorded, instructions of each, and launched blocks for each recorded one."""
+    """Recorded blocks of a launch, warp instructions per block, and launched blocks per recorded block."""
 
     recorded_blocks: float
     instructions_per_block: float
@@ -117,7 +118,7 @@ class LaunchSize(NamedTuple):
 def demand_of_sample(
     sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, without: str = "none"
 ) -> Demand:
-    """The events of sampled blocks with what the caches did to their instructions; `without` one mechanism."""
+    """The events of sampled blocks with the traffic that the caches found; `without` one mechanism."""
     weight = sample.weight
     sampled_instructions = float((sample.instructions * weight).sum())
     more = size.instructions_per_block / max(sampled_instructions / sample.blocks, 1e-300)
@@ -145,7 +146,7 @@ def demand_of_sample(
 def _events(
     sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, more: float, without: str
 ) -> NDArray[np.void]:
-    """All executions that each event stands for; `more` instructions than sampled."""
+    """One record per event, for all executions it stands for; `more` scales sampled to recorded instructions."""
     static, weight = sample.static, sample.weight
     access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
     level, left = draw_levels(sample, misses, arrivals=without != "arrivals")
@@ -183,7 +184,7 @@ def _events(
 
 
 def _wavefronts(sample: BlockSample, config: DemandConfig, *, conflicts: bool) -> Any:
-    """Cycles of an access at the port of the L1: by its lines, its bytes and its bank conflicts."""
+    """Cycles of an access at the L1 port: the largest of what its lines, bytes and bank conflicts take."""
     lines = np.maximum(sample.lines, 1.0)
     found = np.maximum(lines / float(config.lines_per_cycle), sample.access_bytes / float(config.line_bytes))
     if config.banked and conflicts:
@@ -201,7 +202,7 @@ def _put_traffic(
     packets: Any,
     headers: float,
 ) -> None:
-    """Flits of the network and transfers of DRAM, of one execution."""
+    """Set the NoC flits and DRAM transfers of one execution of each event."""
     static, is_load = sample.static, sample.kind == k.LOAD
     access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
     line_flits = float(config.line_bytes) / FLIT_BYTES
@@ -218,16 +219,16 @@ def _put_traffic(
 
 
 def crowds_of(misses: MissProfile) -> Any:
-    """Requests that a miss of each instruction finds ahead of it at its bank and channel, beyond the mean."""
+    """Requests queued ahead of a miss at its L2 bank and DRAM channel, beyond the mean, per instruction."""
     sent = misses.misses_per_execution * misses.executed, misses.per_execution("dram_reads") * misses.executed
     ahead = misses.arrival("bank_ahead"), misses.arrival("channel_ahead")
     return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
 
 
 def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:
-    """Let the events ask the network and DRAM for as much as the caches found.
+    """Scale the events so that their traffic sums to what the cache simulation counted.
 
-    They make up for instructions that no sampled block executes, and for levels that were not drawn.
+    The sample may lack instructions that only other blocks execute, and levels that `draw_levels` did not draw.
     """
     part = sample.blocks / recorded_blocks
     packets = misses.packets_per_execution * misses.executed
@@ -244,7 +245,7 @@ def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_b
 
 
 def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> float:
-    """Transfers to DRAM per request of a store that the LLC could hold, but writes back before the launch ends."""
+    """DRAM writes per store request for dirty data that fits in L2 but is written back before the launch ends."""
     if config.dirty_bytes is None:
         return 0.0
     dirty = misses.dirty_left * misses.transfer_bytes * repeats
@@ -254,11 +255,12 @@ def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> f
 
 
 def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, *, balanced: bool) -> tuple[Any, Any]:
-    """(Order in which the slowest SM gets its blocks, part of the SMs that move as much as each block).
+    """(Order in which the slowest SM gets its blocks, share of the SMs with as much traffic as each block).
 
-    Where blocks differ, some SM has the one that takes longest; its others are
-    as they come. What a block moves beyond the mean, the other SMs do not. Which
-    one takes longest is decided once, on the machine as named, whatever is varied.
+    If blocks are imbalanced, the slowest SM starts with the longest block; the
+    others follow in launch order. A block with more traffic than the mean runs on
+    few SMs at a time. The longest block is chosen on the machine as named, so
+    overrides do not change it.
     """
     latency = levels @ list(config.named_latencies)
     alone = events["gap"] + np.where(sample.kind == k.LOAD, latency[sample.static], 0.0) * sample.weight
@@ -279,7 +281,7 @@ def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, 
 
 
 def spread(groups: Any) -> Any:
-    """A point of the unit interval for each entry; the points of a group spread evenly."""
+    """One point of the unit interval per entry; the points of a group spread evenly."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     new = np.ones(len(order), dtype=bool)
@@ -291,9 +293,9 @@ def spread(groups: Any) -> Any:
 
 
 def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = True) -> tuple[Any, Any]:
-    """(Level that serves each event, part of a miss that is left where its data are on their way).
+    """(Level that serves each event, remaining fraction of the miss latency if its data is in flight).
 
-    Executions of an instruction are spread over levels as the caches found.
+    The executions of an instruction spread over the levels in the ratios that the cache simulation found.
     """
 
     static = sample.static
@@ -315,7 +317,7 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
 
 
 def _units(sample: BlockSample, config: DemandConfig) -> Any:
-    """Cycles that each event's instructions hold each functional unit."""
+    """Cycles for which each event's instructions hold each functional unit."""
     held: dict[str, Any] = {}
     for index, name in enumerate(sample.classes):
         if name in config.units:

@@ -1,4 +1,4 @@
-"""What warps ask of the network where one warp was written by hand: as a dependence graph, or as intervals."""
+"""The demand of a warp written by hand, as a dependence graph or as intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .network import FLIT_BYTES, Demand
 
 
 def demands_by_hand(case: Case) -> Iterator[tuple[Any, Demand]]:
-    """(Rows of the batch, what the warp asks for), from the graph if there is one."""
+    """(Rows of the batch, their demand), from the interval profile or else from the dependence graph."""
     workload = case.workload
     if workload.profile is None and workload.graph is not None:
         names = sorted({item.instruction_class for item in workload.graph.instructions})
@@ -30,14 +30,14 @@ def demands_by_hand(case: Case) -> Iterator[tuple[Any, Demand]]:
 
 
 def _alike(table: Any) -> Iterator[Any]:
-    """Rows with equal values, as one group each."""
+    """Group the rows with equal values."""
     _, inverse = np.unique(table, axis=0, return_inverse=True)
     for group in range(int(inverse.max()) + 1):
         yield np.flatnonzero(inverse.ravel() == group)
 
 
 class _Warp:
-    """Events of one warp as they are found."""
+    """Collects the events of one warp."""
 
     def __init__(self, case: Case) -> None:
         line = case.gpu.l1.line_bytes
@@ -51,7 +51,7 @@ class _Warp:
         return self.events[-1]
 
     def send(self, event: dict[str, float], requests: float, to_dram: float, latency: float) -> None:
-        """Let an event send requests, each for one transfer; its result takes `latency` cycles."""
+        """Let an event send requests of one transfer each; its result takes `latency` cycles."""
         load = event["kind"] != k.STORE
         event |= {
             "port": max(requests, 1.0),
@@ -98,7 +98,7 @@ def _of_profile(profile: IntervalProfile, case: Case) -> Demand:
 
 
 def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, machine: int) -> Demand:
-    """Memory instructions go to DRAM, as their addresses are unknown; the others hold their units."""
+    """Memory instructions go to DRAM because their addresses are unknown; the others hold their units."""
     warp = _Warp(case)
     bandwidth = case.gpu.dram.bandwidth_bytes_per_s is not None
     ready: list[float] = []
@@ -116,7 +116,7 @@ def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, 
         time = issue + 1.0
         issued += 1
         ready.append(0.0 if kind in ("memory", "barrier") else issue + latency[name])  # the network opens barriers
-        if kind != "memory" or not bandwidth:  # what memory takes is in its requests, if those take any time
+        if kind != "memory" or not bandwidth:  # with a bandwidth, the requests take the time of memory instructions
             timing = case.timing(name)
             busy = float(case.array(timing.interval_cycles)[machine])
             held[-1][timing.subsystem] = held[-1].get(timing.subsystem, 0.0) + busy
@@ -131,7 +131,7 @@ def _of_graph(graph: DependenceGraph, latency: Mapping[str, float], case: Case, 
         previous, issued = issue, 0
         held.append({})
     last = warp.add(k.END, issued, time - previous, needed, time - tail_from)
-    last["left"] = max([0.0, *(each - time for each in ready)])  # the warp leaves when its last result is there
+    last["left"] = max([0.0, *(each - time for each in ready)])  # the warp ends when its last result arrives
     units = sorted({unit for each in held for unit in each})
     table = (
         np.array([[each.get(unit, 0.0) for unit in units] for each in held]) if units else np.zeros((len(held), 1))

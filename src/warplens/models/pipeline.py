@@ -1,6 +1,6 @@
 """The Pipeline model (Lemeire et al., §3–4): warps' dependence graphs simulated on abstract pipelines.
 
-`warplens.simulators.pipeline` simulates; this is its place among the models.
+`warplens.simulators.pipeline` simulates; this module makes it a model.
 Unlike the others it has waves and tails: the cycles of a launch are those of
 the SM with the most groups.
 """
@@ -53,7 +53,7 @@ class Pipeline(Model):
     bank_conflicts: float = option(0.0, "D of §6.3, bank conflict degree of shared memory; 0 is none")
     most_issues: float = option(
         MOST_ISSUES,
-        "instructions that an SM issues in the simulation; longer launches are simulated in part and scaled",
+        "most instructions simulated per SM; of a longer launch a part is simulated and scaled up",
     )
 
     def evaluate(self, case: Case) -> Outcome:
@@ -86,7 +86,7 @@ class Pipeline(Model):
             ],
             axis=1,
         )
-        # Machines that look the same to the simulation share one.
+        # Machines that the simulation cannot tell apart share one run.
         distinct, inverse = np.unique(table, axis=0, return_inverse=True)
         runs: list[SmRun] = []
         for row in distinct.tolist():

@@ -16,7 +16,7 @@ from .base import Array, Case
 
 @dataclass(frozen=True)
 class PipelineLoad:
-    """What one warp asks of the pipelines."""
+    """The load that one warp puts on the pipelines."""
 
     busy: dict[str, Array]
     """Σ α·λ per subsystem: cycles for which one warp occupies it."""

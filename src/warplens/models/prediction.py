@@ -59,7 +59,7 @@ class Prediction(Displayed):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings that hold, each once; of a batch, those that hold for any machine."""
+        """Each warning once, if it holds for any machine of the batch."""
         texts = (c.text for c in self.conditions if c.where is None or np.any(c.where))
         return list(dict.fromkeys(texts))
 
@@ -103,7 +103,7 @@ class Prediction(Displayed):
 
 
 def combine(predictions: Sequence[Prediction], kernel: str = "all launches") -> Prediction:
-    """Launches run one after the other: sum of instructions over sum of cycles (MDM §III-C)."""
+    """Add up launches that run one after the other: sum of instructions over sum of cycles (MDM §III-C)."""
     first = predictions[0]
     cycles = sum(p.cycles for p in predictions)
     instructions = [p.cycles * p.ipc for p in predictions]

@@ -42,7 +42,7 @@ MODELS: dict[str, type[Model]] = {model.name: model for model in _ALL}
 #: The papers of all models, by key.
 PAPERS = {model.paper.key: model.paper for model in MODELS.values()}
 
-#: Those that predict from a kernel alone, without a run that was measured.
+#: Models that need no measured run.
 GENERAL_MODELS = {name: model for name, model in MODELS.items() if model.needs != "measured_run"}
 #: Whose prediction is quoted: the best validated model, or the first that can use the input.
 BEST = ("warplens", "mdm", "gpumech", "pipeline", "mwp-cwp-corrected", "wfg-corrected", "volkov")

@@ -1,7 +1,7 @@
 """Roofline (Williams et al. 2009), restated per warp by Lemeire et al., Eq. (L-1).
 
 Extended as docs/conventions.md §1 asks: any number of subsystems, and the issue limit as one
-more roof. All latencies are taken to be hidden, so the occupancy does not matter.
+more roof. Roofline assumes that all latencies are hidden, so occupancy does not matter.
 """
 
 from __future__ import annotations

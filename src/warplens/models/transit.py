@@ -99,7 +99,7 @@ def steady_state(
         both,
         np.where(memory_roof <= compute_roof, on_memory_roof, on_compute_roof),
     )
-    # The others compute; ω - k would lose them to rounding where nearly all wait.
+    # Warps that compute. ω - k would lose them to rounding where nearly all warps wait.
     x = np.where(
         slopes <= np.minimum(memory_roof, compute_roof),
         warps * compute_latency / (memory_latency + compute_latency),

@@ -18,7 +18,7 @@ from .network_by_hand import demands_by_hand
 from .papers import WARPLENS
 from .prediction import Condition
 
-#: What can bind; the ports of an SM and of the banks have two directions.
+#: Resources that can limit a launch; the ports of an SM and of the L2 have two directions.
 RESOURCES = {
     "issue": (k.R_ISSUE,),
     "units": (k.R_UNIT,),
@@ -30,12 +30,12 @@ RESOURCES = {
 _IN_WORDS = {
     "issue": "the issue slots",
     "units": "a functional unit",
-    "L1": "the port of the L1",
+    "L1": "the L1 port",
     "NoC_SM": "the SM's port to the network",
-    "NoC": "the ports of the LLC",
+    "NoC": "the L2 ports",
     "DRAM": "DRAM bandwidth",
 }
-#: Half-widths of the range, as fractions of the prediction. They are judgements. A saturated resource fixes the time;
+#: Half-widths of the range, as fractions of the prediction, chosen by judgement. A saturated resource fixes the time;
 #: without one, the time depends on how waits overlap. The suite's PTX has 0.6 to 1.4 times the instructions of the
 #: machine code. Limits that micro-benchmarks do not show make kernels slower, never faster.
 ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.30
@@ -44,18 +44,18 @@ WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
     *("crowds", "stores", "write-backs", "imbalance"),
 )
-#: Busy part from which on a resource decides the time.
+#: Busy fraction from which a resource decides the time.
 BOUND = 0.6
-#: Factor over the estimated cycles beyond which the network is solved again.
+#: The network is solved again if its cycles exceed the cache simulation's estimate by this factor.
 SLOWER = 1.1
-#: Number of events to follow, roughly, and the least and most of a warp as powers of two.
+#: Approximate number of events to follow; fewest and most events per warp, as powers of two.
 MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 _UNLIMITED = 4096
 
 
 @dataclass(frozen=True)
 class Warplens(Model):
-    """A closed network of warps over issue slots, units, L1 port, MSHRs, network, LLC banks and DRAM."""
+    """A closed network of warps over issue slots, units, L1 port, MSHRs, network, L2 banks and DRAM."""
 
     name = "warplens"
     title = "warplens"
@@ -67,11 +67,9 @@ class Warplens(Model):
     has_launch = True
 
     without: str = option("none", "leaves one mechanism out, to show its effect", WITHOUT)
-    assembler: bool = option(
-        True, "reorders a PTX trace as an assembler would: loads come before what waits for them"
-    )
-    launch_overhead: bool = option(True, "adds the machine's time to launch a kernel and its blocks, if it gives any")
-    ahead: int = option(0, "issues the loads of loops so many iterations earlier, where their addresses allow it")
+    assembler: bool = option(True, "reorders a PTX trace as the assembler would: loads move ahead of their uses")
+    launch_overhead: bool = option(True, "adds the machine's launch and block start times, if it gives any")
+    ahead: int = option(0, "issues the loads of loops this many iterations earlier, if their addresses allow it")
 
     @property
     def requirements(self) -> Needs:
@@ -85,7 +83,8 @@ class Warplens(Model):
         for rows, demand in self._demands(case):
             machines = self._machines(case, demand)[rows]
             part = _solve(demand.stream, machines)
-            # The cache simulation found data on their way. In a longer run they are on their way for a smaller part.
+            # The cache simulation counted loads of data in flight, at its own estimate of the run time. In a longer
+            # run fewer loads find their data still in flight.
             slower = part[0] > SLOWER * demand.estimated_cycles
             if demand.estimated_cycles > 0.0 and np.any(slower):
                 machines["arrivals"][slower] = demand.estimated_cycles / part[0][slower]
@@ -98,7 +97,7 @@ class Warplens(Model):
         return self._outcome(case, instructions, cycles, waits, busy)
 
     def _demands(self, case: Case) -> Any:
-        """(Rows of the batch, what their warps ask for); machines that agree in a demand share it."""
+        """(Rows of the batch, their demand); machines with the same demand share it."""
         workload, traced, needed_by = case.workload, case.facts.traced, case.model_name
         if traced is None:
             yield from demands_by_hand(case)
@@ -119,7 +118,7 @@ class Warplens(Model):
             yield rows, demand_of_sample(sample, misses, launch, config, self.without)
 
     def _most_events(self, case: Case) -> Any:
-        """Events to keep of a warp, so that the network follows a few thousand in all."""
+        """Events to keep per warp, so that the network follows a few thousand in total."""
         blocks, slots, per_block = self._blocks(case)
         blocks = np.ceil(blocks - 1e-9)
         followed = np.minimum(blocks, np.maximum(k.LEAST_WAVES * slots, k.MOST_WARPS // per_block)) * per_block
@@ -129,7 +128,7 @@ class Warplens(Model):
     def _blocks(case: Case) -> tuple[Array, Array, Array]:
         """(Blocks that an SM runs, blocks that it holds at a time, warps of a block).
 
-        Where less than a block fits, blocks are as large as what does.
+        If less than one block fits on the SM, a block shrinks to the warps that fit.
         """
         residency = case.residency
         held, per_block = case.array(residency.blocks_per_sm), case.array(residency.warps_per_block)
@@ -139,7 +138,7 @@ class Warplens(Model):
         return blocks, np.maximum(np.floor(held), 1.0), warps
 
     def _machines(self, case: Case, demand: Demand) -> Any:
-        """One record per machine; what a machine does not give limits nothing."""
+        """One record per machine; a parameter that the machine does not give sets no limit."""
         gpu, sms = case.gpu.with_defaults, case.active_sms
         machines = np.zeros(case.size, k.MACHINE)
         machines["schedulers"] = gpu.schedulers
@@ -168,7 +167,7 @@ class Warplens(Model):
         return machines
 
     def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
-        """Cycles of requests and flits; stores and atomics have limits of their own, where a machine says so."""
+        """Set the cycles per request and flit; the machine may limit stores and atomics separately."""
         gpu, sms = case.gpu.with_defaults, case.active_sms
         flit = np.multiply(FLIT_BYTES, gpu.clock_hz)
         noc, port = gpu.noc.bandwidth_bytes_per_s, gpu.noc.sm_bandwidth_bytes_per_s
@@ -191,7 +190,7 @@ class Warplens(Model):
 
     @staticmethod
     def _put_queues(machines: Any, case: Case, demand: Demand) -> None:
-        """Places in queues, and service times of banks and channels."""
+        """Set the queue sizes and the service times of banks and channels."""
         gpu = case.gpu.with_defaults
         machines["injection"] = gpu.noc.injection_entries
         machines["stores"] = np.multiply(4, gpu.noc.injection_entries)
@@ -248,7 +247,7 @@ class Warplens(Model):
         parts = {
             slower: case.array(UNSEEN if measured else 0.0),
             "the time depends on how latencies overlap": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
-            "the trace is PTX; the GPU runs other instructions in another order": case.array(
+            "the trace is PTX; the GPU runs different instructions in a different order": case.array(
                 OF_PTX if case.workload.is_ptx else 0.0
             ),
             "queues and rounding": case.array(ALWAYS),
@@ -264,14 +263,14 @@ class Warplens(Model):
     def _stack(
         self, case: Case, instructions: float, cycles: Array, overhead: Array, waits: Array, busy: Array
     ) -> dict[str, Array]:
-        """BASE is the issue slots that were used; the waits of the warps divide the rest of the time."""
+        """BASE is the used issue slots; the rest of the time is divided in proportion to the warps' waits."""
         blocks = self._blocks(case)[0]
         total = instructions * case.array(case.residency.total_warps)
         if case.facts.total_instructions is not None:
             total = case.array(case.facts.total_instructions)
-        cpi = cycles * case.active_sms / total  # of an SM that has work
+        cpi = cycles * case.active_sms / total  # of an SM with work
         issuing = np.minimum(total / case.active_sms / case.issue_rate, cycles) / cycles
-        # Launching, and SMs with fewer blocks than the one that has most.
+        # Launch overhead, and SMs with fewer blocks than the fullest one.
         most = np.ceil(blocks - 1e-9)
         idle = np.minimum((overhead + (cycles - overhead) * (1.0 - blocks / most)) / cycles, 1.0 - issuing)
         shares = np.maximum(waits, 0.0)
