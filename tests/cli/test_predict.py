@@ -342,7 +342,7 @@ def test_an_input_that_no_model_can_use(bad, write):
         (
             '[[dependence_graph]]\nid = "a"\nclass = "comp"\ndepends = ["a"]\n',
             ":4: ",
-            "dependence_graph[0].depends: the dependences form a circle: a → a",
+            "dependence_graph[0].depends: the dependences form a cycle: a → a",
         ),
         ("", ": ", "says nothing about the kernel"),
     ],

@@ -146,7 +146,7 @@ def test_python_kernels_get_flattened_parameters(folder: Path) -> None:
     assert (launch.language, launch.kernel) == ("python", "twice")
     parameters = launch_parameters(launch)
     assert len(parameters) == 8 and isinstance(parameters[4], np.ndarray) and parameters[7] == 256
-    assert "is 'twice' already" in refusal(folder, text.replace("grid", 'kernel = "x"\ngrid'))
+    assert "is already 'twice'" in refusal(folder, text.replace("grid", 'kernel = "x"\ngrid'))
     pytest.importorskip("cuda.bindings.nvvm", reason="libNVVM has no wheel for this platform")
     compiled = compile_launch(launch)
     assert compiled.ptx.count(".param .u") >= 8 and compiled.entry in compiled.ptx
@@ -188,7 +188,7 @@ def test_waves_are_those_of_the_gpu(folder: Path) -> None:
         ("[4]", "[4]\nregisters_per_thread = 256", ":6: cuda.registers_per_thread: 256 must be at least 1"),
         ("[4]", "[4]\ndynamic_shared_memory_bytes = -1", ":6: cuda.dynamic_shared_memory_bytes: -1 must be"),
         ("[4]", '[4]\noptions = "-DN=4"', ":6: cuda.options: must be a list of texts"),
-        ("[4]", '[4]\narchitecture = "x"', ":6: cuda.architecture: 'x' is none"),
+        ("[4]", '[4]\narchitecture = "x"', ":6: cuda.architecture: 'x' is not an architecture"),
         ("float32", "float33", ":8: cuda.arguments[0].dtype: 'float33' is unknown; did you mean 'float32'"),
         ('dtype = "int32"', "", ":11: cuda.arguments[1].dtype: is missing"),
         ("[256]", "[0]", ":9: cuda.arguments[0].shape: 0 must be"),
@@ -210,7 +210,7 @@ def test_waves_are_those_of_the_gpu(folder: Path) -> None:
         ("value = 256", "shape = 4\nfill = 'random'", ":11: cuda.arguments[1].high: is missing"),
         ("value = 256", "value = 1\n[record]\nblocks = 0", ":15: record.blocks: 0 must be at least 1"),
         ("value = 256", "value = 1\n[record]\nblocks = 'some'", ":15: record.blocks: 'some' is not a whole number"),
-        ("value = 256", "value = 1\n[record]\nblocks = 2\nwaves = 1", "waves: stands beside blocks"),
+        ("value = 256", "value = 1\n[record]\nblocks = 2\nwaves = 1", "waves: and blocks are both given"),
         ("value = 256", "value = 1\n[launch]\nblocks = 2", "unknown key 'launch'"),
     ],
 )  # fmt: skip

@@ -329,12 +329,12 @@ LINE_OF_MIX = 9  # of the table's header in HEAD + …
         (MIX + "bytes_per_request = 0\n", 12, "instruction_mix.bytes_per_request", "above 0"),
         # the dependence graph
         (GRAPH.replace('["a"]', '["b"]'), 15, "dependence_graph[1].depends", "no instruction has the id 'b'"),
-        (GRAPH.replace('["a"]', '["i2"]'), 15, "dependence_graph[1].depends", "circle: i2 → i2"),
+        (GRAPH.replace('["a"]', '["i2"]'), 15, "dependence_graph[1].depends", "cycle: i2 → i2"),
         (
             GRAPH.replace('class = "comp"', 'class = "comp"\ndepends = ["i2"]'),
             16,
             "dependence_graph[1].depends",
-            "the dependences form a circle: a → i2 → a",
+            "the dependences form a cycle: a → i2 → a",
         ),
         (
             GRAPH.replace('class = "mem"', 'class = "mem"\nid = "a"'),
@@ -401,7 +401,7 @@ def test_what_is_wrong_is_located_and_named(write, content, line, key, why):
 def test_a_circle_among_many_names_only_the_circle(write):
     rows = [("a", "[]"), ("b", '["a", "d"]'), ("c", '["b"]'), ("d", '["c"]'), ("e", '["a"]')]
     text = HEAD + "".join(f'[[dependence_graph]]\nid = "{n}"\nclass = "comp"\ndepends = {d}\n' for n, d in rows)
-    with pytest.raises(WorkloadError, match=r"form a circle: b → d → c → b$"):
+    with pytest.raises(WorkloadError, match=r"form a cycle: b → d → c → b$"):
         load_workload(write(text))
 
 

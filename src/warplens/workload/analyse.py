@@ -16,7 +16,7 @@ from .workload import Workload
 
 
 def analyse(workload: Workload, gpu: Gpu, needs: Needs = NOTHING_MORE, needed_by: str = "the analysis") -> Facts:
-    """What a model sees of a workload on a machine or a batch of machines.
+    """Work out what models need to know of a workload on a machine or a batch of machines.
 
     Only what `needs` asks for is worked out. Errors about missing machine
     parameters name `needed_by`.
@@ -35,7 +35,7 @@ def analyse(workload: Workload, gpu: Gpu, needs: Needs = NOTHING_MORE, needed_by
 
 
 def _analyse_numbers(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) -> Facts:
-    """Views that were written by hand, or follow from a graph that was."""
+    """Facts of a workload written by hand: its views, or those derived from its dependence graph."""
     facts = Facts(workload, gpu, batch_shape(workload.launch, gpu), resident(workload.launch, gpu))
     views: dict[str, Any] = {}
     graph = workload.graph

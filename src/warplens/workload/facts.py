@@ -29,13 +29,13 @@ from .workload import Workload
 
 @dataclass(frozen=True)
 class Needs:
-    """What a model takes of a workload, besides what every model sees."""
+    """What a model needs of a workload besides what every model gets."""
 
     #: One of `VIEWS`; the other views are not worked out.
     view: str = ""
-    #: Events of warps in place of intervals: sampled blocks of a trace, or a dependence graph where there is one.
+    #: Whether the model takes warp events instead of intervals: sampled blocks of a trace, or a dependence graph.
     events: bool = False
-    #: How intervals are cut: at stalls of this many cycles, and whether compute latencies of a graph count.
+    #: How intervals are cut: the shortest stall that ends one, and whether compute latencies of a graph count.
     min_gap: float = 1.0
     compute_latency: bool = True
 
@@ -45,7 +45,7 @@ NOTHING_MORE = Needs()
 
 @dataclass(frozen=True, eq=False)
 class CacheResults:
-    """The cache simulations of a batch: machine i has those of run `which[i]`."""
+    """The cache simulations of a batch: machine i uses run `which[i]`."""
 
     runs: tuple[CacheRun, ...]
     which: NDArray[np.int64]
@@ -59,18 +59,18 @@ class CacheResults:
 
 @dataclass(frozen=True, eq=False)
 class TraceFacts:
-    """What the steps over a trace found."""
+    """Results of the analysis of a trace."""
 
     trace: LaunchTrace
     caches: CacheResults
     choice: WarpChoice
     warp: Representative
-    #: Thread blocks that stand for all, where a model asks for events.
+    #: Sampled thread blocks, if the model takes events.
     blocks: WarpGroup | None = None
 
     @property
     def misses(self) -> MissProfile:
-        """The cache simulation of a single machine; of several numbers of residents, that with most."""
+        """The cache simulation of a single machine; in an occupancy sweep, the one with the most residents."""
         blocks = [run.config.blocks_per_sm for run in self.caches.runs]
         return self.caches.misses[blocks.index(max(blocks))]
 
@@ -93,8 +93,8 @@ class TraceFacts:
 class Facts:
     """One launch on one machine or on a batch; quantities are arrays for a batch.
 
-    `views` holds what was asked for, by the names of `VIEWS`: a model that reads
-    another view has not said that it needs it.
+    `views` holds the requested views, by the names of `VIEWS`: a model must declare
+    every view that it reads in its `Needs`.
     """
 
     workload: Workload
@@ -102,11 +102,11 @@ class Facts:
     shape: tuple[int, ...]
     residency: Residency
     views: Mapping[str, Any] = field(default_factory=dict)
-    #: λ and Λ of memory classes for this kernel, where more is known than the machine's.
+    #: λ and Λ of memory classes for this kernel, if its addresses are known; else the machine's apply.
     timings: Mapping[str, InstructionTiming] = field(default_factory=dict)
-    #: What a reader of a prediction should know of this input.
+    #: Notes on this input for readers of a prediction.
     notes: tuple[str, ...] = ()
-    #: Warp instructions of the whole launch, where more is known than one warp's.
+    #: Warp instructions of the whole launch; None if only one warp is known.
     total_instructions: float | None = None
     traced: TraceFacts | None = None
 
@@ -142,7 +142,7 @@ class Facts:
         return found
 
     def timing(self, instruction_class: str, needed_by: str) -> InstructionTiming:
-        """λ and Λ of a class for this kernel; the machine's where nothing is known of its addresses."""
+        """λ and Λ of a class for this kernel; the machine's if the addresses are unknown."""
         return self.timings.get(instruction_class) or self.gpu.timing(instruction_class, needed_by)
 
     def memory_latency_cycles(self, needed_by: str) -> Quantity:
@@ -154,9 +154,9 @@ class Facts:
         return np.mean([self.timing(name, needed_by).latency_cycles for name in loads], axis=0)
 
     def bytes_per_instruction(self) -> dict[str, float]:
-        """Bytes that a warp instruction moves on average, by the part of the memory system that gives them.
+        """Average bytes per warp instruction at each level of the memory system.
 
-        Empty where nothing says so: of an instruction mix or a graph written by hand.
+        Empty if unknown: for an instruction mix or a graph written by hand.
         """
         gpu, given = self.gpu, self.workload.profile
         if self.traced is not None:
@@ -172,7 +172,7 @@ class Facts:
         return {"LLC": scale * float((reads + writes).sum()), "DRAM": scale * float((reads + writes) @ ratio)}
 
     def summary(self) -> dict[str, Any]:
-        """The cache simulation and the representative warp with its quality; nothing where all was given."""
+        """The cache simulation and the representative warp with its quality; empty without a trace."""
         if self.traced is None:
             return {}
         misses, warp = self.traced.misses, self.traced.warp
@@ -201,4 +201,4 @@ def batch_shape(launch: Launch, gpu: Gpu) -> tuple[int, ...]:
         return np.broadcast_shapes(*(each.shape for each in arrays))
     except ValueError:
         lengths = sorted({np.size(value) for value in arrays if np.ndim(value)})
-        raise InputError(f"arrays of different lengths cannot form one batch: {lengths}") from None
+        raise InputError(f"arrays of a batch must have the same length: {lengths}") from None

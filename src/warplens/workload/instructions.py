@@ -1,4 +1,4 @@
-"""Every static instruction of a traced launch: how often it runs, how divergent it is, what waits for it."""
+"""Every static instruction of a traced launch: executions, divergence, misses and stalls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class InstructionTable:
     """Columns with one entry per static instruction; counts are those of the recorded thread blocks.
 
     Stalls are cycles of the representative warp alone, as interval models see
-    them: `waits` before the instruction issues, `waited_for` by later ones for
-    its result. Hit ratios are NaN where nothing asked that cache.
+    them: `waits` before the instruction issues, and `waited_for` while later ones
+    wait for its result. A hit ratio is NaN if the cache got no request.
     """
 
     static: StaticTable
     executions: NDArray[np.int64]
     active_lanes: NDArray[np.float64]
-    """Threads of a warp that take part, on average."""
+    """Average active threads of a warp."""
     waits_cycles: NDArray[np.float64]
     waited_for_cycles: NDArray[np.float64]
     lines: NDArray[np.float64]
@@ -44,7 +44,7 @@ class InstructionTable:
 
     @property
     def is_load(self) -> NDArray[np.bool_]:
-        """Those that bring something back to a register."""
+        """Instructions that load into a register."""
         return self.is_memory & (np.diff(self.static.destination_offsets) > 0)
 
     def space(self, index: int) -> str:

@@ -1,4 +1,4 @@
-"""A kernel launch, and how it sits on a GPU."""
+"""A kernel launch and its occupancy on a GPU."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ LAUNCH_KEYS = ("launch.warps_per_sm", "launch.blocks_per_sm")
 
 @dataclass(frozen=True)
 class Launch:
-    """What the programmer chose; whatever is absent is worked out or taken as full.
+    """What the programmer chose. Absent values follow from the GPU; without any, occupancy is full.
 
-    `blocks_per_sm` and `warps_per_sm` are the residents of one SM where they
-    are known (arrays for an occupancy sweep); otherwise they follow from the
-    occupancy rules of the GPU.
+    `blocks_per_sm` and `warps_per_sm` are the residents of one SM, if known (arrays
+    in an occupancy sweep); otherwise the GPU's occupancy rules give them.
     """
 
     blocks: float | None = None
@@ -37,7 +36,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Residency:
-    """A launch on a machine: W and what goes with it. Values are arrays for a batch."""
+    """The residents of a launch on a machine: W and related counts. Values are arrays for a batch."""
 
     warps_per_sm: Quantity
     blocks_per_sm: Quantity
@@ -45,7 +44,7 @@ class Residency:
     active_sms: Quantity
     total_warps: Quantity
     runs: Quantity
-    """#Rep of Eq. (H-21): how often an SM is filled with residents."""
+    """#Rep of Eq. (H-21): how many times an SM is filled with residents."""
     notes: tuple[str, ...] = ()
 
 
@@ -84,7 +83,7 @@ def resident(launch: Launch, gpu: Gpu) -> Residency:
         )
     active_sms = np.minimum(gpu.sms, launch.blocks)
     if not given:
-        # A small launch does not fill the residents that would fit.
+        # A small launch has fewer blocks than would fit.
         blocks_per_sm = np.minimum(blocks_per_sm, np.ceil(np.divide(launch.blocks, active_sms)))
         warps_per_sm = blocks_per_sm * per_block
     runs = np.divide(launch.blocks, np.multiply(blocks_per_sm, active_sms))  # Eq. (H-21)
@@ -121,7 +120,7 @@ def _positive(value: Any) -> Any:
 
 
 def launch_of(trace: LaunchTrace) -> Launch:
-    """The launch that was recorded; registers and shared memory that the trace does not give limit nothing."""
+    """The recorded launch. Registers or shared memory that the trace lacks do not limit occupancy."""
     header = trace.header
     return Launch(
         blocks=float(header.blocks),

@@ -30,7 +30,7 @@ from .workload import Workload
 
 #: Folders of bundled workloads.
 EXAMPLES = ("papers", "cuda")
-#: A hand-written profile may repeat an interval; beyond this it is a trace in disguise.
+#: Most intervals of a hand-written profile, repeats included.
 MOST_INTERVALS = 1_000_000
 
 
@@ -73,7 +73,7 @@ def workload_of_file(file: TomlFile) -> Workload:
 
 
 class _Reader:
-    """One table of the file: values are taken out one by one, and what is left is an error."""
+    """One table of the file. Each value is taken out as it is read; a key left over is an error."""
 
     def __init__(self, file: TomlFile, table: Any, prefix: str) -> None:
         self.file, self.prefix = file, prefix
@@ -328,7 +328,7 @@ def _dependence_graph(rows: list[_Reader]) -> DependenceGraph:
 
 
 def _program_order(rows: list[_Reader], depends: list[list[int]], names: list[str]) -> list[int]:
-    """The written order, except that an instruction comes after those it waits for; a circle is an error."""
+    """The written order, but with every instruction after those it waits for. A cycle is an error."""
     order: list[int] = []
     state = [0] * len(rows)  # 0 = not seen, 1 = being placed, 2 = placed
     for root in range(len(rows)):
@@ -340,7 +340,7 @@ def _program_order(rows: list[_Reader], depends: list[list[int]], names: list[st
                 for other in depends[current]:
                     if state[other] == 1:
                         circle = " → ".join(names[i] for i in (*stack[stack.index(other) :], other) if state[i] == 1)
-                        raise rows[current].fail("depends", f"the dependences form a circle: {circle}")
+                        raise rows[current].fail("depends", f"the dependences form a cycle: {circle}")
                 stack += [other for other in reversed(depends[current]) if state[other] == 0]
             else:
                 if state[current] == 1:

@@ -1,9 +1,8 @@
-"""What models need of a traced launch without the trace: its static instructions, the representative warp, sampled
-blocks, and the cache simulations of some machines. Profiles are small enough to be kept where traces of gigabytes are
-not.
+"""Profiles: what models need of a traced launch, without the trace. A profile holds the static instructions, the
+representative warp, sampled blocks, and cache simulations: kilobytes where a trace has gigabytes.
 
-A profile answers for the machine and the residents it was made for, and for machines that differ from it in nothing
-but times; the order of accesses is that of the machine it was made for.
+A profile serves the machine and the occupancy it was made for, and machines that differ only in times (latencies,
+bandwidths, clock). The order of accesses stays that of the original machine.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from .workload import Workload, workload_of_trace
 
 T = TypeVar("T")
 SCHEMA = 2
-#: What a file may say that its cache simulations lack: `crowds`, the requests that misses find ahead of them at
-#: crowded banks and channels. Files of schema 1 do not say it, and lack those.
+#: Counts that the cache simulations of a file may lack: `crowds`, the requests queued ahead of misses at busy banks
+#: and channels. Files of schema 1 lack them without saying so.
 LACKING = {1: ("crowds",)}
 #: For columns of eight bytes each.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 1, "lp": 3, "pb": 3}]
-_SUFFIX_ERROR = "not profiles of this version of warplens; make them anew"
+_SUFFIX_ERROR = "not profiles of this version of warplens; create them again"
 #: Files of schema 1 name a cache simulation by its order, its blocks per SM and these parameters.
 _SCHEMA_1 = (
     *("sms", "l1.size_bytes", "l1.ways", "l1.line_bytes", "l1.sector_bytes", "l1.write_policy", "l1.write_allocate"),
@@ -45,7 +44,7 @@ _SCHEMA_1 = (
 
 @dataclass(frozen=True, eq=False)
 class _NoWarps:
-    """A launch whose warps were left out."""
+    """A launch without its warps."""
 
     header: LaunchHeader
     static: StaticTable
@@ -56,10 +55,10 @@ class _NoWarps:
 
 @dataclass(eq=False)
 class ProfileResults(Results):
-    """Results by what they depend on apart from times: as they were worked out, whatever has changed since."""
+    """Results by what they depend on, times excluded, so that a profile serves machines with other times."""
 
     entries: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    #: What the file that the entries come from says they lack.
+    #: Counts that the entries lack, according to their file.
     lacks: tuple[str, ...] = ()
 
     def get(self, trace: LaunchTrace, record: Hashable, kind: type[T], make: Callable[[], T]) -> T:
@@ -70,7 +69,7 @@ class ProfileResults(Results):
             what = json.loads(_entry_name(record))[0]
             raise MissingInputError(
                 f"the profile of {trace.header.kernel!r} lacks {what!r} for these residents and caches; "
-                "it answers for those that it was made for: use the trace, or make the profile anew"
+                "it holds only those it was made for; use the trace, or create the profile again"
             )
         made = self.once(record, make)
         self.entries[_entry_name(record)] = vars(made)
@@ -83,7 +82,7 @@ class ProfileResults(Results):
 
 
 def _entry_name(record: Hashable) -> str:
-    """Kind of a result, and what it depends on besides times."""
+    """Name of an entry: the kind of the result and what it depends on, times excluded."""
     if isinstance(record, CacheRun):
         return _misses_name(record.order, record.config, record.coalescing.line_bytes, record.transfer_bytes)
     if isinstance(record, WarpChoice):
@@ -97,7 +96,7 @@ def _misses_name(order: str, config: CacheConfig, line_bytes: int, transfer_byte
 
 
 def profile_of_trace(trace: LaunchTrace) -> Workload:
-    """A workload that remembers; ask it what its profile shall hold."""
+    """A workload that keeps its results. Predict with it on each machine that its profile should serve."""
     return workload_of_trace(trace, results=ProfileResults())
 
 
@@ -105,7 +104,7 @@ def profile_of_trace(trace: LaunchTrace) -> Workload:
 
 
 def write_profiles(path: str | Path, profiles: Mapping[str, Workload], about: Mapping[str, str]) -> None:
-    """All that the workloads remember, in one compressed file; `about` says where it comes from."""
+    """Write the results that the workloads keep to one compressed file; `about` says where they come from."""
     arrays: list[np.ndarray[Any, Any]] = []
 
     def packed(value: Any) -> Any:
@@ -138,7 +137,7 @@ def write_profiles(path: str | Path, profiles: Mapping[str, Workload], about: Ma
 
 
 def read_profiles(path: str | Path) -> tuple[dict[str, Workload], dict[str, str]]:
-    """(workloads by name, where they come from) of a file."""
+    """Read a file: (workloads by name, where they come from)."""
     try:
         content = lzma.decompress(Path(path).read_bytes())
         size = int.from_bytes(content[:8], "little")
@@ -184,13 +183,13 @@ def _unpacked(
 
 
 def _of_schema_1(entries: Mapping[str, Any], blocks: int, instructions: float) -> dict[str, Any]:
-    """Entries under the names of today; what the trace holds stood beside them."""
+    """Rename entries of schema 1; its recorded blocks and instructions were stored outside the entries."""
     found: dict[str, Any] = {}
     for name, entry in entries.items():
         kind, *rest = json.loads(name)
         if kind == "misses":
             order, resident, *values = rest
-            # All numbers and switches were written as floats.
+            # Schema 1 stores all numbers and flags as floats.
             given = [(path, value) for path, value in zip(_SCHEMA_1, values, strict=False) if value is not None]
             machine = gpu_of_values({path: parameters()[path].kind(value) for path, value in given})
             config = cache_config(machine, resident, order=order)
@@ -202,7 +201,7 @@ def _of_schema_1(entries: Mapping[str, Any], blocks: int, instructions: float) -
 
 
 def _without_crowds(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A cache simulation in whose file the counts of crowds are absent: no miss finds more ahead than others."""
+    """A cache simulation without queued requests: its file lacks them, so they count as 0."""
     if "arrivals" not in entry:
         return entry
     names = ARRIVALS.names or ()

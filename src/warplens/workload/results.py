@@ -1,4 +1,4 @@
-"""What was worked out of one trace, in memory and on disk, by records of what it depends on."""
+"""Results of one trace, in memory and on disk, keyed by what they depend on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..traces.digest import trace_digest
 
 T = TypeVar("T")
 
-#: Bytes that the results of all traces may take on disk.
+#: Most bytes on disk for the results of all traces.
 MOST_BYTES = 2**30
 
 
@@ -23,9 +23,9 @@ def open_simulations() -> ResultCache:
 
 @dataclass(eq=False)
 class Results:
-    """Results of one trace. A key is a frozen record of all that a result depends on besides the trace."""
+    """Results of one trace. A key is a frozen record of everything a result depends on besides the trace."""
 
-    #: Where results are kept between processes; None: nowhere.
+    #: Keeps results between processes; None keeps them in memory only.
     disk: ResultCache | None = None
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -36,7 +36,7 @@ class Results:
         return self.memory[key]
 
     def get(self, trace: LaunchTrace, record: Hashable, kind: type[T], make: Callable[[], T]) -> T:
-        """The result of `make`, a dataclass `kind` of arrays and plain values, kept in memory and maybe on disk."""
+        """The result of `make`, kept in memory and, if `disk` is set, on disk. `kind` is its dataclass."""
         found = self.known(trace, record, kind)
         if found is not None:
             return found
@@ -46,7 +46,7 @@ class Results:
         return made
 
     def known(self, trace: LaunchTrace, record: Hashable, kind: type[T]) -> T | None:
-        """What is in memory or on disk, or None."""
+        """The result if it is in memory or on disk, else None."""
         if record not in self.memory and self.disk is not None:
             found = self.disk.get(self._key(trace, record))
             if found is not None:
@@ -61,5 +61,5 @@ class Results:
         return self if self.disk is not None else Results(open_simulations(), self.memory)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process works out its own, or finds them on disk."""
+        """Pickle without the results in memory: another process computes them or finds them on disk."""
         return {"disk": self.disk, "memory": {}}

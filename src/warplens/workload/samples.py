@@ -18,13 +18,13 @@ from .traced import compute_latencies_of
 
 @dataclass(frozen=True)
 class SampleOf:
-    """What the events of the sampled blocks depend on."""
+    """What the events of the sampled blocks depend on besides the trace."""
 
     line_bytes: int
     latencies: tuple[tuple[str, float], ...]
-    #: Instructions are put in the order of an assembler.
+    #: Reorder instructions as an assembler would.
     reorder: bool
-    #: Of a warp; 0 for all.
+    #: Most events to keep per warp; 0 keeps all.
     most_events: int = 0
     #: Iterations by which loads are issued earlier.
     ahead: int = 0
@@ -41,8 +41,8 @@ def sample_batches(
 ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
     """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
 
-    Machines of a group agree in all that caches and compute latencies depend on, and in the columns `also_by`.
-    `most_events` are those of a warp that are kept, for each machine.
+    Machines of a group have the same cache simulation, compute latencies and values of the columns `also_by`.
+    `most_events` gives, per machine, the events to keep of a warp.
     """
     traced, gpu = facts.traced, facts.gpu
     assert traced is not None
@@ -59,7 +59,7 @@ def sample_batches(
 def block_sample(
     facts: Facts, machine: Gpu, needed_by: str, reorder: bool, most_events: int = 0, ahead: int = 0
 ) -> BlockSample:
-    """The events of the sampled blocks on one machine of the batch; of warps with many, some stand for the rest."""
+    """The events of the sampled blocks on one machine, at most `most_events` per warp (0: all)."""
     traced = facts.traced
     assert traced is not None and traced.blocks is not None
     trace, blocks = traced.trace, traced.blocks

@@ -43,7 +43,7 @@ _LARGEST_SOURCE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class RecordLimit:
-    """How much of a launch is recorded: a number of blocks, of waves of a GPU, or all; and when it is stopped."""
+    """How much of a launch to record: some blocks, some waves of a GPU, or all; and when to stop it."""
 
     blocks: int | None = None
     waves: float | None = None
@@ -54,7 +54,7 @@ class RecordLimit:
 
 @dataclass(frozen=True)
 class StaticOptions:
-    """What counting without running is told: trips of loops by source line ("12") or number ("#1")."""
+    """Hints for static counts: loop trip counts by source line ("12") or loop number ("#1"), and a branch weight."""
 
     trip_counts: Mapping[str, float] = field(default_factory=dict)
     branch_weight: float = 1.0
@@ -68,9 +68,9 @@ class CudaLaunch:
     language: str
     """`cuda`, `ptx` or `python`."""
     text: str
-    """The source. Code that stands in the workload file keeps its line numbers there."""
+    """The source. Code inside the workload file keeps the file's line numbers."""
     source_name: str
-    """What messages call the source: its file, or the workload file."""
+    """Name of the source in messages: its file, or the workload file."""
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -103,14 +103,14 @@ class CudaLaunch:
 
 @dataclass(frozen=True)
 class CompiledLaunch:
-    """The PTX of a launch, and what its machine code uses where that is known."""
+    """The PTX of a launch and, if known, the resources of its machine code."""
 
     ptx: str
     name: str
     entry: str
     registers_per_thread: int | None
     registers_from: str
-    """Who said so: `workload file`, or the compiler; empty where it has to be estimated."""
+    """Who gave the registers: `workload file` or the compiler; empty if they must be estimated."""
     shared_memory_bytes: int | None
     log: str = ""
 
@@ -126,7 +126,7 @@ def load_cuda_launch(path: str | Path) -> CudaLaunch:
 
 
 def cuda_launch_of(file: TomlFile) -> CudaLaunch:
-    """The launch that a file describes; every complaint names the file, the line and the remedy."""
+    """The launch that a file describes; every error names the file, the line and the remedy."""
     reader = _Reader.of_file(file)
     name = reader.text("name", Path(file.path).stem)
     description = reader.text("description")
@@ -151,7 +151,7 @@ def cuda_launch_of(file: TomlFile) -> CudaLaunch:
 
 
 def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
-    """PTX of the launch's kernel: compiled, or as it was given."""
+    """PTX of the launch's kernel: compiled from source, or as given."""
     registers, said = launch.registers_per_thread, "workload file" if launch.registers_per_thread else ""
     if launch.language == "ptx":
         entry = _entry(launch.text, launch.kernel, launch.source_name)
@@ -179,7 +179,7 @@ def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
 
 
 def launch_parameters(launch: CudaLaunch) -> list[Built]:
-    """New values for the parameters of the PTX entry; an array stands for a pointer to it."""
+    """New values for the parameters of the PTX entry; an array is passed as a pointer."""
     built = launch.build_arguments()
     return flatten_arguments(built) if launch.language == "python" else built
 
@@ -187,7 +187,7 @@ def launch_parameters(launch: CudaLaunch) -> list[Built]:
 def blocks_to_record(
     launch: CudaLaunch, gpu: Gpu | None, *, registers_per_thread: int | None, shared_memory_bytes: int | None
 ) -> int | None:
-    """The first blocks that `[record]` asks for; None for all of them."""
+    """Number of blocks that `[record]` asks for, from the first on; None for all."""
     limit = launch.record
     if limit.waves is not None:
         if gpu is None:
@@ -211,7 +211,7 @@ def record_launch(
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Execution:
-    """Run the launch on the CPU and record it; the result has the trace as `.trace`, unless `consume` took it."""
+    """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it."""
     from ..frontends.ptx import execute, parse_ptx
 
     compiled = compile_launch(launch)
@@ -275,7 +275,7 @@ def _cuda_table(table: _Reader) -> dict[str, Any]:
     if math.prod(result["block"]) > _MOST_THREADS:
         raise table.fail("block", f"{math.prod(result['block'])} threads exceed the {_MOST_THREADS} of a block")
     if not ARCHITECTURE.fullmatch(result["architecture"]):
-        raise table.fail("architecture", f'{result["architecture"]!r} is none; write "sm_90", say')
+        raise table.fail("architecture", f'{result["architecture"]!r} is not an architecture such as "sm_90"')
     table.done()
     check_total(sum(argument.nbytes for argument in result["arguments"]), table.file.where("cuda.arguments"))
     return result
@@ -313,7 +313,7 @@ def _source(table: _Reader, key: str) -> tuple[str, str, str, str]:
 def _kernel(table: _Reader, language: str, text: str, function: str) -> str:
     kernel = table.text("kernel", function)
     if language == "python" and kernel != function:
-        raise table.fail("kernel", f"is {function!r} already, by the key python")
+        raise table.fail("kernel", f"is already {function!r}, from the key python")
     if not kernel:
         known = _entries(text) if language == "ptx" else kernel_names(text)
         if len(known) != 1:
@@ -327,7 +327,7 @@ def _entries(ptx: str) -> list[str]:
 
 
 def _entry(ptx: str, kernel: str, name: str) -> str:
-    """The entry called `kernel`, or the only one that C++ made of that name."""
+    """The entry called `kernel`, or the only C++-mangled entry of that name."""
     entries = _entries(ptx)
     mangled = [entry for entry in entries if re.match(rf"_Z(N\w*)?{len(kernel)}{re.escape(kernel)}(?![0-9])", entry)]
     if kernel in entries:
@@ -353,7 +353,7 @@ def _extents(table: _Reader, key: str, limits: tuple[int, int, int]) -> tuple[in
         raise table.fail(key, f"is missing; write {key} = [256], or up to three numbers")
     values = value if isinstance(value, list) else [value]
     if not 1 <= len(values) <= 3:
-        raise table.fail(key, f"has {len(values)} numbers; 1 to 3 are possible")
+        raise table.fail(key, f"has {len(values)} numbers; give 1 to 3")
     for extent, most in zip(values, limits, strict=False):
         if isinstance(extent, bool) or not isinstance(extent, int) or not 1 <= extent <= most:
             raise table.fail(key, f"{extent!r} must be a whole number from 1 to {most}")
@@ -379,7 +379,7 @@ def _record(table: _Reader) -> RecordLimit:
     seconds = table.number("most_seconds", minimum=0.0, above=True)
     table.done()
     if waves is not None and blocks is not None:
-        raise table.fail("waves", "stands beside blocks; give one of them")
+        raise table.fail("waves", "and blocks are both given; keep one of them")
     return RecordLimit(blocks, waves, instructions, seconds)
 
 
@@ -397,7 +397,7 @@ def _static(table: _Reader) -> StaticOptions:
 
 
 def _example(argument: Argument) -> Built:
-    """A value of the argument's type: as small as can be, where the type is known without building it."""
+    """A value of the argument's type, as small as possible if the type is known without building the array."""
     if isinstance(argument, ArrayArgument) and argument.dtype is not None and argument.shape is not None:
         return np.zeros((1,) * len(argument.shape), argument.dtype)
     return argument.build()

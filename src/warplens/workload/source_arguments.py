@@ -23,7 +23,7 @@ _MOST_DIMENSIONS = 8
 
 
 def whole(row: _Reader, key: str, default: int | None, least: int, most: int) -> Any:
-    """A whole number as it is written: 64-bit ones do not survive as floats."""
+    """A whole number, read as an integer: a float cannot hold 64 bits."""
     value = row.take(key, default)
     if value is default:
         return value
@@ -64,7 +64,7 @@ def read_argument(row: _Reader) -> Argument:
 
 
 def _default_fill(table: dict[str, Any]) -> str:
-    """What a row without `fill` means; empty for a scalar."""
+    """The fill of a row without the key `fill`; empty for a scalar."""
     for key in ("file", "function"):
         if key in table:
             return key
@@ -79,7 +79,7 @@ def _shape(row: _Reader) -> tuple[int, ...] | None:
         return None
     values = value if isinstance(value, list) else [value]
     if not 1 <= len(values) <= _MOST_DIMENSIONS:
-        raise row.fail("shape", f"has {len(values)} extents; 1 to {_MOST_DIMENSIONS} are possible")
+        raise row.fail("shape", f"has {len(values)} dimensions; give 1 to {_MOST_DIMENSIONS}")
     for extent in values:
         if isinstance(extent, bool) or not isinstance(extent, int) or not 1 <= extent <= MOST_ARGUMENT_BYTES:
             raise row.fail("shape", f"{extent!r} must be a whole number from 1 to {MOST_ARGUMENT_BYTES}")

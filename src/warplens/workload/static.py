@@ -20,7 +20,7 @@ from .workload import Workload
 
 
 def analyse_counts(workload: Workload, gpu: Gpu, needed_by: str) -> Facts:
-    """An instruction mix only; an access costs the machine's interval for each line that it touches."""
+    """Facts with an instruction mix only; an access takes the machine's interval for each line that it touches."""
     assert workload.counted is not None
     counted = workload.counted
     facts = Facts(
@@ -46,16 +46,16 @@ def _timing(counted: StaticMix, gpu: Gpu, instruction_class: str, needed_by: str
 
 
 def _notes(counted: StaticMix) -> tuple[str, ...]:
-    found = ["counted from the PTX without running it: nothing is known of caches, all accesses go to DRAM"]
+    found = ["counted from the PTX without running it: cache hits are unknown, so all accesses go to DRAM"]
     given = [loop for loop in counted.loops if loop.origin == "given"]
     if given:
         said = ", ".join(f"line {loop.source_line}: {loop.trips:g}" for loop in given)
         found.append(f"iterations of loops as given ({said})")
     if upper := [str(loop.source_line) for loop in counted.loops if loop.at_most]:
-        found.append(f"loops with another way out are taken to run to their end (line {', '.join(upper)})")
+        found.append(f"loops with an early exit are assumed to run to their end (line {', '.join(upper)})")
     if counted.branches:
         lines = dict.fromkeys(str(each.source_line) for each in counted.branches)
-        found.append(f"branches that only data decide count with their weight (line {', '.join(lines)})")
+        found.append(f"data-dependent branches count with their weight (line {', '.join(lines)})")
     return tuple(found)
 
 
@@ -67,7 +67,7 @@ def lines_of_class(mix: StaticMix, instruction_class: str) -> float:
 
 
 def mix_of(mix: StaticMix, latency: Callable[[str], Any]) -> InstructionMix:
-    """The mix with its dependent set: the longest chain of each basic block, blocks one after the other."""
+    """The mix with its dependent set: the longest chain of each basic block, added up over the blocks."""
     independent: dict[str, Any] = {}
     for block in mix.blocks:
         if not block.instructions or not block.executions:
@@ -87,12 +87,12 @@ def mix_of(mix: StaticMix, latency: Callable[[str], Any]) -> InstructionMix:
 
 
 def _transactions(mix: StaticMix) -> float | None:
-    """Lines of an uncoalesced access on average (#Uncoal_per_mw)."""
+    """Average cache lines of an uncoalesced access (#Uncoal_per_mw)."""
     several = [(each.uncoalesced * each.executions, each) for each in mix.accesses]
     total = sum(count for count, _ in several)
     if not total:
         return None
-    # Of an access that is uncoalesced at times, the other executions touch one line.
+    # An access may be uncoalesced only at times; its other executions touch one line.
     lines = sum((each.lines - (1.0 - each.uncoalesced)) * each.executions for count, each in several if count)
     return max(lines / total, 1.0)
 
@@ -107,7 +107,7 @@ def workload_of_static_mix(mix: StaticMix, launch: Launch, name: str | None = No
 
 
 def static_mix_of(launch: CudaLaunch) -> StaticMix:
-    """The counts of a workload file's launch, with the `[static]` table it has."""
+    """Static counts of a workload file's launch, with the hints of its `[static]` table."""
     return _count(launch)[0]
 
 
@@ -133,7 +133,7 @@ def static_workload(launch: CudaLaunch) -> Workload:
 def _count(launch: CudaLaunch) -> tuple[StaticMix, int | None, int | None]:
     compiled = compile_launch(launch)
     arguments: list[Any] = (
-        list(launch_parameters(launch))  # what a Python kernel is passed for an array is more than a pointer
+        list(launch_parameters(launch))  # a Python kernel gets more than a pointer for each array
         if launch.language == "python"
         else [each.value if isinstance(each, ScalarArgument) else Buffer(each.nbytes) for each in launch.arguments]
     )

@@ -1,4 +1,4 @@
-"""The steps from a trace to facts: caches, representative warp, and what a model asks for besides."""
+"""From a trace to facts: cache simulation, representative warp, and the views that a model needs."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from .facts import CacheResults, Facts, Needs, TraceFacts, batch_shape
 from .launch import Residency, launch_of, resident
 from .workload import Workload
 
-#: Mean distance of the warps from their representative beyond which a prediction says so.
+#: A prediction warns if the warps' mean distance from their representative exceeds this.
 LARGE_DISTANCE = 0.25
-#: Interval profiles of a batch that are held at once.
+#: Most interval profiles of a batch held in memory at once.
 _MOST_PROFILE_BYTES = 64 * 2**20
 
 
 def analyse_trace(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) -> Facts:
-    """All that is worked out of a trace for a model, each step once, in order."""
+    """Run the steps that a model needs of a trace, each once, in order."""
     assert workload.trace is not None
     trace = workload.trace
     shape = batch_shape(workload.launch, gpu)
@@ -66,7 +66,7 @@ def analyse_trace(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) ->
         shape,
         residency,
         notes=_notes(trace, warp),
-        # Blocks that were not recorded are taken to be like those that were.
+        # Blocks that were not recorded count like the recorded ones on average.
         total_instructions=warp.recorded_instructions * trace.header.blocks / max(warp.recorded_blocks, 1),
         traced=TraceFacts(trace, caches, choice, warp, blocks),
     )
@@ -78,14 +78,14 @@ def analyse_trace(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) ->
 
 
 def cache_misses(workload: Workload, gpu: Gpu, needed_by: str = "the cache simulation") -> MissProfile:
-    """The cache simulation of a traced workload on one machine, and nothing else."""
+    """Only the cache simulation of a traced workload on one machine."""
     workload.require_trace(needed_by)
     (run,), _ = runs_of(workload, gpu, resident(workload.launch, gpu), (), needed_by)
     return simulated(workload, run)
 
 
 def representative_of(workload: Workload, gpu: Gpu, needed_by: str = "the representative warp") -> Representative:
-    """The warp that stands for all of a traced workload, and nothing else."""
+    """Only the representative warp of a traced workload."""
     workload.require_trace(needed_by)
     return _representative(workload, _warp_choice(workload, gpu, needed_by))
 
@@ -96,7 +96,7 @@ def representative_of(workload: Workload, gpu: Gpu, needed_by: str = "the repres
 def runs_of(
     workload: Workload, gpu: Gpu, residency: Residency, shape: tuple[int, ...], needed_by: str
 ) -> tuple[list[CacheRun], NDArray[np.int64]]:
-    """The distinct cache simulations of a batch, and which of them each machine takes."""
+    """The distinct cache simulations of a batch, and the index of each machine's."""
     assert workload.trace is not None
     return cache_runs(
         gpu,
@@ -110,7 +110,7 @@ def runs_of(
 
 
 def _simulate(workload: Workload, runs: Sequence[CacheRun], which: NDArray[np.int64]) -> CacheResults:
-    """Every run that is not known yet, simulated once; those that one pass can do, together."""
+    """Simulate every run without a result once; runs of one family share a pass."""
     if len(runs) > 1:
         _simulate_families(workload, runs)
     return CacheResults(tuple(runs), which, tuple(simulated(workload, run) for run in runs))
@@ -139,7 +139,7 @@ def _simulate_families(workload: Workload, runs: Sequence[CacheRun]) -> None:
 
 
 def _events(workload: Workload, coalescing: Coalescing) -> list[Events]:
-    """Accesses and barriers of the whole trace; simulations of other caches start from the same."""
+    """Accesses and barriers of the whole trace; cache simulations of all machines share them."""
     assert workload.trace is not None
     trace = workload.trace
 
@@ -189,7 +189,7 @@ def _notes(trace: LaunchTrace, warp: Representative) -> tuple[str, ...]:
     recorded, blocks = warp.recorded_blocks, trace.header.blocks
     if recorded < blocks:
         found.append(
-            f"{recorded} of {blocks} thread blocks are recorded; the others are taken to be like them on average"
+            f"{recorded} of {blocks} thread blocks are recorded; the others are assumed to be like them on average"
         )
     if trace.header.extra.get("registers_estimated"):
         found.append(
@@ -213,7 +213,7 @@ def classes_of(trace: LaunchTrace) -> list[str]:
 
 
 def compute_latencies_of(trace: LaunchTrace, gpu: Gpu, needed_by: str) -> dict[str, Quantity]:
-    """Latencies of the classes that the kernel has, memory apart."""
+    """Latencies of the kernel's classes, except memory classes."""
     computing = [name for name in classes_of(trace) if INSTRUCTION_CLASSES[name].kind != "memory"]
     return {name: gpu.timing(name, needed_by).latency_cycles for name in computing}
 
@@ -234,7 +234,7 @@ def latencies_on(traced: TraceFacts, gpu: Gpu, needed_by: str) -> NDArray[np.flo
 
 @dataclass(eq=False)
 class WarpIntervals:
-    """Intervals of the representative warp on every machine of a batch: cut in parts that fit in memory."""
+    """Intervals of the representative warp on every machine of a batch, in parts that fit in memory."""
 
     facts: Facts
     min_gap: float
@@ -242,8 +242,8 @@ class WarpIntervals:
     _held: list[tuple[Any, ProfileBatch]] | None = field(default=None, repr=False)
 
     def batches(self, size: int) -> Iterator[tuple[Any, ProfileBatch]]:
-        """One profile for all machines that differ in nothing that intervals depend on."""
-        if self._held is not None:  # models that see the same facts share them
+        """Machines that do not differ in anything intervals depend on share a profile."""
+        if self._held is not None:  # models with the same facts share the profiles
             yield from self._held
             return
         made: list[tuple[Any, ProfileBatch]] = []
@@ -299,7 +299,7 @@ class WarpIntervals:
 
 
 def _with_graph(facts: Facts, view: str, needed_by: str) -> Facts:
-    """The facts with the warp's dependence graph, or a view that follows from it."""
+    """Add the warp's dependence graph, or a view derived from it, to the facts."""
     traced = facts.traced
     assert traced is not None
     graph = facts.workload.results.once(
@@ -312,7 +312,7 @@ def _with_graph(facts: Facts, view: str, needed_by: str) -> Facts:
 
 
 def _mix(facts: Facts, graph: DependenceGraph, needed_by: str) -> InstructionMix:
-    """Of the representative warp. An access that touches more than one line is uncoalesced."""
+    """The mix of the representative warp. An access that touches more than one line is uncoalesced."""
     traced = facts.traced
     assert traced is not None
     base = graph.instruction_mix(lambda name: facts.timing(name, needed_by).latency_cycles)
@@ -331,9 +331,9 @@ def _mix(facts: Facts, graph: DependenceGraph, needed_by: str) -> InstructionMix
 
 
 def _memory_timings(facts: Facts, needed_by: str) -> Mapping[str, InstructionTiming]:
-    """Of memory classes: the average latency of their executions, and the interval of the busiest part.
+    """λ and Λ of memory classes: the average latency of an execution, and the interval of its bottleneck.
 
-    Parts are the L1 port (a line a cycle), an SM's share of the NoC and of the DRAM.
+    The bottleneck is the L1 port (one line per cycle), or the SM's share of the NoC or of DRAM.
     """
     assert facts.traced is not None
     names = [name for name in classes_of(facts.traced.trace) if INSTRUCTION_CLASSES[name].kind == "memory"]

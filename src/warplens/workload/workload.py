@@ -28,22 +28,22 @@ from .results import Results
 if TYPE_CHECKING:
     from ..frontends.ptx.static_mix import StaticMix
 
-#: What a workload can offer, and what each can be worked out from besides being given.
+#: Views of a workload, and the inputs that provide each.
 VIEWS = {
     "instruction_mix": "an instruction mix, or a dependence graph",
     "work_flow_graph": "a work flow graph, or a dependence graph",
     "interval_profile": "an interval profile, or a dependence graph",
     "dependence_graph": "a dependence graph",
-    "measured_run": "a measured run (of a trace, --option crisp.simulate=true measures one)",
+    "measured_run": "a measured run (for a trace, --option crisp.simulate=true measures one)",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """One kernel launch: what is given about it, and the results that were worked out of it.
+    """One kernel launch: what is given about it, and the results computed from it.
 
-    A trace, or counts of PTX, stand for all views; otherwise those that are given
-    count, and a dependence graph stands for the others.
+    A trace or static counts provide all views that can be derived from them.
+    Otherwise the given views count, and a dependence graph provides the others.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Workload:
     run: MeasuredRun | None = None
     counted: StaticMix | None = None
     trace: LaunchTrace | None = None
-    #: How the warps of a trace interleave in the caches, and how the representative one is chosen.
+    #: How the warps of a trace interleave in the caches, and how the representative warp is chosen.
     order: str = DEFAULT_ORDER
     selection: str = "clustering"
     launch_index: int = 0
@@ -65,7 +65,7 @@ class Workload:
     path: str = ""
     launch_overrides: Mapping[str, Any] = field(default_factory=dict)
     results: Results = field(default_factory=Results, repr=False)
-    #: Called before each cache simulation; what it raises ends the work.
+    #: Called before each cache simulation; an exception it raises stops the work.
     before_simulation: Callable[[], None] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Workload:
 
     @property
     def sends_requests(self) -> bool:
-        """Whether the kernel, as far as it is given, sends requests to the memory system."""
+        """Whether the given views contain requests to the memory system."""
         if self.trace is not None:
             kinds = instruction_kinds(self.trace.static)
             return bool(np.any((kinds != 0) & (kinds != 4)))
@@ -112,7 +112,7 @@ class Workload:
 
     @property
     def is_ptx(self) -> bool:
-        """Whether recorded instructions are those of PTX, not of the machine."""
+        """Whether the trace holds PTX rather than machine instructions."""
         return self.trace is not None and self.trace.header.origin == "ptx"
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Workload:
