@@ -34,7 +34,7 @@ def machine_keys() -> str:
         values = {str: _code(*p.choices), bool: _code("true", "false")}.get(p.kind)
         values = values or (("whole, " if p.kind is int else "") + bound)
         ending = p.path.removeprefix(p.key)
-        meaning = p.doc if p.default is None else f"{p.doc}; {_default(p.default)} where absent"
+        meaning = p.doc if p.default is None else f"{p.doc}; default {_default(p.default)}"
         rows.append((_code(p.key), _code(ending) if ending else "", _UNITS.get(p.unit or "", "–"), values, meaning))
     return _table(("key of `--set`", "in TOML ends in", "unit", "values", "meaning"), rows)
 

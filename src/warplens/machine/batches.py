@@ -1,4 +1,4 @@
-"""Batches of machines: which of them are alike."""
+"""Batches of machines: which of them are equal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 
 def distinct(columns: Sequence[Any], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(first row of each distinct combination of the columns' values, which combination each row has).
+    """(first row of each distinct combination of values, index of each row's combination).
 
-    Columns that are no arrays have one value for all rows.
+    A column that is not an array has one value for all rows.
     """
     codes = np.zeros(size, dtype=np.int64)
     count = 1

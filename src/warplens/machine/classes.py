@@ -1,7 +1,7 @@
 """Instruction classes: the vocabulary that machines, workloads and traces share.
 
-Classes form a tree. A machine that gives no timing for a class is asked for the
-class's parent, so a description with only `comp` and `mem` serves every kernel.
+Classes form a tree. A class without timing on a machine takes its parent's, so a
+description with only `comp` and `mem` serves every kernel.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ class InstructionClass:
     kind: str
     parent: str | None
     doc: str
-    #: Instructions of the parent's class that one of these stands for, where a machine gives it no timing.
+    #: Number of parent instructions that time one of these if the machine gives the class no timing.
     of_parent: int = 1
 
 
-#: Columns of the products of a warpgroup (64 rows, 32 bytes deep) that have a class; others count as the nearest.
+#: Widths (columns) of warpgroup products (64 rows, 32 bytes deep) with a class; other widths count as the nearest.
 PRODUCT_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
 
 
 def product_class(columns: int) -> str:
-    """The class of a warpgroup's product with so many columns."""
+    """The class of a warpgroup's product with `columns` columns."""
     return f"tensor_n{min(PRODUCT_COLUMNS, key=lambda each: (abs(each - columns), -each))}"
 
 
@@ -35,7 +35,7 @@ def _tree(*rows: tuple[str, str, str | None, str]) -> dict[str, InstructionClass
 
 
 def _products() -> dict[str, InstructionClass]:
-    """A warp's part of a warpgroup's product, 16 of its rows, is one m16n8k16 product for every 8 columns."""
+    """A warp computes 16 rows of a warpgroup's product: one m16n8k16 product per 8 columns."""
     found = {}
     for columns in PRODUCT_COLUMNS:
         doc = f"a warp's part of a warpgroup's matrix product with {columns} columns"
@@ -77,7 +77,7 @@ INSTRUCTION_CLASSES = (
     | _products()
 )
 
-#: Pipeline that a class uses where a machine does not say.
+#: Default pipeline of a class.
 DEFAULT_SUBSYSTEM = {"compute": "compute", "barrier": "compute", "shared": "shared", "memory": "memory"}
 
 

@@ -26,7 +26,7 @@ class Parameter:
     default: Any = None
 
 
-# A field is None where a machine gives no value. `Gpu.with_defaults` has the defaults that stand here.
+# A field is None if a machine gives no value. `Gpu.with_defaults` fills in the defaults given here.
 
 
 def number(
@@ -63,7 +63,7 @@ def flag(doc: str, default: bool | None = None) -> Any:
 
 
 def with_defaults(part: Any) -> Any:
-    """A part of a machine with the defaults of what it does not give."""
+    """A part of a machine with defaults for the values it does not give."""
     missing = {
         item.name: item.metadata["default"]
         for item in dataclasses.fields(part)

@@ -199,7 +199,7 @@ def _build(
 
 
 def gpu_of_values(values: Mapping[str, Any]) -> Gpu:
-    """A machine of some values by TOML path, unchecked: for what was written down of one."""
+    """A machine from stored values by TOML path, without checks."""
     return _build("", "", values, {}, nominal_clock_hz=values.get("clock_hz", 0.0), overrides={})
 
 

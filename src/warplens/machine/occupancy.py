@@ -44,9 +44,9 @@ def occupancy(
 ) -> Occupancy:
     """Resident blocks per SM by warps, blocks, registers and shared memory.
 
-    The arithmetic follows NVIDIA's published calculator: registers are handed
-    out per warp and partition since compute capability 2.0 and per block
-    before; shared memory per block in units, plus what the system reserves.
+    The arithmetic follows NVIDIA's published calculator. Registers are allocated
+    per warp and partition since compute capability 2.0, and per block before.
+    Shared memory is allocated per block in units, plus what the system reserves.
     """
     if threads_per_block < 1 or registers_per_thread < 0 or shared_memory_per_block_bytes < 0:
         raise WorkloadError("a block needs at least one thread, and no negative registers or shared memory")
@@ -98,5 +98,5 @@ def _blocks_by_registers(gpu: Gpu, warps_per_block: Quantity, registers_per_thre
     per_warp = _round_up(np.multiply(registers_per_thread, gpu.warp_size), unit)
     warps_per_partition = np.floor_divide(np.floor_divide(gpu.registers, granularity), per_warp)
     fits = np.floor_divide(warps_per_partition * granularity, warps_per_block)
-    most = rules.registers_per_block  # the launch check counts whole partitions, the allocation does not
+    most = rules.registers_per_block  # this check rounds up to whole partitions; the allocation does not
     return fits if most is None else np.where(per_warp * warps_allocated > most, 0, fits)

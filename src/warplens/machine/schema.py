@@ -28,7 +28,7 @@ WRITE_POLICIES = ("through", "back")
 
 
 class _WritePolicy:
-    """What a cache does with stores; L1 and LLC have other defaults."""
+    """What a cache does with stores; L1 and L2 have different defaults."""
 
     @property
     def writes_back(self) -> bool:
@@ -46,15 +46,13 @@ class L1Cache(_WritePolicy):
     size_bytes: Quantity = count("capacity of one SM's L1 data cache")
     ways: Quantity = count("associativity", default=1)
     line_bytes: Quantity = count("line size")
-    sector_bytes: Quantity = count("bytes fetched on a miss, where less than a line")
+    sector_bytes: Quantity = count("bytes fetched on a miss, if less than a line")
     mshrs: Quantity = count("miss status holding registers of one L1")
     mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8)
-    queue_entries: Quantity = count("memory instructions of one SM that wait in order for its L1", default=8)
-    lines_per_cycle: Quantity = number(
-        "lines of one instruction that are looked up in a cycle", above=0.0, default=1.0
-    )
+    queue_entries: Quantity = count("memory instructions of one SM that queue in order for its L1", default=8)
+    lines_per_cycle: Quantity = number("lines of one instruction looked up per cycle", above=0.0, default=1.0)
     banked: Quantity = flag(
-        "words lie in 32 banks like those of shared memory; a load takes a cycle for each word of its busiest bank",
+        "32 banks like shared memory: a load takes one cycle per word of its busiest bank",
         default=False,
     )
     latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
@@ -72,12 +70,12 @@ class LastLevelCache(_WritePolicy):
     line_bytes: Quantity = count("line size")
     banks: Quantity = count("number of banks", default=1)
     hashed: Quantity = flag(
-        "a hash of their address spreads lines over the banks, not their order",
+        "a hash of the address spreads lines over the banks; false: consecutive lines take turns",
         default=False,
     )
     mshrs: Quantity = count("miss status holding registers of one bank", default=128)
-    fetch_bytes: Quantity = count("bytes that a miss brings in from DRAM, where more than a sector of the L1")
-    dirty_bytes: Quantity = count("written bytes that it holds before it writes back; its size where absent")
+    fetch_bytes: Quantity = count("bytes that a miss fetches from DRAM, if more than an L1 sector")
+    dirty_bytes: Quantity = count("dirty bytes it holds before it writes back; if absent, its size")
     latency_cycles: Quantity = number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0, default=0.0)
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="back")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=True)
@@ -90,30 +88,32 @@ class Noc:
     bandwidth_bytes_per_s: Quantity = number("payload bandwidth, all ports together", above=0.0)
     sm_bandwidth_bytes_per_s: Quantity = number("payload bandwidth of one SM's port", above=0.0)
     sm_request_cycles: Quantity = number(
-        "least distance between two requests of one SM, each for a line", minimum=0.0, default=0.0
+        "fewest cycles between two requests of one SM, each for a line", minimum=0.0, default=0.0
     )
     write_bandwidth_bytes_per_s: Quantity = number(
-        "payload bandwidth of stores, all ports together; that of loads where absent", above=0.0
+        "payload bandwidth of stores, all ports together; if absent, that of loads", above=0.0
     )
-    sm_write_bandwidth_bytes_per_s: Quantity = number("payload bandwidth of one SM's stores, likewise", above=0.0)
+    sm_write_bandwidth_bytes_per_s: Quantity = number(
+        "payload bandwidth of one SM's stores; if absent, that of its loads", above=0.0
+    )
     sm_store_cycles: Quantity = number(
-        "least distance between two stores of one SM, each to a line; that of requests where absent", minimum=0.0
+        "fewest cycles between two stores of one SM, each to a line; if absent, as requests", minimum=0.0
     )
     sm_atomic_cycles: Quantity = number(
-        "least distance between two atomics of one SM, each of a line; that of stores where absent", minimum=0.0
+        "fewest cycles between two atomics of one SM, each of a line; if absent, as stores", minimum=0.0
     )
     request_cycles: Quantity = number(
-        "least distance between two requests of all SMs, each for a line", minimum=0.0, default=0.0
+        "fewest cycles between two requests of all SMs, each for a line", minimum=0.0, default=0.0
     )
     store_cycles: Quantity = number(
-        "least distance between two stores of all SMs, each to a line; that of requests where absent", minimum=0.0
+        "fewest cycles between two stores of all SMs, each to a line; if absent, as requests", minimum=0.0
     )
     atomic_cycles: Quantity = number(
-        "least distance between two atomics of all SMs, each of a line; that of stores where absent", minimum=0.0
+        "fewest cycles between two atomics of all SMs, each of a line; if absent, as stores", minimum=0.0
     )
     queue_entries: Quantity = count("requests that the queue of one SM holds")
     injection_entries: Quantity = count("packets that wait at the port of one SM", default=64)
-    latency_cycles: Quantity = number("latency of one traversal (part of the LLC latency)", minimum=0.0)
+    latency_cycles: Quantity = number("latency of one traversal (part of llc.latency)", minimum=0.0)
 
 
 @dataclass(frozen=True)
@@ -121,38 +121,36 @@ class Dram:
     """Memory behind the last-level cache."""
 
     bandwidth_bytes_per_s: Quantity = number("bandwidth, all channels together", above=0.0)
-    latency_cycles: Quantity = number(
-        "unloaded latency beyond the last-level cache (from the SM where there is none)", minimum=0.0
-    )
+    latency_cycles: Quantity = number("unloaded latency beyond the L2 (from the SM if there is no L2)", minimum=0.0)
     write_factor: Quantity = number(
-        "time of a byte written among reads over that of a byte read", above=0.0, default=1.0
+        "time to write a byte, mixed with reads, over the time to read one", above=0.0, default=1.0
     )
-    channels: Quantity = count("number of channels; one for each bank of the LLC where absent")
+    channels: Quantity = count("number of channels; if absent, one per L2 bank")
     queue_entries: Quantity = count("requests that wait at one channel", default=64)
     departure_coalesced_cycles: Quantity = number(
-        "least distance between two coalesced memory warps of an SM (Hong & Kim, Table 1)", above=0.0
+        "fewest cycles between two coalesced memory warps of an SM (Hong & Kim, Table 1)", above=0.0
     )
     departure_uncoalesced_cycles: Quantity = number(
-        "least distance between two transactions of an uncoalesced memory warp", above=0.0
+        "fewest cycles between two transactions of an uncoalesced memory warp", above=0.0
     )
     uncoalesced_transactions: Quantity = number("transactions of one uncoalesced memory warp instruction")
 
 
 @dataclass(frozen=True)
 class OccupancyRules:
-    """How registers and shared memory are handed out to thread blocks."""
+    """How registers and shared memory are allocated to thread blocks."""
 
     max_threads_per_block: Quantity = count("threads in a block")
     max_registers_per_thread: Quantity = count("registers a thread may use")
     registers_per_block: Quantity = count("registers a block may use")
     register_allocation: Quantity = choice("registers are rounded up per", ("warp", "block"), default="warp")
-    register_unit: Quantity = count("registers are handed out in multiples of this", default=1)
+    register_unit: Quantity = count("registers are allocated in multiples of this", default=1)
     warp_granularity: Quantity = count(
         "warps of a block are rounded up to a multiple of this for registers", default=1
     )
-    shared_memory_unit_bytes: Quantity = count("shared memory is handed out in multiples of this", default=1)
+    shared_memory_unit_bytes: Quantity = count("shared memory is allocated in multiples of this", default=1)
     shared_memory_reserved_bytes: Quantity = count(
-        "shared memory the system keeps in each block", minimum=0, default=0
+        "shared memory that the system reserves per block", minimum=0, default=0
     )
     shared_memory_per_block_bytes: Quantity = count("shared memory a block may use")
 
@@ -174,7 +172,7 @@ class Source:
     text: str
 
 
-#: Of a value that a machine does not give, where the schema has a default.
+#: Source of a value that the machine does not give and the schema has a default for.
 DEFAULT_SOURCE = Source("default", "the machine gives no value")
 SOURCE_KINDS = ("datasheet", "paper", "measured", "derived", "assumed", "override", "unstated")
 SECTIONS: dict[str, type] = {
@@ -192,10 +190,9 @@ REQUIRED = ("sms", "clock_hz", "schedulers", "issue_width", "scheduler", "warp_s
 class Gpu:
     """A GPU, or a batch of GPUs where fields hold arrays.
 
-    Latencies are in cycles of the core clock at `nominal_clock_hz`; when the
-    clock is changed the part spent in DRAM keeps its seconds and bandwidths
-    keep their bytes per second, so the `*_now` quantities below, which follow
-    `clock_hz`, are what models use.
+    Latencies are in core cycles at `nominal_clock_hz`. When the clock changes, the
+    DRAM part keeps its seconds and bandwidths keep their bytes per second. Models
+    therefore use the `*_now` quantities below, which follow `clock_hz`.
     """
 
     name: str
@@ -211,16 +208,12 @@ class Gpu:
     registers: Quantity = count("32-bit registers of one SM")
     shared_memory_bytes: Quantity = count("shared memory of one SM", minimum=0)
     operand_collectors: Quantity = count("operand collectors of one SM, for instructions of all kinds")
-    launch_overhead_cycles: Quantity = number(
-        "time of a launch in which no warp runs: its start and end", minimum=0.0
-    )
-    cold_start_cycles: Quantity = number(
-        "what a launch adds whose instructions and address translations no cache holds", minimum=0.0
-    )
+    launch_overhead_cycles: Quantity = number("time at the start and end of a launch when no warp runs", minimum=0.0)
+    cold_start_cycles: Quantity = number("extra time of a launch with cold instruction caches and TLBs", minimum=0.0)
     block_start_cycles: Quantity = number(
-        "from the end of a thread block to the start of the next in its place", minimum=0.0, default=0.0
+        "cycles from the end of a thread block to the start of its successor", minimum=0.0, default=0.0
     )
-    block_launch_cycles: Quantity = number("least distance between the starts of two thread blocks", minimum=0.0)
+    block_launch_cycles: Quantity = number("fewest cycles between the starts of two thread blocks", minimum=0.0)
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()
     noc: Noc = Noc()
@@ -230,7 +223,7 @@ class Gpu:
     sources: Mapping[str, Source] = field(default_factory=dict)
     nominal_clock_hz: float = 0.0
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    #: The machine as named, where this one has overrides.
+    #: The machine as named, if this one has overrides.
     original: Gpu | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -252,7 +245,7 @@ class Gpu:
 
     @cached_property
     def given(self) -> Mapping[str, Any]:
-        """All values that the machine gives, by their paths; many machines of a sweep are made of one."""
+        """All values that the machine gives, by path. Cached: a sweep derives many machines from one."""
         return MappingProxyType({path: value for path in parameters() if (value := self.get(path)) is not None})
 
     @cached_property
@@ -280,36 +273,36 @@ class Gpu:
 
     @property
     def launch_cycles(self) -> Quantity:
-        """Time of a launch in which no warp runs; what a machine does not give takes none."""
+        """Cycles of a launch in which no warp runs; 0 if the machine gives none."""
         parts = (self.launch_overhead_cycles, self.cold_start_cycles)
         return sum(part for part in parts if part is not None)
 
     @property
     def clock_ratio(self) -> Quantity:
-        """Core clock over nominal clock: what a time that keeps its seconds is multiplied with."""
+        """Core clock over nominal clock: the factor on the cycles of a time that keeps its seconds."""
         return self.clock_hz / self.nominal_clock_hz
 
     @property
     def transfer_bytes(self) -> Quantity:
-        """Bytes that one L1 miss moves: a sector where there are sectors, else a line."""
+        """Bytes that one L1 miss moves: a sector, or a line in a cache without sectors."""
         return self.l1.line_bytes if self.l1.sector_bytes is None else self.l1.sector_bytes
 
     def service_cycles_now(self, level: str, needed_by: str) -> Quantity:
         """Core cycles that `level` (noc or dram) takes for one L1 miss, all ports together. Eq. (M-7, M-8)"""
         bandwidth = self.require(f"{level}.bandwidth_bytes_per_s", needed_by)
-        if level == "noc" and self.noc.sm_bandwidth_bytes_per_s is not None:  # few SMs cannot take all of it
+        if level == "noc" and self.noc.sm_bandwidth_bytes_per_s is not None:  # few SMs cannot use the whole bandwidth
             bandwidth = np.minimum(bandwidth, np.multiply(self.sms, self.noc.sm_bandwidth_bytes_per_s))
         self.require("l1.line_bytes", needed_by)
         return self.clock_hz * self.transfer_bytes / bandwidth
 
     def sm_port_bytes_per_s(self, bandwidth: Quantity, port: Quantity) -> Quantity:
-        """Bandwidth of one SM's port: `port` if given, else the network's over the fewer of LLC banks and SMs."""
+        """Bandwidth of one SM's port: `port` if given, else the network's divided by min(L2 banks, SMs)."""
         if port is not None:
             return port
         return np.divide(bandwidth, np.minimum(self.with_defaults.llc.banks, self.sms))
 
     def dram_latency_cycles_now(self, needed_by: str) -> Quantity:
-        """Latency of DRAM beyond the LLC at the current clock."""
+        """Latency of DRAM beyond the L2 at the current clock."""
         return self.require("dram.latency_cycles", needed_by) * self.clock_ratio
 
     def memory_latency_cycles_now(self, needed_by: str) -> Quantity:
@@ -318,12 +311,11 @@ class Gpu:
         return beyond if self.llc.latency_cycles is None else self.llc.latency_cycles + beyond
 
     def timing(self, instruction_class: str, needed_by: str = "the model") -> InstructionTiming:
-        """λ, Λ and subsystem of a class, each from the nearest ancestor that the machine gives it for.
+        """λ, Λ and subsystem of a class, each from the class itself or its nearest ancestor with a value.
 
-        A class that stands for several instructions of its parent takes the time of as many, one behind the other.
-        Memory classes that no ancestor describes get the DRAM latency and one
-        SM's share of the DRAM bandwidth for a coalesced access, which moves a
-        whole line even where there are sectors.
+        A class worth several instructions of its parent takes as long as those in sequence. A memory class
+        without any timing gets the DRAM latency, and one SM's share of the DRAM bandwidth for a coalesced
+        access, which moves a whole line even in a cache with sectors.
         """
         latency = self._inherited(instruction_class, "latency_cycles")
         interval = self._inherited(instruction_class, "interval_cycles")
@@ -347,7 +339,7 @@ class Gpu:
         return InstructionTiming(latency, interval, self._subsystem(instruction_class))
 
     def _inherited(self, instruction_class: str, leaf: str) -> Quantity:
-        """A time of the class or its nearest ancestor; times of memory keep their seconds when the clock changes."""
+        """A time of the class or its nearest ancestor; memory times keep their seconds when the clock changes."""
         for name in lineage(instruction_class):
             value = self.get(f"instructions.{name}.{leaf}")
             if value is not None:
@@ -391,7 +383,7 @@ def parameter(path: str) -> Parameter:
 
 
 def check_value(param: Parameter, value: Any) -> Any:
-    """`value` as the schema stores it; ValueError says what is wrong with it."""
+    """`value` as the schema stores it; a bad one raises ValueError with the reason."""
     if param.kind is bool:
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{value!r} is not true or false")
@@ -430,7 +422,7 @@ def _check_number(param: Parameter, value: Any) -> Any:
 
 
 def check_consistency(gpu: Gpu, where: Callable[[str], str] | None = None) -> None:
-    """Relations between parameters; raises `MachineError` on the first that does not hold.
+    """Check relations between parameters; the first that fails raises `MachineError`.
 
     `where` gives the place of a key, for machines that come from a file.
     """
