@@ -1,4 +1,4 @@
-"""From a machine and the residency of a launch to the record that the simulation takes."""
+"""Turns a machine and the residents of a launch into the simulator's configuration record."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from . import _records as records
 from ._records import SimulatorConfig
 
 FLIT_BYTES = 32
-#: MSHRs of an L1 on a machine that gives none: models take them as unlimited, a simulator needs a number.
+#: MSHRs of an L1 if the machine gives none. Models treat them as unlimited; a simulator needs a number.
 DEFAULT_MSHRS = 128
-#: Warps of a scheduler in the active set of the two-level policy.
+#: Warps per scheduler in the active set of the two-level policy.
 ACTIVE_WARPS = 8
 _POLICIES = {
     "gto": records.GREEDY_THEN_OLDEST,
@@ -46,7 +46,7 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
         issue_period=issue_period,
         policy=_POLICIES[gpu.scheduler],
         active_warps=ACTIVE_WARPS,
-        lsu_entries=int(l1.queue_entries) + 1,  # and the one being served
+        lsu_entries=int(l1.queue_entries) + 1,  # plus the one being served
         collectors=_given(gpu.operand_collectors, np.iinfo(np.int64).max),
         l1_stages=max(int(l1_latency), 1),
         l1_sets=_given(l1.size_bytes, 0) // (line * int(l1.ways)),

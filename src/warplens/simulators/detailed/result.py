@@ -1,4 +1,4 @@
-"""What the detailed simulator saw of a launch: cycles, CPI stack, misses, traffic and recorded issues."""
+"""The result of the detailed simulator: cycles, CPI stack, misses, traffic and recorded issues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CATEGORY_CAUSES = {
     "SYNC": records.AT_BARRIER,
     "IDLE": records.NO_WARP,
 }
-#: Causes for which a warp is held, by name.
+#: Reasons why a warp cannot issue, by name.
 _HELD = {
     "dependence": records.DEPENDENCE,
     "pipeline": records.BUSY_UNIT,
@@ -46,7 +46,7 @@ _HELD = {
 
 @dataclass(frozen=True)
 class DetailedResult:
-    """What the simulator saw. `stack` sums to `cpi`; `miss_latency` is the mean L1 miss, part by part."""
+    """Result of a simulation. `stack` sums to `cpi`; `miss_latency` is the mean L1 miss latency by component."""
 
     kernel: str
     launch: int | None
@@ -66,12 +66,12 @@ class DetailedResult:
     bin_cycles: float
     dram_bytes_over_time: NDArray[np.float64] = field(repr=False)
     noc_bytes_over_time: NDArray[np.float64] = field(repr=False)
-    #: Parts of all issue slots that were empty, by the static instruction that a held warp would have issued next
-    #: (last row: none) and category of the stack; waiting for loads is one category, "memory".
+    #: Empty issue slots as fractions of all slots, by the static instruction that a stalled warp would issue next
+    #: (last row: none) and by stack category. Waiting for loads is one category, "memory".
     stalled_slots: Mapping[str, NDArray[np.float64]] = field(repr=False, default_factory=dict)
-    #: The first issues of one SM, where they were asked for.
+    #: The first issues of one SM, if recorded.
     profile: Profile | None = field(repr=False, default=None)
-    #: What became of the memory instructions, as the cache simulation gives it; `estimated_cycles` are the simulated.
+    #: Hits and misses in the form of the cache simulation; `estimated_cycles` are the simulated cycles.
     misses: MissProfile | None = field(repr=False, default=None)
     warnings: tuple[str, ...] = ()
 
@@ -87,7 +87,7 @@ class DetailedResult:
 
 
 def result_of(workload: Workload, gpu: Gpu, state: MachineState) -> DetailedResult:
-    """The result of a launch from the machine after it."""
+    """The result of a launch, from the state of the machine after it."""
     totals, transfer = state.totals[0], float(gpu.transfer_bytes)
     cycles = float(totals["cycles"])
     ipc = float(totals["issued"] / cycles)
@@ -119,7 +119,7 @@ def result_of(workload: Workload, gpu: Gpu, state: MachineState) -> DetailedResu
 
 
 def _miss_latency(gpu: Gpu, totals: Any) -> dict[str, float]:
-    """The mean L1 miss of a load, part by part."""
+    """Mean L1 miss latency of a load, by component."""
     misses = max(float(totals["miss_count"]), 1.0)
     return {
         "L1": float(gpu.l1.latency_cycles or 0.0),
@@ -153,7 +153,7 @@ def _misses(workload: Workload, gpu: Gpu, state: MachineState) -> MissProfile:
 
 
 def profile_of(static: StaticTable, gpu: Gpu, state: MachineState) -> Profile:
-    """Recorded issues, warps numbered in the order in which they came to the SM."""
+    """Recorded issues; warps are numbered in the order in which they reach the SM."""
     table, units = instruction_table(static, gpu, "the detailed simulator")
     pipelines = (*units, "memory", "shared memory", "barrier")
     other = {BARRIER: 2, records.SHARED: 1}
@@ -183,9 +183,9 @@ def profile_of(static: StaticTable, gpu: Gpu, state: MachineState) -> Profile:
 
 
 def _stack(state: MachineState, latency: dict[str, float], cpi: float) -> dict[str, float]:
-    """Issue slots by cause. Slots in which all warps wait for loads are split as the mean L1 miss is.
+    """Issue slots by cause. Slots in which all warps wait for loads split like the mean L1 miss latency.
 
-    Slots lost to busy pipelines count as dependences: the machine has too little to issue elsewhere.
+    Slots lost to busy pipelines count as dependences: no other instruction is ready to issue.
     """
     slots = {name: float(state.slots[cause]) for name, cause in _CATEGORY_CAUSES.items()}
     slots["DEP"] += float(state.slots[records.BUSY_UNIT])

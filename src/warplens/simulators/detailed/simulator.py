@@ -1,10 +1,10 @@
 """A launch on a machine, cycle by cycle: SMs with schedulers and scoreboard, L1 with MSHRs, NoC, LLC and DRAM.
 
-Unloaded latencies come out as the machine gives them: an L1 hit after the L1's
-pipeline, an LLC hit after `llc.latency_cycles`, a DRAM access
-`dram.latency_cycles` later. Ports carry 32-byte flits: a read request is one, a
-write one per 32 bytes touched and one for its address unless it is full, a
-reply the data, an acknowledgement one.
+Unloaded latencies equal the machine's: an L1 hit takes the L1 pipeline, an L2 hit
+`llc.latency_cycles`, and a DRAM access `dram.latency_cycles` more. Ports carry
+32-byte flits. A read request is one flit; a write has one per 32 bytes touched,
+plus one for its address unless it writes the full line; a read reply carries the
+data; a write acknowledgement is one flit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .result import DetailedResult, profile_of, result_of
 from .state import follow_window, new_state, oldest_block
 from .window import instruction_table, slide, trace_windows
 
-#: Issues that a recorded profile holds.
+#: Most issues in a recorded profile.
 MOST_ROWS = 20_000
 
 
 def simulate_detailed(workload: Workload, gpu: Gpu, *, record: bool = False) -> DetailedResult:
-    """Simulate a traced launch on one machine; with `record` the first issues of one SM are kept."""
+    """Simulate a traced launch on one machine; `record` keeps the first issues of one SM."""
     if workload.trace is None:
         raise InputError(
             f"{workload.path or workload.name}: the detailed simulator needs a trace (.wlt or Accel-Sim)"

@@ -1,4 +1,4 @@
-"""A machine before a launch, and what of it follows the window over the trace."""
+"""The initial state of a machine, and the parts of the state that move with the window over the trace."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ._records import CAUSES, I64, MachineState, SimulatorConfig
 
 
 def new_state(config: SimulatorConfig, units: int, instructions: int, most_rows: int = 0) -> MachineState:
-    """An empty machine for a program of some static instructions; the first issues of SM 0 are recorded."""
+    """An idle machine for a program with `instructions` static instructions; it records the first issues of SM 0."""
     sms, mshrs, banks, channels = config.sms, config.l1_mshrs, config.llc_banks, config.channels
     slots = config.blocks_per_sm * config.warps_per_block
-    # An atomic that passes the limit of stores may have a dirty line before it; a fill that evicts one holds both.
+    # An atomic that exceeds the store limit may follow a dirty line; a fill that evicts a dirty line holds both.
     requests = sms * (mshrs + config.stores_per_sm) + 2
     # Loads and atomics in flight: each has a line in the queue, the pipeline, an MSHR or the network.
     loads = sms * (config.lsu_entries + config.l1_stages + mshrs * config.l1_merges + config.stores_per_sm)
@@ -66,18 +66,18 @@ def new_state(config: SimulatorConfig, units: int, instructions: int, most_rows:
 
 
 def oldest_block(state: MachineState) -> int:
-    """Number of the first block that the simulator still needs."""
+    """Index of the first block that the simulator still needs."""
     live = state.blocks["number"][state.blocks["used"]]
     return int(min(live.min(initial=np.iinfo(np.int64).max), state.chip["next_block"][0]))
 
 
 def follow_window(state: MachineState, kind: Any, moved: dict[str, int]) -> None:
-    """Everything that points into the window moves with it."""
+    """Shift everything that points into the window."""
     state.warps["position"] -= moved["instruction"]
     state.warps["end"] -= moved["instruction"]
     state.warps["next_event"] -= moved["event"]
     state.warps["next_shared"] -= moved["shared"]
     state.pipe["line"] -= moved["line"]
-    points = kind[state.lsu["static"]] != records.SHARED  # a shared access keeps its degree there
+    points = kind[state.lsu["static"]] != records.SHARED  # a shared access stores its conflict degree there
     for name in ("first", "last"):
         state.lsu[name] -= np.where(points, moved["line"], 0)

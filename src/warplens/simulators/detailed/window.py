@@ -72,7 +72,7 @@ def _window(group: WarpGroup, events: Events, static: StaticTable, first_block: 
 
 
 def slide(window: TraceWindow | None, new: TraceWindow, oldest_block: int) -> tuple[TraceWindow, dict[str, int]]:
-    """(the window without blocks before `oldest_block` and with `new` behind it, by how much offsets moved)."""
+    """(the window without blocks before `oldest_block` and with `new` appended, shift of each offset)."""
     if window is None:
         return new, {"instruction": 0, "event": 0, "shared": 0, "line": 0}
     drop = min(oldest_block, window.first_block + len(window.block_start) - 1) - window.first_block

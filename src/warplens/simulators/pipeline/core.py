@@ -30,7 +30,7 @@ class ClassTimes:
 
 @dataclass(frozen=True, eq=False)
 class CoreRun:
-    """What the kernel counted. `cycles` are simulated ones."""
+    """Counts of one simulation. `cycles` are the simulated cycles."""
 
     cycles: float
     issues: int
@@ -107,7 +107,7 @@ def _use(pipeline: Any, part: float, ticks: Ticks) -> PipelineUse:
 
 
 def _longest(graphs: WarpGraphs, times: Mapping[str, ClassTimes], gap: float, warp_graph: NDArray[np.int64]) -> float:
-    """No simulation takes longer than all instructions one after the other."""
+    """Upper bound on the simulated time: all instructions in sequence."""
     of_class = np.zeros(len(CLASS_NAMES))
     for name, each in times.items():
         of_class[CLASS_NAMES.index(name)] = gap + each.interval + each.latency
@@ -142,7 +142,7 @@ def _profile(
 
 
 def _waited_for(rows: NDArray[Any], graphs: WarpGraphs, warp_graph: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The row of the producer whose Λ ends where an instruction starts, the last in program order; or -1."""
+    """Per instruction: row of the producer whose Λ ends when it starts (the last in program order), or -1."""
     found = np.full(len(rows), -1, dtype=np.int64)
     place = {(warp, item): row for row, (warp, item) in enumerate(rows[["warp", "instruction"]].tolist())}
     starts, items = rows["start"], rows["instruction"]

@@ -1,4 +1,4 @@
-"""Execution configuration (Lemeire et al., §3.1.2): groups of a core, how many at a time, how many simulated."""
+"""Execution configuration (Lemeire et al., §3.1.2): groups of a core, in total, at a time, and simulated."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ _ROUNDING = 1e-9
 
 
 PARTIAL_GROUP = "only whole groups of warps are resident; the time is scaled to all warps"
-SOME_WAVES = "the launch takes more issues than `most_issues`: some waves are simulated and their time is scaled"
+SOME_WAVES = "the launch has more instructions than `most_issues`: some waves are simulated and their time is scaled"
 FIRST_INSTRUCTIONS = (
-    "a wave takes more issues than `most_issues`: the first instructions of its warps are simulated and their time "
-    "is scaled"
+    "a wave has more instructions than `most_issues`: the first of each warp are simulated and their time is scaled"
 )
 
 
 @dataclass(frozen=True)
 class ExecutionConfig:
-    """`groups` of `group_size` warps, `concurrent` at a time; simulated cycles × `scale` are those of the core.
+    """`groups` of `group_size` warps, `concurrent` at a time. The core takes the simulated cycles × `scale`.
 
-    Only the first `most_instructions` of a warp are simulated, where set.
+    If set, only the first `most_instructions` of each warp are simulated.
     """
 
     group_size: int
@@ -42,8 +41,8 @@ class ExecutionConfig:
 def execution_of(warps: float, blocks_per_sm: float, warps_per_block: float, groups: float | None) -> ExecutionConfig:
     """Whole groups for one SM with `warps` residents; `groups` are its share of the launch (None: one run).
 
-    Fewer residents than a block has are one group of their own; residents that
-    do not make a whole group are left out.
+    If fewer warps than one block are resident, they form one group. Residents
+    beyond a whole number of groups are left out.
     """
     if blocks_per_sm < 1 - _ROUNDING:
         size, concurrent = max(1, floor(warps + _ROUNDING)), 1
@@ -58,7 +57,7 @@ def execution_of(warps: float, blocks_per_sm: float, warps_per_block: float, gro
 
 
 def bounded(execution: ExecutionConfig, instructions: int, most_issues: float) -> ExecutionConfig:
-    """The same, cut to whole waves, and the first instructions of a warp, that take at most `most_issues` issues."""
+    """Cut to at most `most_issues` issues: to whole waves, and if needed to the first instructions of each warp."""
     run = execution
     if run.warps * instructions <= most_issues:
         return run

@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import MissingInputError
 from ...machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, lineage
 
-#: Bytes a lane moves in the accesses that λ and Λ are measured with (ld.global.s32).
+#: Bytes per lane of the accesses with which λ and Λ are measured (ld.global.s32).
 BYTES_PER_LANE = 4
 
 
@@ -29,8 +29,8 @@ def dram_ratio(dram_bytes: float, global_bytes: float) -> float:
 def global_lambdas(ratio: float, dram: Lambdas, l2: Lambdas | None = None) -> Lambdas:
     """λ and Λ of global memory from R. L §6.3
 
-    R < 1: the part 1 − R comes from L2. R > 1: DRAM moves more than is asked for,
-    and the surplus follows at DRAM's λ. `l2` is needed for R < 1 only.
+    R < 1: the fraction 1 − R comes from L2. R > 1: DRAM moves more than the kernel
+    accesses, and the surplus follows at DRAM's λ. Only R < 1 needs `l2`.
     """
     if ratio == 1:
         return dram
@@ -53,7 +53,7 @@ def local_lambdas(conflict_degree: float, local: Lambdas) -> Lambdas:
 
 
 def l2_lambdas(gpu: Gpu, needed_by: str) -> Lambdas:
-    """λ and Λ of a warp's access that hits L2: an SM's share of the NoC, and the latency of the LLC."""
+    """λ and Λ of a warp's access that hits L2: an SM's share of the NoC, and the L2 latency."""
     bandwidth = gpu.require("noc.bandwidth_bytes_per_s", needed_by)
     warp_bytes = BYTES_PER_LANE * gpu.warp_size
     interval = np.multiply(gpu.clock_hz * warp_bytes / bandwidth, gpu.sms)
@@ -63,7 +63,7 @@ def l2_lambdas(gpu: Gpu, needed_by: str) -> Lambdas:
 def timing_from_counters(
     gpu: Gpu, instruction_class: str, needed_by: str, *, ratio: float = 1.0, conflict_degree: float = 0.0
 ) -> InstructionTiming:
-    """The machine's timing of a class, changed by the rule for its kind of memory; others are left as they are."""
+    """The machine's timing of a class, after the rule for its kind of memory; other classes keep theirs."""
     timing = gpu.timing(instruction_class, needed_by)
     found = Lambdas(timing.interval_cycles, timing.latency_cycles)
     if INSTRUCTION_CLASSES[instruction_class].kind == "memory":

@@ -1,4 +1,4 @@
-"""What a simulation of the Pipeline model gives: time, use of the pipelines, and the execution profile."""
+"""The result of the Pipeline model: time, use of the pipelines, and the execution profile."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Why a pipeline stands idle, in the order of the kernel.
+#: Reasons why a pipeline is idle, in the kernel's order.
 IDLE_CAUSES = ("dependence", "issue limit", "barrier", "no work")
 
 
 @dataclass(frozen=True)
 class PipelineUse:
-    """One pipeline: cycles in which it is taken (λ), and the others by cause.
+    """One pipeline: busy cycles (λ), and idle cycles by cause.
 
-    In this order of precedence: "no work" if no resident warp has an
-    instruction left for it, "issue limit" if one is ready, "barrier" if a
-    barrier holds all warps that have one, and "dependence" otherwise.
+    Idle causes, in order of precedence: "no work" if no resident warp has an
+    instruction left for the pipeline, "issue limit" if one is ready, "barrier" if
+    a barrier holds all warps that have one, and "dependence" otherwise.
     """
 
     busy_cycles: float

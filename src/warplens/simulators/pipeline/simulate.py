@@ -1,4 +1,4 @@
-"""From a workload and a machine to a simulation: mappers f and g, the share of one SM, and the result."""
+"""Simulates a workload on a machine: mappers f and g, the share of one SM, and the result."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .warp_graphs import CLASS_NAMES, WarpGraphs, warp_graphs_of, warp_graphs_of
 if TYPE_CHECKING:
     from ...traces import LaunchTrace
 
-#: Issues of one SM beyond which only a part of a launch is simulated.
+#: Most simulated issues of one SM; of a longer launch a part is simulated.
 MOST_ISSUES = 2e7
-#: Rows of an execution profile that are kept.
+#: Most rows of an execution profile.
 MOST_ROWS = 100_000
 
-TWO_LEVEL = "the two-level policy is not simulated; loose round robin takes its place"
+TWO_LEVEL = "the two-level policy is not simulated; loose round robin replaces it"
 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """What a user may choose; None follows the machine or the workload."""
+    """The user's options; None follows the machine or the workload."""
 
     policy: str | None = None
     in_order: bool | None = None
@@ -45,7 +45,7 @@ class PipelineOptions:
 
 @dataclass(frozen=True)
 class SmShare:
-    """How a launch lies on one machine, as plain numbers (`Residency`)."""
+    """The residents of a launch on one machine, as plain numbers (`Residency`)."""
 
     warps: float
     blocks_per_sm: float
@@ -56,7 +56,7 @@ class SmShare:
 
 @dataclass(frozen=True)
 class SmRun:
-    """The SM with most groups: `cycles` it takes for its `warps`, and what was simulated of them."""
+    """The SM with the most groups: the `cycles` for its `warps`, and the simulated part."""
 
     run: CoreRun
     execution: ExecutionConfig
@@ -87,7 +87,7 @@ class PipelineSimulation:
 
     @property
     def in_order(self) -> bool:
-        """A recorded warp issues in its order; a graph written by hand fixes none (§4.1)."""
+        """A recorded warp issues in program order; a graph written by hand has no order (§4.1)."""
         chosen = self.settings.in_order
         return self.facts.traced is not None if chosen is None else chosen
 
@@ -106,7 +106,7 @@ class PipelineSimulation:
 
     @property
     def _recorded(self) -> LaunchTrace | None:
-        """The trace, where every warp is to have its own graph."""
+        """The trace, if every warp gets its own graph."""
         return self.facts.workload.trace if self.settings.warps == "all" else None
 
     @cached_property
@@ -124,7 +124,7 @@ class PipelineSimulation:
         return timing_from_counters(self.gpu, name, self.needed_by, ratio=ratio, conflict_degree=degree)
 
     def run(self, times: Mapping[str, ClassTimes], issue_rate: float, share: SmShare, most_rows: int = 0) -> SmRun:
-        """Simulates the SM with most groups."""
+        """Simulate the SM with the most groups."""
         blocks = self.facts.workload.launch.blocks
         groups = None if blocks is None else ceil(blocks / share.active_sms - 1e-9)
         warps = share.warps if groups is None else groups * share.warps_per_block
@@ -134,7 +134,7 @@ class PipelineSimulation:
             execution = execution_of(share.warps, share.blocks_per_sm, share.warps_per_block, groups)
             execution = bounded(execution, graphs.longest, self.settings.most_issues)
             recorded = self.facts.total_instructions
-            if recorded is not None:  # the representative warp is not the average one
+            if recorded is not None:  # the representative warp differs from the average
                 scale = recorded / (graphs.longest * share.total_warps)
                 execution = replace(execution, scale=execution.scale * scale)
         else:
@@ -181,7 +181,7 @@ def simulate_pipeline(
     """The Pipeline model of one launch on one machine; `record=True` keeps the execution profile.
 
     `policy` is rr, lrr, gto or oldest (None: the machine's). `in_order=None`
-    issues a recorded warp in its order and a graph written by hand in any.
+    issues a recorded warp in program order and a graph written by hand in any order.
     `warps="all"` follows every warp of a trace's busiest SM instead of the
     representative one. `dram_ratio` (R) and `bank_conflicts` (D) apply the rules
     of §6.3 to the machine's own times.

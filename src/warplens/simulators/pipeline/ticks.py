@@ -1,4 +1,4 @@
-"""Exact times as whole ticks: λ, Λ and the distance of issues are not rounded where a tick fits them all."""
+"""Exact times as whole ticks: if one tick divides λ, Λ and the issue interval, nothing is rounded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from math import ceil, lcm
 
 from ...errors import InputError
 
-#: Ticks per cycle at least, so that Table 5's 0.375 and 5.25 are whole.
+#: Fewest ticks per cycle: Table 5's 0.375 and 5.25 become whole numbers.
 COARSEST = 8
-#: Ticks per cycle where a time is no simple fraction, as averages of a cache simulation are.
+#: Ticks per cycle if a time is not a simple fraction, for example an average of a cache simulation.
 FINE = 2**20
-#: Denominators up to this are looked for; a common one beyond `FINE · 16` is not used.
+#: Largest denominator tried for one time; a common denominator above `FINE · 16` is not used.
 _LARGEST_DENOMINATOR = 10_000
 _MOST = 16 * FINE
 _ROUNDING = 1e-12
@@ -22,7 +22,7 @@ _LIMIT = 2**61
 
 @dataclass(frozen=True)
 class Ticks:
-    """`per_cycle` ticks make a cycle; times that are no multiple of a tick are rounded up."""
+    """`per_cycle` ticks make a cycle; other times are rounded up to whole ticks."""
 
     per_cycle: int
     exact: bool
@@ -37,7 +37,7 @@ class Ticks:
 
 
 def choose_ticks(times: Iterable[float], longest_cycles: float) -> Ticks:
-    """Ticks in which all `times` are whole, if there are; `longest_cycles` bounds the simulated time."""
+    """Ticks in which all `times` are whole, if possible; `longest_cycles` bounds the simulated time."""
     common, exact = COARSEST, True
     for time in times:
         near = Fraction(time).limit_denominator(_LARGEST_DENOMINATOR)

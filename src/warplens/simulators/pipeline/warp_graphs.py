@@ -24,11 +24,11 @@ _BARRIERS = np.array([item.kind == "barrier" for item in INSTRUCTION_CLASSES.val
 
 @dataclass(frozen=True, eq=False)
 class WarpGraphs:
-    """One or several graphs. Positions in `feeds` count within a graph; classes are numbered as in traces.
+    """One or more graphs. Positions in `feeds` are relative to their graph; classes are numbered as in traces.
 
-    `feeds[feed_start[i]:feed_start[i + 1]]` wait for instruction i, which waits
-    for `waits[i]` others. `warp_graph` is the graph of each warp of the core,
-    block by block, or None where all warps have the first.
+    The instructions `feeds[feed_start[i]:feed_start[i + 1]]` wait for instruction
+    i, which waits for `waits[i]` others. `warp_graph` is the graph of each warp of
+    the core, block by block; None: all warps have the first.
     """
 
     class_id: Integers
@@ -70,7 +70,7 @@ class WarpGraphs:
             class_id=self.class_id[keep],
             feed_start=_offsets([len(each) for each in feeds]),
             feeds=np.concatenate(feeds).astype(np.int64),
-            waits=self.waits[keep],  # dependences point backwards: none is cut off
+            waits=self.waits[keep],  # dependences point backwards, so the cut removes none
             graph_start=_offsets(lengths),
             warp_graph=self.warp_graph,
         )
@@ -91,7 +91,7 @@ def _offsets(counts: Any) -> Integers:
 
 
 def warp_graphs_of(graphs: Sequence[DependenceGraph], warp_graph: Sequence[int] | None = None) -> WarpGraphs:
-    """Graphs as arrays; `warp_graph` gives each warp of a core one of them (all the first where absent)."""
+    """Graphs as arrays; `warp_graph` assigns one to each warp of a core (None: all warps have the first)."""
     if not graphs or not all(graph.instructions for graph in graphs):
         raise WorkloadError("a dependence graph has no instructions")
     class_ids: list[int] = []
@@ -115,7 +115,7 @@ def warp_graphs_of(graphs: Sequence[DependenceGraph], warp_graph: Sequence[int] 
     order = np.argsort(np.array(sources, dtype=np.int64), kind="stable")
     chosen = None if warp_graph is None else np.asarray(warp_graph, dtype=np.int64)
     if chosen is not None and (chosen.size == 0 or chosen.min() < 0 or chosen.max() >= len(graphs)):
-        raise WorkloadError(f"warps are given graphs that are not among the {len(graphs)}")
+        raise WorkloadError(f"a warp names a graph beyond the {len(graphs)} given")
     return WarpGraphs(
         class_id=np.array(class_ids, dtype=np.int64),
         feed_start=_offsets(np.bincount(np.array(sources, dtype=np.int64), minlength=len(class_ids))),
@@ -127,10 +127,10 @@ def warp_graphs_of(graphs: Sequence[DependenceGraph], warp_graph: Sequence[int] 
 
 
 def warp_graphs_of_trace(trace: LaunchTrace, sms: int, most_issues: float) -> tuple[WarpGraphs, float]:
-    """(every warp of the busiest SM with its own graph, instructions of the SM over those in it).
+    """(graphs of the warps of the busiest SM, instructions of the SM over those in the graphs).
 
     Blocks go to the SMs in turn. Warps with the same instructions share a graph.
-    Once `most_issues` instructions are there, the SM's other blocks are left out.
+    After `most_issues` instructions, the SM's other blocks are left out.
     """
     from . import _link_kernels
 
