@@ -22,8 +22,8 @@ class ArgumentComparison:
     max_absolute_error: float
     max_relative_error: float
     max_ulps: float
-    """Largest error in units of the last place (integers: the difference). Results smaller than the array's root mean
-    square count by the latter's last place: what cancellation leaves near zero has no more exact bits than that."""
+    """Largest error in units of the last place (for integers, the difference). Values below the array's root mean
+    square use the unit of that mean: cancellation near zero leaves no more exact bits."""
     ok: bool
     first_bad_index: tuple[int, ...] | None = None
     got: Any = None
@@ -40,7 +40,7 @@ class ArgumentComparison:
 
 
 def compare(kernel: SuiteKernel, launch_before: SuiteLaunch, arrays_after: Sequence[Any]) -> list[ArgumentComparison]:
-    """Every array argument against the reference; arrays the reference does not name must not have changed.
+    """Compare every array argument with the reference; arrays that it does not name must be unchanged.
 
     `launch_before` still holds the inputs: execute on `launch_before.copied_arguments()`.
     """
@@ -72,7 +72,7 @@ def compare_arrays(argument: int, got: Array, expected: Array, tolerance: Tolera
     mismatches = int(np.count_nonzero(bad))
     root_mean_square = np.sqrt(np.mean(np.square(size, dtype=np.float64))) if is_float else 0.0
     last_place = np.spacing(np.maximum(size, root_mean_square).astype(expected.dtype)) if is_float else 1
-    tolerable = is_float and np.isfinite(error).all()  # no share of not-a-numbers is
+    tolerable = is_float and np.isfinite(error).all()  # no share of NaNs is tolerable
     ok = mismatches <= (int(tolerance.outlier_share * expected.size) if tolerable else 0)
     first = None if ok else tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -69,8 +69,8 @@ def run_on_cpu(
 ) -> SuiteRun:
     """Execute a kernel of the suite on the CPU and compare every argument with its NumPy reference.
 
-    With `record` the run has a trace; `consume` is handed its groups instead of keeping them.
-    `progress(done, all)` is told the thread blocks.
+    With `record` the run has a trace, unless `consume` takes its groups.
+    `progress(done, all)` reports the thread blocks.
     """
     kernel = get_kernel(kernel) if isinstance(kernel, str) else kernel
     launch = kernel.prepare(size)

@@ -46,7 +46,7 @@ def launch_2d(width: int, height: int, *arguments: Any, block: tuple[int, int] =
 
 
 def offsets_of(lengths: Array) -> NDArray[np.int32]:
-    """Where each of consecutive pieces begins, and the end of the last."""
+    """Start of each consecutive piece, and end of the last."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

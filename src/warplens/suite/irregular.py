@@ -54,7 +54,7 @@ def _btree_search_reference(launch: SuiteLaunch) -> dict[int, Array]:
 
 
 def _bfs(nodes: int, average_degree: int) -> SuiteLaunch:
-    """The level of a search from node 0 with the most nodes in its frontier."""
+    """The level with the largest frontier of a search from node 0."""
     offsets, columns = random_csr(generator(), nodes, nodes, average_degree)
     cost = np.full(nodes, -1, np.int32)
     start = int(np.argmax(np.diff(offsets)))

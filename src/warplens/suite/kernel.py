@@ -1,4 +1,4 @@
-"""What a kernel of the suite is: its source, how it is launched at three sizes, and what it must compute."""
+"""A kernel of the suite: its source, its launches at three sizes, and the result it must compute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SuiteLaunch:
     """What the module's `__constant__` variables hold before the launch, by their name in the source."""
 
     def copied_arguments(self) -> tuple[Any, ...]:
-        """The arguments with arrays of their own, for an execution that may write them."""
+        """The arguments with copied arrays, for an execution that may write them."""
         return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in self.arguments)
 
 
@@ -51,16 +51,16 @@ class Sized:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a floating-point result may be from the reference: |got - expected| ≤ relative·|expected| + absolute.
+    """Allowed error of a floating-point result: |got - expected| ≤ relative·|expected| + absolute.
 
-    Integers are compared exactly whatever the tolerance.
+    Integers must always be equal.
     """
 
     relative: float = 0.0
     absolute: float = 0.0
     because: str = "one correctly rounded operation per element, or none"
     outlier_share: float = 0.0
-    """Share of the elements that may be further off, where a comparison in the kernel can go either way."""
+    """Share of elements that may be further off because rounding can flip a comparison in the kernel."""
 
 
 EXACT = Tolerance()
@@ -75,7 +75,7 @@ class SuiteKernel:
     """File name in `kernels/`."""
     entry: str
     group: Group
-    """As the papers class it; the measured divergent loads per kilo-instruction may say otherwise."""
+    """Category in the papers; the measured divergent loads per kilo-instruction may disagree."""
     stands_for: str
     prepare: Callable[[str], SuiteLaunch]
     reference: Callable[[SuiteLaunch], dict[int, Array]]

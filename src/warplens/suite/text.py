@@ -30,7 +30,7 @@ def _join(vocabulary: Array, lengths: Array, chosen: Array) -> NDArray[np.uint8]
 def _page_view_count(records: int, table_size: int) -> SuiteLaunch:
     """A log of addresses, some far more frequent than others.
 
-    No two addresses share a place in the table: its content does not depend on their order.
+    No two addresses share a slot of the table, so its content does not depend on their order.
     """
     rng = generator()
     candidates = table_size // 4
