@@ -199,7 +199,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, processes, expected):
     full = driver(path, processes, "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000,) * 2)")
     done = subprocess.run(full, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "goes on from there" in done.stderr
+    assert "resumes from there" in done.stderr
     before = read_sweep(path)
     assert 0 < before.num_rows < ROWS
     again = sweep(path, processes)
@@ -221,7 +221,7 @@ def test_without_workers_it_waits_and_without_a_scheduler_it_ends(tmp_path, capl
         assert len(run_sweep("mdm-baseline", None, {"l1.mshrs": [32, 64]}, progress=told, **question)) == 2
         assert waited[0] == 0.0
         assert "has no workers" in caplog.text
-        with pytest.raises(ClusterError, match="the same command goes on"):
+        with pytest.raises(ClusterError, match="the same command resumes"):
             run_sweep(
                 "mdm-baseline",
                 None,

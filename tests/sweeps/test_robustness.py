@@ -135,7 +135,7 @@ def test_a_file_that_cannot_grow_is_a_clear_error_and_stays_readable(tmp_path, e
     done = subprocess.run(limited, env=environment(tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "cannot be written" in done.stderr
-    assert "goes on from there" in done.stderr
+    assert "resumes from there" in done.stderr
     assert "Traceback" not in done.stderr
     kept = pq.read_table(path).num_rows if path.exists() else 0
     again = subprocess.run(arguments(path), env=environment(tmp_path), capture_output=True, text=True, check=False)

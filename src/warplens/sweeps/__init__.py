@@ -1,4 +1,4 @@
-"""Design spaces: many configurations of a machine at once, kept in a table that work resumes from."""
+"""Design spaces: predict many configurations of a machine, in a table from which work can resume."""
 
 from .local import Limit, Saturation, Sensitivity, dvfs, limits, saturation_point, sensitivity
 from .questions import Agreement, HeatMap, fastest, heat_map, pareto_front, parse_cost, ranking_agreement

@@ -1,7 +1,7 @@
-"""The work of a sweep on a Dask cluster: the same units, done by its workers.
+"""The work of a sweep on a Dask cluster: its workers do the same units.
 
-A kernel is sent once and goes from worker to worker. What is lost with a worker
-is sent again: its unit, and the kernel where that worker had the only copy.
+This process sends a kernel once; workers pass it on to each other. If a worker is
+lost, its unit is sent again, and so is the kernel if that worker had the only copy.
 Rows come back to this process, which alone writes the result.
 """
 
@@ -26,11 +26,11 @@ from .work import Result, Work
 
 #: Seconds to wait for a scheduler.
 CONNECT_SECONDS = 5.0
-#: Seconds between two looks for a first worker.
+#: Seconds between two checks for a first worker.
 LOOK_SECONDS = 1.0
-#: Times that a unit is tried before it is taken to be what ends the workers.
+#: Attempts at a unit before it is blamed for the loss of workers.
 MOST_TRIES = 5
-#: Units in flight for each thread of the cluster, and at least: enough to do, and few results in memory.
+#: Units in flight per thread of the cluster, and at least: enough work for all, few results in memory.
 PER_THREAD, LEAST = 3, 8
 
 _log = logging.getLogger(__name__)
@@ -61,18 +61,18 @@ class Cluster:
             raise MissingPackageError(
                 "sweeps on a cluster need Dask; install it with: python -m pip install 'warplens[cluster]'"
             ) from None
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are told once, by us
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we report errors ourselves, once
         given = {"scheduler_file" if Path(self.scheduler).is_file() else "address": str(self.scheduler)}
         try:
             self._client = Client(**given, timeout=CONNECT_SECONDS, set_as_default=False)
             return self
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             reason = str(error)
-        # A client that failed stops its thread when it is collected. Were that to happen while another client starts
-        # its own, both would wait for one lock for ever.
+        # A failed client stops its thread when it is collected. If that happened while another client starts its own
+        # thread, both would wait for one lock forever.
         gc.collect()
         raise InputError(
-            f"--scheduler {self.scheduler}: no Dask scheduler answers there ({reason}); give what `dask "
+            f"--scheduler {self.scheduler}: no Dask scheduler answers there ({reason}); use the address that `dask "
             "scheduler` prints, for example tcp://host:8786, or its --scheduler-file"
         )
 
@@ -80,7 +80,7 @@ class Cluster:
         self._client.close()
 
     def results(self, units: Sequence[Unit], works: Sequence[Work], waiting: Callable[[], None]) -> Iterator[Result]:
-        """(unit, its rows) as they get finished. `waiting` is called now and then while there is no worker."""
+        """(unit, its rows) as they finish. `waiting` is called now and then while there is no worker."""
         try:
             yield from self._results(units, works, waiting)
         except OSError as error:
@@ -109,7 +109,7 @@ class Cluster:
                 yield unit.number, table
                 left[unit.workload] -= 1
                 if not left[unit.workload]:
-                    del sent[unit.workload]  # no worker has to hold it any longer
+                    del sent[unit.workload]  # workers may drop it
                 continue
             tries[unit.number] += 1
             if tries[unit.number] == MOST_TRIES:
@@ -119,7 +119,7 @@ class Cluster:
             remaining.appendleft(unit)
 
     def _submit(self, unit: Unit, works: Sequence[Work], sent: dict[int, Any], waiting: Callable[[], None]) -> Any:
-        """Sends the kernel as well where no worker has it, or where it was lost with one."""
+        """Send a unit, and its kernel if no worker has it (any more)."""
         kernel = unit.workload
         if kernel not in sent or sent[kernel].status != "finished":
             self._wait_for_workers(waiting)
@@ -127,7 +127,7 @@ class Cluster:
         return self._client.submit(_rows, sent[kernel], unit.rows, code_digest(), pure=False)
 
     def _table(self, future: Any) -> tuple[pa.Table | None, str]:
-        """The rows of a unit; or, where they were lost with a worker, none and how."""
+        """(rows of a unit, ""), or (None, reason) if they were lost with a worker."""
 
         from distributed import KilledWorker
 
@@ -152,6 +152,6 @@ class Cluster:
 
     def _lost(self) -> ClusterError:
         return ClusterError(
-            f"the connection to the scheduler at {self.scheduler} is lost; what was finished is kept, "
-            "and the same command goes on from there"
+            f"the connection to the scheduler at {self.scheduler} is lost; finished work is kept, "
+            "and the same command resumes from there"
         )

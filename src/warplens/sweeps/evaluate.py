@@ -1,4 +1,4 @@
-"""Configurations of a design space on one kernel: many in one vectorised call, each an equal of `predict`."""
+"""Evaluates configurations of a design space for one kernel: many per call, each row equal to `predict`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .space import Space
 T = TypeVar("T")
 Rows = NDArray[np.int64]
 
-#: Columns that are worked out, apart from the CPI stack.
+#: Result columns, apart from the CPI stack.
 RESULTS = ("cycles", "seconds", "ipc", "cpi", "warps")
 
 
@@ -38,7 +38,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Question:
-    """What a sweep asks of every kernel: machine, overrides that all configurations share, space and targets."""
+    """What a sweep asks of every kernel: machine, overrides common to all configurations, space and targets."""
 
     gpu: Gpu | None
     overrides: Mapping[str, Any]
@@ -54,11 +54,11 @@ class Question:
         if len(rows) == 1:
             return self.space.configuration(int(rows[0]))
         columns = self.space.columns
-        # Texts and switches are the same in all rows of a group.
+        # Texts and flags are the same in all rows of a group.
         return {key: col[rows] if isinstance(col, np.ndarray) else col[rows[0]] for key, col in columns.items()}
 
     def groups(self, rows: Rows) -> list[Rows]:
-        """Rows that differ in numbers only, together."""
+        """Group the rows that differ only in numbers."""
         lists = [column for column in self.space.columns.values() if not isinstance(column, np.ndarray)]
         if not lists:
             return [rows]
@@ -69,12 +69,12 @@ class Question:
 
 
 def attempt(rows: Rows, function: Callable[[Rows], T]) -> tuple[list[tuple[Rows, T]], dict[int, str]]:
-    """(results of as many rows at once as go together, errors of the others): halves until one row is to blame."""
+    """(results of groups of rows, errors by row): on an error, halve the rows until a single one is to blame."""
     try:
         return [(rows, function(rows))], {}
     except Exception as error:
         if len(rows) == 1:
-            # What nobody thought of must not end a sweep of a night either; its row says what it was.
+            # An unexpected error must not end an overnight sweep either; its row reports it.
             known = isinstance(error, WarplensError)
             return [], {int(rows[0]): str(error) if known else f"{type(error).__name__}: {error}"}
     middle = len(rows) // 2
@@ -118,7 +118,7 @@ class Placed:
 
 def _placed(question: Question, workload: Workload, rows: Rows) -> Placed:
     placed, gpu = question.place(workload, rows)
-    resident(placed.launch, gpu)  # a launch that does not fit is its configuration's error, not all models'
+    resident(placed.launch, gpu)  # a launch that does not fit is an error of its configuration only
     return Placed(placed, gpu)
 
 
@@ -134,7 +134,7 @@ def _ask(target: Target, question: Question, workload: Workload, placed: Placed,
         return
     model = get_model(target.name, target.options)
     reason = model.missing(placed.workload, placed.gpu)
-    if reason:  # what a model lacks, it lacks everywhere: no need to look for the row to blame
+    if reason:  # a missing input concerns all rows: no need to look for one to blame
         found.fail(rows, reason)
         return
 
@@ -214,7 +214,7 @@ class Found:
 
 
 def schema_of(question: Question, machines: Sequence[Gpu]) -> pa.Schema:
-    """Columns of the result: who and what, the results, and the whole configuration by the keys of `--vary`."""
+    """Columns of the result: kernel and model, the results, and the configuration by the keys of `--vary`."""
     fields = [
         ("configuration", pa.int64()),
         ("kernel", pa.string()),

@@ -1,4 +1,4 @@
-"""Questions about a kernel around one machine: what matters, what limits it next, how many warps it needs, clocks."""
+"""Questions about a kernel around one machine: sensitivities, successive limits, occupancy and clocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..models import MODELS, Prediction, get_model
 from ..workload import Workload, resident
 from .space import canonical_key, make_axis
 
-#: What an architect can buy more of (or less, of latencies), where a machine gives it.
+#: Parameters that an architect can improve, if the machine gives them.
 KEYS = (
     "sms",
     "clock",
@@ -31,20 +31,20 @@ KEYS = (
     "dram.bandwidth",
     "dram.latency",
 )
-#: A factor small enough for a slope, for parameters that take any value.
+#: Factor for the slope of a continuous parameter.
 SMALL_STEP = 1.01
-#: Gain below which another step is not worth taking.
+#: Smallest gain that makes another step worthwhile.
 WORTH_WHILE = 0.01
-#: Part of the best performance at which it counts as saturated.
+#: Fraction of the best performance that counts as saturated.
 SATURATED = 0.95
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """One parameter around its value: the slope of log speed over log value, and the speed at half and twice of it.
+    """One parameter around its value: the slope of log speed over log value, and the speed at half and double.
 
-    Speeds are relative to that of the machine as it is; None where the
-    changed machine cannot be predicted (`error` says why) or is the same.
+    Speeds are relative to the original machine; None if the changed machine
+    cannot be predicted (`error` says why) or is the same.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Sensitivity:
 
     @property
     def swing(self) -> float:
-        """How far the speed moves, as a factor."""
+        """Range of the speed, as a factor."""
         found = [abs(math.log(speed)) for speed in (self.at_half, self.at_double) if speed]
         return max(found, default=0.0)
 
@@ -71,10 +71,10 @@ def sensitivity(
     options: Mapping[str, Any] | None = None,
     slopes: bool = True,
 ) -> list[Sensitivity]:
-    """Local elasticities and the speed at half and twice of each parameter, those that matter most first.
+    """Local elasticities, and the speed at half and double of each parameter, most influential first.
 
-    Without `slopes` there are no elasticities, which cost two cache simulations
-    for each parameter that changes what hits.
+    Without `slopes` there are no elasticities. They cost two cache simulations
+    for each parameter that changes the hits.
     """
     fixed = {canonical_key(key): value for key, value in (overrides or {}).items()}
     placed, machine = place(workload, gpu, fixed)
@@ -107,7 +107,7 @@ def sensitivity(
 
 
 def speed_of(prediction: Prediction) -> float:
-    """Warp instructions per second, which compares machines even where more SMs are given more work."""
+    """Warp instructions per second: comparable even if machines with more SMs get more work."""
     return float(prediction.cycles * prediction.ipc / prediction.seconds)
 
 
@@ -132,8 +132,8 @@ def _scaled(key: str, value: float, factor: float) -> float:
 
 
 def _neighbours(machine: Gpu, key: str, value: float) -> tuple[float, float]:
-    """The nearest values below and above that a slope can be taken from."""
-    if key in ("l1.size", "llc.size"):  # whole ways of the cache: a set more or less
+    """The nearest values below and above, for a slope."""
+    if key in ("l1.size", "llc.size"):  # one set more or less
         cache = machine.with_defaults.l1 if key == "l1.size" else machine.with_defaults.llc
         step = float(cache.ways * (cache.line_bytes or 1))
         return max(value - step, step), value + step
@@ -147,14 +147,14 @@ def _neighbours(machine: Gpu, key: str, value: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Limit:
-    """A step of improvement: the parameter whose doubling (halving, of a latency) helps most, and by how much."""
+    """One improvement: the parameter whose doubling (for a latency, halving) helps most, and by how much."""
 
     key: str
     value: float
-    #: Speed after the step, relative to before it and to the machine as it is.
+    #: Speed after the step, relative to the step before and to the original machine.
     gain: float
     speed: float
-    #: The largest part of the CPI before the step, where the model has a stack.
+    #: Largest CPI category before the step, if the model has a stack.
     category: str
 
 
@@ -167,7 +167,7 @@ def limits(
     overrides: Mapping[str, Any] | None = None,
     steps: int = 6,
 ) -> list[Limit]:
-    """What limits the kernel, and what does next once that is improved, until nothing is worth while."""
+    """What limits the kernel, what limits it once that is improved, and so on until no step is worthwhile."""
     changed = {canonical_key(key): value for key, value in (overrides or {}).items()}
     placed, machine = place(workload, gpu, changed)
     chosen = [canonical_key(key) for key in keys] if keys is not None else _given(machine)
@@ -200,7 +200,7 @@ def limits(
 
 @dataclass(frozen=True, eq=False)
 class Saturation:
-    """Speed over resident warps of an SM, and the fewest that reach nearly all of it (GPUMech §VII)."""
+    """Speed by resident warps per SM, and the fewest warps that nearly reach the best (GPUMech §VII)."""
 
     warps: NDArray[np.float64]
     ipc: NDArray[np.float64]
@@ -214,7 +214,7 @@ def saturation_point(
     *,
     overrides: Mapping[str, Any] | None = None,
 ) -> Saturation:
-    """The fewest resident warps from which on the kernel keeps 95 % of its best IPC."""
+    """The fewest resident warps from which the kernel keeps 95 % of its best IPC."""
     placed, machine = place(workload, gpu, overrides)
     per_block = float(resident(placed.launch, machine).warps_per_block)
     step = per_block if placed.launch.threads_per_block is not None else 1.0
@@ -237,9 +237,9 @@ def dvfs(
     *,
     overrides: Mapping[str, Any] | None = None,
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """(clocks in Hz, seconds by model): the models that the input allows, at every clock.
+    """(clocks in Hz, seconds by model) for the models that can use the input.
 
-    Clocks are values with units, or factors of the machine's own clock where they are below 100.
+    Clocks are values with units; numbers below 100 are factors of the machine's own clock.
     """
     placed, machine = place(workload, gpu, overrides)
     values = make_axis("clock", clocks).values

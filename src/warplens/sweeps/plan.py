@@ -1,4 +1,4 @@
-"""A sweep cut into units of work: one kernel and configurations that share as much of it as possible."""
+"""Cuts a sweep into units of work: one kernel and configurations that share as much work as possible."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ..workload.facts import batch_shape
 from ..workload.traced import runs_of
 from .evaluate import Question, Rows
 
-#: Seconds that a unit should take, about: long against handing it out, short against losing it.
+#: Approximate seconds of a unit: long compared with the overhead of dispatch, short to lose.
 UNIT_SECONDS = 1.0
-#: Rows of the result that a unit may have.
+#: Most rows of a unit.
 UNIT_ROWS = 200_000
-#: Rough seconds, to cut units of a size: of a row, of a cache simulation, and of what takes longer than other models.
+#: Rough seconds, to estimate units: per row, per cache simulation, and per row of the slow models.
 _ROW, _CACHES = 3e-6, 0.05
 _LONGER = {"pipeline": 2e-3, "warplens": 1e-2, "crisp": 1e-2, "detailed": 1.0}
-#: Values of a parameter that are tried to see whether caches depend on it.
+#: Values of a parameter to try, to see whether the cache simulation depends on it.
 MOST_PROBES = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Configurations of one kernel that are worked out together."""
+    """Configurations of one kernel that are evaluated together."""
 
     number: int
     workload: int
@@ -38,7 +38,7 @@ class Unit:
 
 
 def plan(workloads: Sequence[Workload], question: Question) -> list[Unit]:
-    """The units of a sweep: always the same for the same question."""
+    """The units of a sweep; the same question always gives the same units."""
     units: list[Unit] = []
     row = sum(_LONGER.get(target.name, _ROW) for target in question.targets)
     for index, workload in enumerate(workloads):
@@ -66,14 +66,14 @@ def _cache_codes(workload: Workload, question: Question) -> Any:
     columns = []
     size, ways = space.columns.get("llc.size"), space.columns.get("llc.ways")
     if size is not None and ways is not None:
-        # Caches of as many sets stand together: one pass may do for all of them.
+        # Caches with the same number of sets are adjacent: one pass may serve them all.
         columns.append(np.asarray(size) / np.maximum(np.asarray(ways), 1.0))
     columns += [np.asarray(each) for key, each in space.columns.items() if _moves_caches(workload, question, key)]
     return distinct(columns, space.size)[1]
 
 
 def _moves_caches(workload: Workload, question: Question, key: str) -> bool:
-    """Whether a parameter alone, at some of its values, asks for other cache simulations."""
+    """Whether some values of this parameter alone need different cache simulations."""
     column = question.space.columns[key]
     numeric = isinstance(column, np.ndarray)
     values = np.unique(column) if numeric else list(dict.fromkeys(column))
@@ -85,5 +85,5 @@ def _moves_caches(workload: Workload, question: Question, key: str) -> bool:
             residency = resident(placed.launch, gpu)
             runs.update(runs_of(placed, gpu, residency, batch_shape(placed.launch, gpu), "the sweep")[0])
     except WarplensError:
-        return True  # some value is refused: nothing is known of the others
+        return True  # a value is invalid: assume that the others matter
     return len(runs) > 1

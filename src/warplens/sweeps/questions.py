@@ -1,4 +1,4 @@
-"""What people ask of a sweep's table: the fastest, fronts, heat maps, and whether models agree on designs."""
+"""Questions about a sweep's table: fastest design, Pareto front, heat map, agreement between models."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .space import canonical_key, unit_of
 
 Array = NDArray[np.float64]
 
-#: Configurations beyond which ranks are compared on an even selection (Kendall's τ looks at all pairs).
+#: Above this many configurations, ranks are compared on an even selection (Kendall's τ needs all pairs).
 MOST_RANKED = 2000
 
 
 def fastest(table: pa.Table) -> list[dict[str, Any]]:
-    """For each kernel and model the row of highest speed, with the range of speeds."""
+    """For each kernel and model, the fastest row and the range of speeds."""
     found = []
     for some in groups(table):
         speed = speed_of(some)
@@ -33,7 +33,7 @@ def fastest(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def speed_of(table: pa.Table) -> Array:
-    """Warp instructions per second, which compares machines even where more SMs are given more work."""
+    """Warp instructions per second: comparable even if machines with more SMs get more work."""
     cycles, ipc, seconds = (
         table.column(name).to_numpy(zero_copy_only=False) for name in ("cycles", "ipc", "seconds")
     )
@@ -41,7 +41,7 @@ def speed_of(table: pa.Table) -> Array:
 
 
 def groups(table: pa.Table) -> list[pa.Table]:
-    """The rows without an error of each kernel and model, in the order of the table."""
+    """The error-free rows of each kernel and model, in the order of the table."""
     good = table.filter(pc.is_null(table.column("error")))
     names = good.select(["kernel", "launch", "model", "kind"]).group_by(
         ["kernel", "launch", "model", "kind"], use_threads=False
@@ -141,10 +141,10 @@ def performance(table: pa.Table, model: str) -> tuple[pa.Table, Array]:
 
 
 def pareto_front(table: pa.Table, costs: Sequence[str | Cost], model: str) -> pa.Table:
-    """Configurations that no other one beats: faster, or cheaper in one cost, without being worse in another.
+    """Configurations that no other one dominates in performance and all costs.
 
-    The table has the columns `performance` (see there)
-    and one per cost, and is sorted by the first cost.
+    The table has a column `performance` (see that function) and one per cost, and
+    is sorted by the first cost.
     """
     rows, speed = performance(table, model)
     priced = [parse_cost(cost) if isinstance(cost, str) else cost for cost in costs]
@@ -163,11 +163,11 @@ def pareto_front(table: pa.Table, costs: Sequence[str | Cost], model: str) -> pa
 
 
 def _not_dominated(points: Array) -> NDArray[np.int64]:
-    """Points that no other is at least as small as everywhere and smaller somewhere; of equals, the first."""
+    """Points that no other point dominates (at most as large everywhere, smaller somewhere); of equals, the first."""
     order = np.lexsort(points.T[::-1])
     front: list[int] = []
     kept = np.empty((0, points.shape[1]))
-    for index in order.tolist():  # whoever dominates a point comes before it
+    for index in order.tolist():  # a point that dominates another comes before it
         if not np.any(np.all(kept <= points[index], axis=1)):
             front.append(index)
             kept = points[front]
@@ -191,7 +191,7 @@ class HeatMap:
 
 
 def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str, value: str = "ipc") -> HeatMap:
-    """One kernel and model over two parameters; the mean where others vary too."""
+    """One kernel and model over two parameters; the mean if other parameters vary too."""
     x_key, y_key = canonical_key(x), canonical_key(y)
     mask = pc.and_(pc.equal(table.column("kernel"), kernel), pc.equal(table.column("model"), model))
     some = table.filter(pc.and_(mask, pc.is_null(table.column("error"))))
@@ -211,13 +211,13 @@ def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str, value: st
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two models rank the designs, and what it costs to follow one where the other is right."""
+    """How alike two models rank the designs, and the speed lost by following one if the other is right."""
 
     one: str
     other: str
     kendall: float
     spearman: float
-    #: Speed of `other`'s best design over that of `one`'s, as `other` sees it (1: the same or as good).
+    #: Regret: speed of `other`'s best design over that of `one`'s, both predicted by `other` (1: no loss).
     regret: float
     configurations: int
 
@@ -245,14 +245,14 @@ def ranking_agreement(table: pa.Table) -> list[Agreement]:
 
 
 def kendall_tau(a: Array, b: Array) -> float:
-    """τ-b: pairs ranked alike minus pairs ranked apart, ties counted as such; NaN where all are tied."""
+    """τ-b: concordant minus discordant pairs, corrected for ties; NaN if all are tied."""
     first, second = (np.sign(values[:, None] - values[None, :]) for values in (a, b))
     ties = np.sqrt(np.sum(first != 0) * np.sum(second != 0))
     return float(np.sum(first * second) / ties) if ties else float("nan")
 
 
 def spearman_rho(a: Array, b: Array) -> float:
-    """Correlation of the ranks, those of ties averaged; NaN where all are tied."""
+    """Correlation of the ranks, with average ranks for ties; NaN if all are tied."""
     first, second = _ranks(a), _ranks(b)
     first, second = first - first.mean(), second - second.mean()
     scale = np.sqrt((first @ first) * (second @ second))

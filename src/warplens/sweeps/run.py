@@ -31,23 +31,23 @@ from .store import Store, read_sweep
 from .work import Result, Threads, Work
 
 SIMULATORS = ("detailed", "pipeline")
-#: Seconds of work that a killed process may lose, besides what it is working on.
+#: Most seconds of finished work that a killed process may lose.
 FLUSH_SECONDS = 1.0
 
-#: (part of the work that is done, 1).
+#: Called with (fraction of the work done, 1).
 Progress = Callable[[float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep(Displayed):
-    """The result: a table with a row per kernel, model and configuration, in memory or read when asked for."""
+    """The result: a table with a row per kernel, model and configuration, in memory or read on demand."""
 
     path: Path | None
     configurations: int
     rows: int
-    #: Rows that were there already when this run began.
+    #: Rows that an earlier run had finished.
     resumed_rows: int
-    #: Models that no kernel or machine of the sweep allows, with the reason (where all models were asked for).
+    #: Models that cannot use any input of the sweep, with the reason (if all models were requested).
     skipped: Mapping[str, str]
     seconds: float
     _held: pa.Table | None = None
@@ -97,13 +97,12 @@ def run_sweep(
     """Predict kernels on every configuration of a design space. Callable as `warplens.sweep(…)`.
 
     `vary` maps parameters to their values: a list, or text as after `--vary`
-    (`"32,64,128"`, `"200GB/s:900GB/s:100GB/s"`). They are combined to a grid,
-    one by one (`mode="zip"`), or to a Latin hypercube of `sample` points.
-    Without `models` all models run that the inputs allow. `output` names a
-    Parquet file that the sweep resumes from when it exists already. A row
-    equals `predict` with the same overrides; a configuration that makes no
-    sense has its error in the row. The work is done by `workers` threads of this
-    process, or by the workers of the Dask `scheduler` at an address.
+    (`"32,64,128"`, `"200GB/s:900GB/s:100GB/s"`). They form a grid, pairs
+    (`mode="zip"`), or a Latin hypercube of `sample` points. Without `models`, all
+    models run that can use the inputs. `output` names a Parquet file; if it
+    exists, the sweep resumes from it. A row equals `predict` with the same
+    overrides; an invalid configuration has its error in the row. `workers`
+    threads of this process do the work, or the workers of the Dask `scheduler`.
     """
     started = time.monotonic()
     if scheduler is not None and workers is not None:
@@ -153,7 +152,7 @@ def _several(inputs: Input | Sequence[Input]) -> list[Input]:
 
 
 def _loaded(given: Input, gpu: Gpu | None) -> list[Workload]:
-    """The launches of an input, with what was worked out about them kept on disk."""
+    """The launches of an input, with their results kept on disk."""
     if isinstance(given, Workload):
         found = [given]
     elif isinstance(given, str | Path):
@@ -187,7 +186,7 @@ def _targets(
         if name not in named:
             raise UnknownNameError(f"options are given for {name!r}, which is not among the models to run")
     for name in named:
-        get_model(name, options.get(name))  # an unknown model or option is refused before any work
+        get_model(name, options.get(name))  # reject an unknown model or option before any work
     return (
         *(Target(name, "model", dict(options.get(name, {}))) for name in dict.fromkeys(named)),
         *(Target(name, "simulator") for name in dict.fromkeys(simulators)),
@@ -197,7 +196,7 @@ def _targets(
 def _possible(
     targets: Sequence[Target], workloads: Sequence[Workload], machines: Sequence[Gpu]
 ) -> tuple[tuple[Target, ...], dict[str, str]]:
-    """Models that some kernel allows, and why the others are left out."""
+    """Models that can use some kernel, and why the others are left out."""
     kept, skipped = [], {}
     for target in targets:
         model = get_model(target.name, target.options)
@@ -219,7 +218,7 @@ def _specification(
     sample: int | None,
     seed: int,
 ) -> dict[str, Any]:
-    """All that the rows of a sweep depend on."""
+    """Everything that the rows of a sweep depend on."""
     columns = question.space.columns
     named = {each.name: repr([each.get(path) for path in parameters()]) for each in machines}
     return {
@@ -245,7 +244,7 @@ def _digest(workload: Workload) -> str:
 
 
 def _text_of(value: Any) -> Iterator[str | bytes]:
-    """A value and all that it is made of."""
+    """A value and, recursively, its parts, as text or bytes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield type(value).__name__
         for item in dataclasses.fields(value):
@@ -271,7 +270,7 @@ def _text_of(value: Any) -> Iterator[str | bytes]:
 
 
 class _Told:
-    """Progress: the part of all units that is done, in seconds of work."""
+    """Reports progress: the finished fraction of all units, by estimated seconds."""
 
     def __init__(self, units: Sequence[Unit], left: Sequence[Unit], progress: Progress | None) -> None:
         self._seconds = {unit.number: unit.seconds for unit in units}
@@ -284,7 +283,7 @@ class _Told:
             self._progress(min(self._done / self._total, 1.0), 1.0)
 
     def of(self, results: Iterable[Result]) -> Iterator[Result]:
-        """The results, with the progress told after each."""
+        """Pass on the results, and report progress after each."""
         for number, table in results:
             yield number, table
             self._done += self._seconds[number]
@@ -292,7 +291,7 @@ class _Told:
 
 
 def _keep(jobs: Iterable[Result], store: Store) -> None:
-    """Finished units go to disk about once a second, and whatever is finished when something goes wrong."""
+    """Write finished units to disk about once a second, and when something goes wrong."""
     finished: list[Result] = []
     flushed = time.monotonic()
     try:

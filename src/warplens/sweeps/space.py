@@ -15,7 +15,7 @@ from ..machine.schema import parameters_by_key
 from ..units import parse_number
 from ..workload.launch import LAUNCH_KEYS
 
-#: Configurations of one sweep.
+#: Most configurations of one sweep.
 MOST_CONFIGURATIONS = 100_000_000
 #: How the values of several parameters are combined.
 MODES = ("grid", "zip", "sample")
@@ -25,7 +25,7 @@ MODES = ("grid", "zip", "sample")
 class Axis:
     """The values of one parameter: an array of numbers, or a list of texts or of true and false.
 
-    A `continuous` axis has two values, the ends of a range that only samples are taken from.
+    A `continuous` axis has two values: the ends of a range, from which samples are drawn.
     """
 
     key: str
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_axis(text: str) -> Axis:
-    """`KEY=a,b,c` or `KEY=a:b:step` (both ends are in it), as typed after `--vary`."""
+    """`KEY=a,b,c` or `KEY=a:b:step` (both ends included), as typed after `--vary`."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip() or not values.strip():
         raise OverrideError(f"--vary {text!r}: write KEY=a,b,c or KEY=a:b:step, for example l1.mshrs=32,64,128")
@@ -84,7 +84,7 @@ def make_axis(key: str, values: Any) -> Axis:
 
 
 def canonical_key(key: str) -> str:
-    """The short form of a key; an unknown one is answered with the nearest."""
+    """The short form of a key; the error for an unknown key suggests the nearest."""
     if key in LAUNCH_KEYS:
         return key
     by_key = parameters_by_key()
@@ -143,7 +143,7 @@ def _number(key: str, value: Any) -> float:
 
 
 def _range(key: str, text: str) -> list[float]:
-    """`a:b:step`, both ends included, the last step shorter where it has to be."""
+    """`a:b:step`, both ends included; the last step may be shorter."""
     parts = text.split(":")
     if len(parts) != 3:
         raise OverrideError(f"{key}: {text!r}: write a range as first:last:step")
@@ -167,7 +167,7 @@ def _range(key: str, text: str) -> list[float]:
 def make_space(
     vary: Mapping[str, Any] | Sequence[Axis], *, mode: str = "grid", sample: int | None = None, seed: int = 0
 ) -> Space:
-    """All combinations of the values (grid), one after the other together (zip), or a Latin hypercube of them."""
+    """All combinations of the values (grid), the i-th values of all together (zip), or a Latin hypercube."""
     axes = [make_axis(key, values) for key, values in vary.items()] if isinstance(vary, Mapping) else list(vary)
     keys = [axis.key for axis in axes]
     for key in keys:
@@ -209,7 +209,7 @@ def _zipped(axes: Sequence[Axis]) -> Space:
 
 
 def _latin_hypercube(axes: Sequence[Axis], size: int, seed: int) -> Space:
-    """One sample in each of `size` equal parts of every axis, the parts shuffled independently."""
+    """One sample in each of `size` equal parts of every axis; each axis is shuffled independently."""
     if size < 1:
         raise InputError(f"a sample needs at least 1 configuration, not {size}")
     _check_size(size)

@@ -1,9 +1,8 @@
-"""The result of a sweep on disk: one Parquet file that is readable at any time and that work resumes from.
+"""The result of a sweep on disk: one Parquet file, readable at any time, from which work can resume.
 
-Finished units of work go to small files in the folder `OUT.parts`, which are
-merged into OUT now and then and at the end. Every file appears whole or not at
-all, and says in its metadata which units it holds, so that a process that is
-killed loses what it was working on and nothing else.
+Finished units go to small files in the folder `OUT.parts`, which are merged into
+OUT now and then and at the end. Every file is written atomically and lists its
+units in its metadata, so a killed process loses only its unfinished work.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from ..errors import FileError, InputError, WarplensError
 
 _SPECIFICATION = b"warplens.sweep"
 _PIECES = b"warplens.units"
-#: Rows that a row group has, about.
+#: Approximate rows of a row group.
 GROUP_ROWS = 131_072
 #: Seconds after which parts are merged into the file, so that other readers see them.
 MERGE_SECONDS = 60.0
-#: Times that a reader starts again because the file was replaced under it.
+#: Attempts of a reader whose file is replaced while it reads.
 _MOST_READS = 20
-#: Columns with few distinct values, which most are, take next to no room.
+#: Dictionaries make columns with few distinct values, which are most, tiny.
 _OPTIONS = {"compression": "zstd", "compression_level": 1}
-#: Columns that have a value of their own in most rows: no use to look for repetitions.
+#: Columns with mostly distinct values, for which a dictionary is useless.
 _RESULTS = re.compile(r"configuration|cycles|seconds|ipc|cpi|stack\..*")
 
 
@@ -45,7 +44,7 @@ class StoreError(WarplensError):
 
 @dataclass(frozen=True)
 class _Piece:
-    """A row group: its file, its number there, and the units in it with their numbers of rows."""
+    """A row group: its file, its index there, and its units with their row counts."""
 
     path: Path
     group: int
@@ -57,7 +56,7 @@ class _Piece:
 
 
 class Store:
-    """Rows of a sweep in `path`; used as a context, in which no other process can write there."""
+    """Rows of a sweep in `path`. Inside its context no other process can write there."""
 
     def __init__(self, path: Path, specification: Mapping[str, Any], schema: pa.Schema) -> None:
         self.path = path
@@ -88,7 +87,7 @@ class Store:
             if kind is None:
                 self.merge()
             else:
-                with suppress(StoreError):  # the first error is the one to tell; the parts stay
+                with suppress(StoreError):  # report the first error only; the parts stay
                     self.merge()
         finally:
             self._release()
@@ -113,7 +112,7 @@ class Store:
                     "choose another output, or delete it to start again"
                 )
         else:
-            for part in self.parts.glob("*.parquet"):  # of a sweep whose result was removed
+            for part in self.parts.glob("*.parquet"):  # left by a sweep whose result was removed
                 part.unlink()
             self._write(self.path, [])
         self._pieces = list(_pieces_of(self.path))
@@ -121,7 +120,7 @@ class Store:
         for part in sorted(self.parts.glob("*.parquet")):
             pieces = list(_pieces_of(part))
             if all(unit in known for piece in pieces for unit, _ in piece.units):
-                part.unlink()  # merged, and killed before it was removed
+                part.unlink()  # already merged; the process died before it removed the part
             else:
                 self._pieces += pieces
 
@@ -142,7 +141,7 @@ class Store:
         return sum(piece.rows for piece in self._pieces if piece.path != self.path)
 
     def merge(self) -> None:
-        """All rows into the one file, in the order of their units."""
+        """Merge all rows into one file, in the order of their units."""
         parts = {piece.path for piece in self._pieces if piece.path != self.path}
         if parts:
             self._write(self.path, _in_order(self._pieces))
@@ -152,7 +151,7 @@ class Store:
         self._merged = time.monotonic()
 
     def _write(self, path: Path, groups: Iterable[tuple[pa.Table, Any]]) -> None:
-        """A Parquet file of these row groups, under its name only when it is whole."""
+        """Write a Parquet file of these row groups; it gets its name when it is complete."""
         temporary = self.parts / ".writing.tmp"  # no other process writes here
         written: list[Any] = []
         try:
@@ -168,8 +167,8 @@ class Store:
             temporary.replace(path)
         except OSError as error:
             raise StoreError(
-                f"{self.path}: cannot be written ({error.strerror or error}); what was finished before is kept, "
-                "and the same command goes on from there"
+                f"{self.path}: cannot be written ({error.strerror or error}); finished work is kept, "
+                "and the same command resumes from there"
             ) from None
         finally:
             temporary.unlink(missing_ok=True)
@@ -218,7 +217,7 @@ def _read_all(path: Path, columns: Sequence[str] | None) -> pa.Table:
 
 
 def specification_of(path: Path) -> dict[str, Any]:
-    """What the sweep in a file was asked; an error where the file is no sweep."""
+    """The specification of the sweep in a file; an error if the file is not a sweep."""
     try:
         metadata = pq.read_schema(path).metadata or {}
     except FileNotFoundError:
@@ -240,7 +239,7 @@ def _pieces_of(path: Path) -> Iterator[_Piece]:
 def _in_order(
     pieces: Sequence[_Piece], columns: Sequence[str] | None = None
 ) -> Iterator[tuple[pa.Table, list[tuple[int, int]]]]:
-    """The rows of all units by their numbers, in row groups; few pieces are in memory at a time."""
+    """The rows of all units, in order, as row groups; few pieces are in memory at a time."""
     held: dict[tuple[Path, int], pa.Table] = {}
 
     def table_of(piece: _Piece) -> pa.Table:
@@ -248,7 +247,7 @@ def _in_order(
         if key not in held:
             while len(held) > 8:
                 del held[next(iter(held))]
-            # Not through a memory map: the file is replaced while it is being read.
+            # No memory map: the file may be replaced while it is read.
             with pq.ParquetFile(piece.path) as file:
                 held[key] = file.read_row_group(piece.group, columns=columns)
         return held[key]
@@ -281,13 +280,13 @@ def _difference(one: Any, other: Any) -> str:
 
 
 def _locked(parts: Path, path: Path) -> IO[bytes]:
-    """An open file that no other process holds; the lock ends with the process, whatever ends it."""
+    """An open, locked file; the lock ends with the process, however it ends."""
     while True:
         parts.mkdir(exist_ok=True)
         try:
             file = (parts / "lock").open("ab")
         except FileNotFoundError:
-            continue  # the folder was removed by a sweep that just ended
+            continue  # a sweep that just ended removed the folder
         try:
             _lock(file)
         except OSError:

@@ -1,4 +1,4 @@
-"""The work of a sweep: what the units of a kernel share, and threads of this process that do it."""
+"""The work of a sweep: state that the units of a kernel share, and the threads that evaluate them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Result = tuple[int, pa.Table]
 
 @dataclass(eq=False)
 class Work:
-    """One kernel with the question that is asked of it; it can be sent to other processes and machines."""
+    """One kernel and the question about it; can be sent to other processes and machines."""
 
     workload: Workload
     machine: Gpu
@@ -40,7 +40,7 @@ class Work:
         return evaluate(self.workload, self.question, configurations, self.schema)
 
     def _prepare(self) -> None:
-        """Work out what all units share, once, while other threads wait for it."""
+        """Compute what all units share, once, while other threads wait."""
         with self._lock:
             if self._prepared:
                 return
@@ -51,7 +51,7 @@ class Work:
                 return  # every row will say so
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to this process: its lock, its memory and its folders."""
+        """Pickle without what belongs to this process: lock, memory and folders."""
         workload = self.workload
         if workload.trace is not None:
             trace = workload.trace
@@ -76,7 +76,7 @@ class Threads:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = os.cpu_count() or 1 if workers is None else workers
         if self.workers < 1:
-            raise InputError(f"{self.workers} workers are too few; give 1 or more")
+            raise InputError(f"{self.workers} workers cannot do any work; give 1 or more")
 
     def __enter__(self) -> Threads:
         return self
@@ -85,7 +85,7 @@ class Threads:
         pass
 
     def results(self, units: Sequence[Unit], works: Sequence[Work], waiting: Callable[[], None]) -> Iterator[Result]:
-        """(unit, its rows) as they get finished."""
+        """(unit, its rows) as they finish."""
 
         def work(unit: Unit) -> Result:
             return unit.number, works[unit.workload].rows(unit.rows)
@@ -97,7 +97,7 @@ class Threads:
             while True:
                 for unit in remaining:
                     flying.add(pool.submit(work, unit))
-                    if len(flying) > 2 * self.workers:  # enough to do for all, and few results in memory
+                    if len(flying) > 2 * self.workers:  # enough work for all threads, few results in memory
                         break
                 if not flying:
                     return
