@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-#: Points of a curve belong to one plateau while they stay this close to its median.
+#: Points of a curve belong to one plateau if they are this close to its median.
 PLATEAU_TOLERANCE = 0.03
-#: A throughput counts as saturated from this part of the greatest on.
+#: A throughput counts as saturated from this fraction of the maximum.
 SATURATION = 0.95
 
 Raw = Mapping[str, Any]
@@ -71,7 +71,7 @@ def chain_counts(raw: Raw, operation: str) -> list[int]:
 
 
 def latency(raw: Raw, operation: str) -> Statistic:
-    """Λ: one dependence chain in one warp, or in as few warps as the operation needs."""
+    """Λ: one dependence chain in one warp (or the fewest warps that the operation needs)."""
     alone = sweep(raw, operation, 1)
     return replace(alone.cycles[0], value=alone.warps[0] * alone.cycles[0].value)
 
@@ -107,7 +107,7 @@ MIX_MODELS = ("one subsystem", "two subsystems", "two subsystems, issue limit")
 
 
 def mix_throughput(model: str, beta: Any, first: float, second: float, limit: float) -> Any:
-    """Instructions of the first kind per cycle (Lemeire et al., eqs. 43 to 45), β of them to one of the second.
+    """Instructions of the first kind per cycle (Lemeire et al., eqs. 43 to 45), for β of them per one of the second.
 
     In eqs. 44 and 45 the second pipeline bounds β instructions of the first kind, so its bound is β/λ₂.
     """
@@ -120,7 +120,7 @@ def mix_throughput(model: str, beta: Any, first: float, second: float, limit: fl
 
 @dataclass(frozen=True)
 class Mix:
-    """The measured curve of a pair of instructions, and how far each model of subsystems is from it."""
+    """The measured curve of a pair of instructions, and the error of each model of subsystems."""
 
     first: str
     second: str
@@ -159,7 +159,7 @@ def mixes(raw: Raw) -> list[Mix]:
 
 
 def subsystems(pairs: Sequence[Mix]) -> dict[str, str]:
-    """Subsystem of every operation in the mixes: that of the first operation it shares with, else its own.
+    """Subsystem of every operation in the mixes: shared with the first operation that contends with it, or its own.
 
     A subsystem is named after its first operation.
     """
@@ -209,7 +209,7 @@ def plateaus(
 
 
 def sector_bytes(raw: Raw, level: str) -> int:
-    """Bytes that one miss fetches: the shortest distance at which a neighbour misses again."""
+    """Bytes that one miss fetches: the shortest distance at which a neighbour also misses."""
     rows = [row for row in raw["sectors"] if row["level"] == level]
     cycles = np.array([np.median(row["cycles"]) for row in rows])
     apart = cycles > (cycles.min() + cycles.max()) / 2
@@ -250,7 +250,7 @@ def dram_latency(raw: Raw) -> Statistic:
 
 
 def in_flight(raw: Raw, pattern: str) -> float:
-    """Sectors of one SM in flight to DRAM at the greatest throughput, by Little's law with the unloaded latency.
+    """Sectors in flight between one SM and DRAM at peak throughput, by Little's law with the unloaded latency.
 
     Latency grows under load, so this is a lower bound.
     """
@@ -284,14 +284,14 @@ def l1_is_banked(raw: Raw) -> bool:
 
 
 def l1_lines_per_cycle(raw: Raw) -> float:
-    """Lines that the L1 looks up in a cycle, from the load with the most lines and no bank conflict."""
+    """Lines that the L1 looks up per cycle, from the load with the most lines and no bank conflict."""
     rows = [row for row in raw["patterns"] if bank_words(row["offsets"]) == 1]
     most = max(rows, key=lambda row: line_count(row["offsets"]))
     return line_count(most["offsets"]) / Statistic.of(most["cycles"]).value
 
 
 def pattern_error(raw: Raw, lines_per_cycle: float, *, banked: bool) -> float:
-    """Largest relative error over the patterns if a load takes the larger of its lines and its words per bank."""
+    """Largest relative error over the patternsif a load takes the larger of its line and bank times."""
     errors = []
     for row in raw["patterns"]:
         lines = np.ceil(line_count(row["offsets"]) / lines_per_cycle)
@@ -301,14 +301,14 @@ def pattern_error(raw: Raw, lines_per_cycle: float, *, banked: bool) -> float:
 
 
 def scattered_cycles(raw: Raw, what: str, size_bytes: int, *, every: bool) -> Statistic:
-    """Cycles between requests of an SM, each to a line of its own, with one SM active or all."""
+    """Cycles between requests of an SM, each to a different line, with one SM active or all."""
     rows = [row for row in raw["scattered"] if (row["what"], row["bytes"]) == (what, size_bytes) and row["apart"]]
     chosen = max(rows, key=lambda row: row["sms"]) if every else min(rows, key=lambda row: row["sms"])
     return Statistic.of(chosen["cycles"])
 
 
 def block_start(raw: Raw) -> Statistic:
-    """Cycles from the end of a block to the start of the next in its place, over all block sizes."""
+    """Cycles from the end of a block to the start of its successor, over all block sizes."""
     return Statistic.of([cycles for row in raw["blocks"] for cycles in row["cycles"]])
 
 
@@ -342,7 +342,7 @@ def atomic_times(raw: Raw) -> tuple[Statistic, Statistic]:
 
 
 def launch_cost(raw: Raw) -> tuple[Statistic, float]:
-    """Seconds of an empty kernel with one block per SM, queued behind another, and of each further block."""
+    """Seconds of an empty kernel with one block per SM, queued behind another kernel; seconds per further block."""
     rows = raw["launches"]["by_blocks"]
     blocks = np.array([row["blocks"] for row in rows], float)
     seconds = np.array([np.median(row["seconds"]) for row in rows])

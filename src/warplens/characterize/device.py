@@ -49,14 +49,14 @@ ATTRIBUTES = {
 
 
 def kernel_source(name: str) -> str:
-    """The source of a file of kernels, behind the declarations that all files share."""
+    """The source of a kernel file, after the declarations that all files share."""
     return (_KERNELS / "common.cuh").read_text("utf-8") + (_KERNELS / f"{name}.cu").read_text("utf-8")
 
 
 def compile_cubin(source: str, names: Sequence[str], architecture: str) -> tuple[bytes, dict[str, str]]:
     """A cubin, and the mangled name of every kernel that was asked for.
 
-    Not PTX: a driver older than the compiler rejects its PTX.
+    A cubin rather than PTX, because a driver older than the compiler rejects its PTX.
     """
     nvrtc = nvrtc_library()
     result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"characterize.cu", 0, [], [])
@@ -110,7 +110,7 @@ class Device:
         self._driver = driver
         try:
             (result,) = driver.cuInit(0)
-        except RuntimeError as error:  # the driver's library is not there
+        except RuntimeError as error:  # there is no driver library
             raise WarplensError(f"no CUDA driver in this machine ({str(error).splitlines()[0]}); {_REMEDY}") from None
         if int(result):
             raise WarplensError(f"no usable CUDA GPU in this machine ({result.name}); {_REMEDY}")
@@ -159,7 +159,7 @@ class Device:
     # -- launches ----------------------------------------------------------------------
 
     def load(self, source: str, names: Sequence[str], features: str = "") -> dict[str, Any]:
-        """Kernels compiled for this GPU, by name expression; `features` adds those of this architecture alone."""
+        """Kernels compiled for this GPU, by name expression; `features` is an architecture suffix such as "a"."""
         code, lowered = compile_cubin(source, names, self.architecture + features)
         module = self._call("cuModuleLoadData", code)
         functions = {name: self._call("cuModuleGetFunction", module, text.encode()) for name, text in lowered.items()}
@@ -169,12 +169,12 @@ class Device:
         return functions
 
     def prefer_l1(self, function: Any) -> None:
-        """Gives the L1 cache as much of the memory it shares with shared memory as possible."""
+        """Give the L1 as much as possible of the memory that it shares with shared memory."""
         attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
         self._call("cuFuncSetAttribute", function, attribute, 0)
 
     def shared_memory_for(self, blocks_per_sm: int) -> int:
-        """Dynamic shared memory per block that limits an SM to so many blocks."""
+        """Dynamic shared memory per block that limits an SM to `blocks_per_sm` blocks."""
         return self.attributes["shared_memory_per_sm_bytes"] // (blocks_per_sm + 1) + 1024
 
     def launch(self, function: Any, grid: int, block: int, arguments: Sequence[Any], shared_bytes: int = 0) -> None:
@@ -187,7 +187,7 @@ class Device:
         self._call("cuCtxSynchronize")
 
     def timed(self, start: Any) -> float:
-        """Seconds between two events around what `start()` launches."""
+        """Seconds that the launches of `start()` take, between two CUDA events."""
         before, after = self._events
         self._call("cuEventRecord", before, 0)
         start()
@@ -205,7 +205,7 @@ class Device:
         *,
         count: int | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Runs a kernel whose first parameter is an array of records; returns what it wrote there."""
+        """Run a kernel whose first parameter is an array of records; returns the records."""
         count = grid * ((block + 31) // 32) if count is None else count
         assert count <= self._record_capacity
         self.launch(function, grid, block, [ctypes.c_void_p(self._records), *arguments], shared_bytes)

@@ -13,9 +13,9 @@ from ..machine.classes import PRODUCT_COLUMNS
 from . import products
 from .device import Device, kernel_source, span_of
 
-#: A launch runs about so long: long beside the start of blocks, short beside a patience of minutes.
+#: Target length of a launch: long compared with the start of blocks, short enough for a run of minutes.
 TARGET_CYCLES = 50_000
-#: Mixes have no second length that the start could be told from, so they run longer.
+#: Mixes run longer: they have no second length to subtract the start-up time.
 MIX_TARGET_CYCLES = 500_000
 OPERAND = 1234567891
 
@@ -90,7 +90,7 @@ def occupancies(device: Device) -> list[ResidentWarps]:
 
 
 def mix_repeats(beta: int) -> int:
-    """How often one iteration repeats a mix."""
+    """Repeats of a mix in one iteration."""
     return max(1, MIX_LENGTH // (beta + 1))
 
 

@@ -33,13 +33,13 @@ CLASS_OPERATIONS = {
     "shared": "load_shared",
     "atomic_shared": "atomic_shared",
 }
-#: Operations whose λ the source of a class names too.
+#: Operations whose λ the source text of a class mentions too.
 RELATED = {
     "int32": ("int32_logic", "int32_mad", "int32_add_logic"),
     "sfu": ("sfu_rsqrt",),
     "shared": ("load_shared_16B", "store_shared"),
 }
-#: Names of the subsystems, by the operation that each was found with.
+#: Names of the subsystems, by the operation that identifies each.
 SUBSYSTEM_NAMES = {"fp32_fma": "compute", "int32_add": "int32", "sfu_ex2": "sfu", "load_shared": "shared"}
 
 
@@ -65,7 +65,7 @@ def read_raw(path: Path) -> dict[str, Any]:
 
 
 def measured_values(raw: Raw) -> dict[str, SourcedValue]:
-    """Everything that the raw data say, by path of the parameter."""
+    """All values that follow from the raw data, by parameter path."""
     found = {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw)}
     return {**found, **_memory(raw), **_scattered(raw)}
 
@@ -308,7 +308,7 @@ def _digits(value: float) -> float:
 
 
 def merged_values(raw: Raw, base: Gpu) -> dict[str, SourcedValue]:
-    """The measured values, and the base machine's where nothing was measured.
+    """The measured values, and the base machine's values for everything else.
 
     A value of another GPU is an assumption for this one; its source says so.
     """
@@ -378,7 +378,7 @@ def summary(raw: Raw, base: Gpu) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Bundled:
-    """Raw data that ship with warplens, and a published description of the same GPU for what cannot be measured."""
+    """Raw data that ship with warplens, and a published description of the same GPU for the rest."""
 
     raw: Path
     base: Path

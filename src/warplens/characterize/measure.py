@@ -1,4 +1,4 @@
-"""The whole run: every micro-benchmark once, with where, when and how it was measured."""
+"""The whole run: every micro-benchmark once, and its provenance."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ REPEATS = 5
 DIGITS = 6
 #: The matrix instruction that is timed came with Ampere.
 LEAST_CAPABILITY = 8
-#: Regions that are meant to stay in L2 are this large together with what is read beside them.
+#: Bytes of a region that must stay in L2, together with the data read beside it.
 LEAST_L2_BYTES = 40 << 20
-#: How often a run reports what it does: the compiling, each operation, mix, ring and pattern, and eight things more.
+#: Number of progress reports: compilation, each operation, mix, ring and pattern, and eight more.
 REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 8
 
 
@@ -88,7 +88,7 @@ def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = l
 
 
 def _settled_clock(bench: InstructionBench) -> float:
-    """Clock of the SMs under load, from a kernel of a few milliseconds that both timers measure."""
+    """SM clock under load, from a kernel of a few milliseconds timed in cycles and in seconds."""
     device = bench.device
     function = bench.function(chain_name("int32_add", 1, 192))
     shared = device.shared_memory_for(1)
@@ -111,7 +111,7 @@ def _driver(device: Device, ordinal: int) -> str:
 
 
 def _query_clocks(ordinal: int) -> str:
-    """The clocks that nvidia-smi reports; none is changed."""
+    """The clocks that nvidia-smi reports; this changes none."""
     return _nvidia_smi("clocks.sm,clocks.mem,clocks.max.sm", ordinal)
 
 
@@ -128,7 +128,7 @@ def _nvidia_smi(fields: str, ordinal: int) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to six digits, more than the measurements are worth."""
+    """Numbers rounded to six digits, more than the measurements support."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -22,12 +22,12 @@ RING_KIB = (
 )  # fmt: skip
 RING_MIB = (4, 8, 12, 16, 20, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60, 64, 80, 96, 128, 256, 512, 1024)
 RING_BYTES = (*(size * KIB for size in RING_KIB), *(size * MIB for size in RING_MIB))
-#: Rings up to this size are read through the L1 cache too, and walked in every launch, which begins with it empty.
+#: Rings up to this size are also read through the L1. Every launch starts with an empty L1, so it walks them first.
 L1_WALK_BYTES = 512 * KIB
 #: Rings up to this size are walked once before the timing, so that the L2 cache holds what it can.
 L2_WALK_BYTES = 128 * MIB
 TIMED_STEPS = 8192
-#: Region of single cold loads: few enough pages that their translations stay at hand, small beside the L2 cache.
+#: Region of single cold loads: few enough pages for the TLB, small compared with the L2.
 COLD_BYTES = 32 * MIB
 FLUSH_BYTES = 512 * MIB
 DISTANCES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 96, 120, 128, 192, 256)
@@ -42,7 +42,7 @@ PATTERNS: dict[str, tuple[int, int, tuple[tuple[int, int], ...]]] = {
 }
 LOADS = (1, 2, 4, 8)
 SCATTERED = ("LOADS", "LOADS_THROUGH_L1", "STORES", "ADDITIONS")
-#: The kernel that holds the GPU while launches queue up, and how many they are.
+#: The kernel that holds the GPU while launches queue up, and the number of launches.
 HOLD_CYCLES = 20_000_000
 LAUNCHES = 500
 
@@ -108,7 +108,7 @@ class MemoryBench:
     def chase(
         self, starts: list[int], steps: int, *, cached: bool, warm_steps: int = 0, pages: int = 0
     ) -> np.ndarray[Any, Any]:
-        """Cycles of one step on each SM that chases; one SM for each start."""
+        """Cycles of one step on each SM; every start gets its own SM."""
         self.device.upload(self.starts, np.array(starts, np.uint64))
         arguments: list[Any] = [ctypes.c_void_p(self.starts), warm_steps, steps]
         arguments += [ctypes.c_ulonglong(self.buffer + 64), pages, ctypes.c_ulonglong(PAGE_BYTES)]
@@ -119,7 +119,7 @@ class MemoryBench:
     def read(
         self, pointer: int, size_bytes: int, passes: int, *, grid: int, words: int = 4, threads: int = 1024
     ) -> dict[str, float]:
-        """One run of `read_stream`: bytes, cycles and seconds. All threads make whole turns."""
+        """One run of `read_stream`: bytes, cycles and seconds. Every thread completes all iterations."""
         turn = threads * words * 4 * 8 * grid
         size_bytes = max(size_bytes // turn, 1) * turn
         arguments: list[Any] = [ctypes.c_void_p(pointer), ctypes.c_ulonglong(size_bytes), passes]
@@ -128,7 +128,7 @@ class MemoryBench:
         return _traffic(records, size_bytes * passes)
 
     def repeated(self, run: Callable[[], dict[str, float]]) -> dict[str, list[float]]:
-        """Columns of the repeats of a run, after a warm-up."""
+        """Repeat a run after a warm-up; one list of values per column."""
         run()
         rows = [run() for _ in range(self.repeats)]
         return {key: [row[key] for row in rows] for key in rows[0]}
@@ -151,14 +151,14 @@ class MemoryBench:
                 warm = lines if size <= L1_WALK_BYTES else 0
                 if not warm and size <= L2_WALK_BYTES:
                     self.chase([first], lines, cached=False)
-                # Each repeat goes on where the one before ended, or it would find its lines in the cache.
+                # Each repeat continues where the previous one ended; otherwise it would hit in the cache.
                 starts = [self.buffer + int(offsets[0][r * TIMED_STEPS % lines]) for r in range(self.repeats)]
                 values = [float(self.chase([s], TIMED_STEPS, cached=cached, warm_steps=warm)[0]) for s in starts]
                 rows.append({"bytes": size, "cached": cached, "cycles": values})
         return {"curve": rows, "l2_by_sm": self._latency_by_sm(), "dram_cold": self._cold_latency()}
 
     def _latency_by_sm(self) -> dict[str, Any]:
-        """L2 latency of every SM. All chase at once, each from another place of one ring."""
+        """L2 latency of every SM. All chase at once, each from a different place in one ring."""
         size = 4 * MIB
         offsets = ring(size, self.generator)
         self.link(offsets)
@@ -179,7 +179,7 @@ class MemoryBench:
         return {"bytes": COLD_BYTES, "steps": TIMED_STEPS, "cycles": values}
 
     def measure_sectors(self) -> list[dict[str, Any]]:
-        """Cycles of a step where every second load follows one of its neighbour: shows what one miss fetches."""
+        """Cycles of a step if every second load follows one of its neighbour: shows how much one miss fetches."""
         rows = []
         pairs, spacing = 2048, 4096
         pages = pairs * spacing // PAGE_BYTES
@@ -288,7 +288,7 @@ class MemoryBench:
         return rows
 
     def measure_launches(self) -> dict[str, Any]:
-        """Seconds of empty kernels: queued behind another kernel, waited for one by one, and by blocks."""
+        """Seconds of empty kernels: queued behind another kernel, synchronised one by one, and by blocks."""
         self.report("launches")
         device, nothing = self.device, self.functions["nothing"]
 
@@ -297,7 +297,7 @@ class MemoryBench:
                 device.launch(nothing, grid, 32, [])
 
         def queued(grid: int, count: int) -> float:
-            """Seconds per kernel where none waits for the host."""
+            """Seconds per kernel if none waits for the host."""
             device.launch(self.functions["hold"], 1, 1, [ctypes.c_longlong(HOLD_CYCLES)])
             return device.timed(partial(several, grid, count)) / count
 

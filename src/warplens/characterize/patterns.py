@@ -11,14 +11,14 @@ from .device import span_of
 from .memory import LINE_BYTES, MIB, SCATTERED, MemoryBench
 
 WORD_BYTES, LANES = 4, 32
-#: Distances of lanes in words, and lines over which lanes with words of different banks are spread.
+#: Strides of lanes in words; numbers of lines for conflict-free patterns.
 STRIDES = (0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17, 24, 31, 32)
 SPREADS = (2, 4, 8, 16, 32)
 PASSES = 256
 #: (Lanes that share a line, bytes between lanes), and the region of scattered accesses, which stays in L2.
 SHARING = ((1, 4), (1, 0), (8, 4), (32, 4))
 SCATTERED_BYTES, ROUNDS = 16 * MIB, 64
-#: (Threads of a block, blocks that an SM holds), the time that they hold their places, and waves.
+#: (Threads per block, blocks per SM), how long a block runs, and the number of waves.
 BLOCKS = ((64, 1), (64, 8), (256, 1), (256, 8), (1024, 2))
 BLOCK_CYCLES, WAVES = 4000, 12
 
@@ -32,7 +32,7 @@ def lane_offsets() -> dict[str, np.ndarray[Any, Any]]:
 
 
 def measure_patterns(bench: MemoryBench) -> list[dict[str, Any]]:
-    """Cycles of an SM for one load of a warp that hits the L1, by the offsets of its lanes."""
+    """Cycles per warp load that hits the L1, by the offsets of its lanes."""
     bench.report("patterns of loads that hit the L1")
     device = bench.device
     rows = []
@@ -53,7 +53,7 @@ def measure_patterns(bench: MemoryBench) -> list[dict[str, Any]]:
 
 
 def measure_scattered(bench: MemoryBench) -> list[dict[str, Any]]:
-    """Cycles of an SM for one request, each for a line of its own in L2, by one SM and by all."""
+    """Cycles per request, each to a different line in L2, with one SM active and with all."""
     bench.report("scattered loads and stores")
     device = bench.device
     device.fill(bench.buffer, SCATTERED_BYTES)
@@ -76,7 +76,7 @@ def measure_scattered(bench: MemoryBench) -> list[dict[str, Any]]:
 
 
 def measure_blocks(bench: MemoryBench) -> list[dict[str, Any]]:
-    """Cycles from the end of a block to the start of the next in its place: medians over all places of an SM."""
+    """Cycles from the end of a block to the start of its successor: medians over an SM."""
     bench.report("from one block to the next")
     device = bench.device
     rows = []
@@ -93,11 +93,11 @@ def measure_blocks(bench: MemoryBench) -> list[dict[str, Any]]:
 
 
 def turnarounds(records: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """For each SM: from the ends of blocks to the starts that took their places, both in order of time."""
+    """For each SM: cycles from each block's end to its successor's start, both sorted by time."""
     found = []
     for sm in np.unique(records["sm"]):
         mine = records[records["sm"] == sm]
         starts, ends = np.sort(mine["start_cycle"]), np.sort(mine["end_cycle"])
-        first = int(np.searchsorted(starts, ends[0]))  # those that found the SM empty
+        first = int(np.searchsorted(starts, ends[0]))  # starts on the empty SM
         found.append(starts[first:] - ends[: len(starts) - first])
     return found

@@ -1,14 +1,14 @@
-"""Matrix products of a warpgroup (wgmma): the kernels that time them, which only compute capability 9.0 has."""
+"""Matrix products of a warpgroup (wgmma): the kernels that time them, for compute capability 9.0 only."""
 
 from __future__ import annotations
 
 from ..machine.classes import PRODUCT_COLUMNS
 
 ARCHITECTURE = "sm_90"
-#: wgmma is among the features that hold for one architecture alone.
+#: wgmma is an architecture-specific feature.
 FEATURES = "a"
 LENGTHS = (16, 48)
-#: Warps of an SM, in warpgroups of four; accumulators of 256 columns leave no room for a fourth.
+#: Warps per SM, in warpgroups of four; accumulators of 256 columns leave no room for a fourth warpgroup.
 WARPS = (4, 8, 12)
 
 _KERNEL = """
