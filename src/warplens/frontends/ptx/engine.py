@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import PtxError
 from ...result_cache import content_hash, open_results
 
-#: Bytes of IR above which code is generated with fewer optimisations: compile time grows faster than code.
+#: Bytes of IR above which code is less optimised, because compile time grows faster than code.
 LARGE_IR_BYTES = 6_000_000
 
 
@@ -35,7 +35,7 @@ def _initialised() -> Any:
 
 
 def compile_ir(text: str, name: str) -> NativeCode:
-    """Native code for a module with a function `run_blocks`; `name` is how errors call it."""
+    """Native code for a module with a function `run_blocks`; errors call it `name`."""
     import llvmlite
 
     binding = _initialised()
@@ -64,7 +64,7 @@ def compile_ir(text: str, name: str) -> NativeCode:
 
 
 def _optimise(binding: Any, module: Any, machine: Any) -> None:
-    """Registers out of memory, then the cheap passes: the vectors are explicit, there is nothing to discover."""
+    """Promote memory to registers, then run cheap passes only: the code is already vectorised."""
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(machine, options)
     passes = binding.create_new_module_pass_manager()

@@ -1,4 +1,4 @@
-"""Run a kernel on the CPU: 32 lanes in lock step, thread blocks on all cores, and a trace of what was done."""
+"""Run a kernel on the CPU and trace it: 32 lanes in lock step, thread blocks on all cores."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from .spaces import MOST_SHARED_BYTES, align
 
 WARP_LANES = 32
 MOST_THREADS_PER_BLOCK = 1024
-#: Thread instructions after which a launch is stopped, unless the caller says otherwise.
+#: Default limit on the thread instructions of a launch.
 MOST_THREAD_INSTRUCTIONS = 2_000_000_000_000
-#: Warp instructions that a warp runs before others get their turn, at the head of a loop.
+#: Warp instructions after which a warp yields to others, at the next loop head.
 SLICE_INSTRUCTIONS = 200_000
-#: Interruptions after which Python gets its turn: to report progress, or to stop.
+#: Interruptions after which control returns to Python, to report progress or stop.
 PAUSE_AFTER = 20
-#: Warp instructions that a worker records before it hands them over: what fits the memory that it reuses.
+#: Warp instructions that a worker records before it hands them over; its reused memory holds that many.
 CHUNK_INSTRUCTIONS = 200_000
-#: A longer source is not kept with a trace.
+#: Longest source kept with a trace.
 MOST_SOURCE_CHARACTERS = 256 * 1024
 
 Dimensions = int | Sequence[int]
@@ -59,7 +59,7 @@ class CompiledKernel:
 
     @property
     def may_run_in_parallel(self) -> bool:
-        """Whether blocks can run at the same time with the same result: nothing is handed between them by atomics."""
+        """Whether blocks can run in parallel with the same result: no atomics pass values between them."""
         for item in self.kernel.instructions:
             use = memory_use(item.instruction)
             if item.opcode in ("atom", "red") and use is not None and use.space != "shared":
@@ -73,7 +73,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """What became of a launch."""
+    """The result of a launch."""
 
     kernel: str
     instructions: int
@@ -94,7 +94,7 @@ class Execution:
         return MemoryTrace(self.header, self.static, self.groups)
 
     def with_source(self, source: str | None, ptx: str) -> Execution:
-        """The same with the text that line numbers mean in its header: the source, or PTX without debug lines."""
+        """The same, with the text that line numbers refer to: the source, or PTX without debug lines."""
         text = ptx if self.header.extra.get("lines_of") == "ptx" else source
         if text is None or len(text) > MOST_SOURCE_CHARACTERS:
             return self
@@ -137,11 +137,11 @@ def execute(
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
-    `constants` is what the module's variables hold before the launch, by name.
-    `blocks` runs the first thread blocks only. `consume` is handed the recorded
-    groups in order instead of keeping them; `progress(done, all)` is called now
-    and then with numbers of blocks. `registers_per_thread` and `name` are what
-    the trace says of the launch, else an estimate and the entry's name.
+    `constants` are initial values of the module's variables, by name. `blocks` runs
+    only the first thread blocks. `consume` takes the recorded groups in order
+    instead of keeping them; `progress(done, all)` is called now and then with
+    numbers of blocks. `registers_per_thread` and `name` go to the trace's header;
+    by default an estimate and the entry's name.
     """
     compiled = compile_kernel(module, entry, recording=record)
     run = _Launch(
@@ -165,7 +165,7 @@ def _dimensions(given: Dimensions, what: str) -> tuple[int, int, int]:
         raise KernelFault(f"{what} {tuple(values)}: needs 1 to 3 numbers from 1 to {', '.join(map(str, limits))}")
     x, y, z = (*values, 1, 1)[:3]
     if what == "block" and x * y * z > MOST_THREADS_PER_BLOCK:
-        raise KernelFault(f"block {tuple(values)}: {x * y * z} threads; at most {MOST_THREADS_PER_BLOCK} can be")
+        raise KernelFault(f"block {tuple(values)}: {x * y * z} threads; at most {MOST_THREADS_PER_BLOCK} are allowed")
     return x, y, z
 
 
@@ -291,7 +291,7 @@ class _Launch:
         )
 
     def check_limits(self, worker: _Worker) -> None:
-        """Raise when the launch takes too long; called while it is paused."""
+        """Raise an error if the launch takes too long; called while it is paused."""
         with self.lock:
             spent = self.thread_instructions + worker.thread_instructions
         name = self.compiled.kernel.name
@@ -301,11 +301,11 @@ class _Launch:
                 f"{self.most_instructions:,}; is there an endless loop? Raise the limit if not"
             )
         if time.perf_counter() > self.deadline:
-            raise KernelFault(f"{name}: stopped after {self.most_seconds:g} s, the limit that was given")
+            raise KernelFault(f"{name}: stopped after {self.most_seconds:g} s, the given limit")
 
 
 class _Queue:
-    """Pieces of work: few blocks at first, then as many as give a good amount of instructions."""
+    """Pieces of work: few blocks at first, then enough for a good number of instructions."""
 
     def __init__(self, total: int, warps: int) -> None:
         self.total, self.position, self.size = total, 0, 1
@@ -325,7 +325,7 @@ class _Queue:
 
 
 class _InOrder:
-    """Hands groups on in the order of their blocks, whoever finishes first."""
+    """Passes groups on in block order, whichever worker finishes first."""
 
     def __init__(
         self, consume: Callable[[WarpGroup], None], progress: Callable[[int, int], None] | None, total: int
@@ -412,7 +412,7 @@ class _Worker:
             frame[Frame.SNAPSHOT] = self.snapshots[warp].ctypes.data
 
     def run(self, first: int, count: int) -> WarpGroup | None:
-        """Blocks first … first + count - 1; what they recorded."""
+        """Run blocks first … first + count - 1; returns their record."""
         launch = self.launch
         lengths = np.zeros((count, launch.warps), dtype=np.int64)
         self.context[Context.LENGTHS] = lengths.ctypes.data if launch.compiled.recording else 0
@@ -446,7 +446,7 @@ class _Worker:
         return np.ctypeslib.as_array(pointer, (length,))
 
     def close(self) -> None:
-        """Give back what the records took."""
+        """Free the memory of the records."""
         free = ctypes.CDLL(None).free if os.name != "nt" else ctypes.cdll.msvcrt.free
         free.argtypes = [ctypes.c_void_p]
         for frame in self.frames:

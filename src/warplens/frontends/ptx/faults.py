@@ -1,4 +1,4 @@
-"""What went wrong in a kernel, in words: thread, instruction, source line, address."""
+"""Messages about faults in a kernel: thread, instruction, source line, address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def explain(
     frames: NDArray[np.int64],
     block: tuple[int, int, int],
 ) -> KernelFault:
-    """The error that a fault noted in a context stands for."""
+    """The error for a fault noted in a context."""
     fault = Fault(int(context[Context.FAULT]))
     items = list(kernel.instructions)
     if fault == Fault.DEADLOCK:
@@ -36,7 +36,7 @@ def explain(
         return KernelFault(
             f"{kernel.name}: {_block(context)}: {_threads(threads, block)} repeat a loop that nothing can end: "
             f"registers and memory stay the same{held}. A lock between lanes of a warp, or a wait for a later "
-            "thread block, cannot be left in lock step"
+            "thread block, never ends in lock step"
         )
     index = int(context[Context.FAULT_INSTRUCTION])
     item = items[index] if 0 <= index < len(items) else None
@@ -80,9 +80,9 @@ _WORDS: dict[Fault, Any] = {
     Fault.TRAP: lambda item, memory, address: "the kernel stops itself (trap)",
     Fault.ASSERTION: lambda item, memory, address: "an assertion fails",
     Fault.DIVERGENT_BARRIER: lambda item, memory, address: (
-        "some threads of a warp wait at this barrier while these are elsewhere, which is a deadlock"
+        "deadlock: some threads of a warp wait at this barrier while these are elsewhere"
     ),
-    Fault.TOO_DEEP: lambda item, memory, address: "branches are nested too deeply within each other",
+    Fault.TOO_DEEP: lambda item, memory, address: "branches are nested too deeply",
     Fault.BAD_BARRIER: lambda item, memory, address: "the number of threads of a barrier must be a multiple of 32",
     Fault.BAD_BRANCH: lambda item, memory, address: "the index is beyond the list of branch targets",
 }

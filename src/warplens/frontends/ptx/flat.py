@@ -1,4 +1,4 @@
-"""A kernel as one graph of basic blocks, as `flatten` makes it."""
+"""A kernel as one graph of basic blocks, the result of `flatten`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FlatInstruction:
 
     @property
     def waits(self) -> bool:
-        """Whether it is a barrier that warps wait at. Such an instruction is the first of its block."""
+        """Whether it is a barrier at which warps wait. Such an instruction is the first of its block."""
         return self.opcode in ("bar", "barrier") and self.instruction.has("sync", "red")
 
     @property

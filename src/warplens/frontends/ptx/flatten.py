@@ -30,7 +30,7 @@ from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, MOST_LOCAL_BYTES, align
 MOST_INSTRUCTIONS = 200_000
 MOST_CALL_DEPTH = 64
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
-#: Runtime functions that a kernel may call, and what becomes of the call.
+#: Runtime functions that a kernel may call, and what replaces the call.
 PRINT, ASSERT = "vprintf", "__assertfail"
 
 
@@ -63,7 +63,7 @@ def variable_addresses(module: PtxModule) -> tuple[dict[str, int], int]:
 
 
 def _without_dead_code(blocks: list[BasicBlock]) -> tuple[BasicBlock, ...]:
-    """The blocks that the first one leads to, renumbered in the order of the text; instructions too."""
+    """The blocks reachable from the first one; blocks and instructions are renumbered in text order."""
     reached, waiting = {0}, [0]
     while waiting:
         for successor in blocks[waiting.pop()].successors:
@@ -90,12 +90,12 @@ def _without_dead_code(blocks: list[BasicBlock]) -> tuple[BasicBlock, ...]:
 
 @dataclass(frozen=True)
 class _Instance:
-    """A function's body at one place: how its names are renamed."""
+    """One inlined copy of a function: how its names are renamed."""
 
     function: Function
     suffix: str
     depth: int
-    #: Parameters and results of a device function: what they are called by its caller.
+    #: Parameters and results of a device function: their names in its caller.
     aliases: Mapping[str, str]
     local_offsets: Mapping[str, int]
     labels: Mapping[str, int]
@@ -154,7 +154,7 @@ class _Flattener:
     # -- variables -----------------------------------------------------------------------------
 
     def _place_shared(self) -> None:
-        """Static variables first; those whose size the launch gives all start after them."""
+        """Static variables first; dynamic ones, whose size the launch gives, all start after them."""
         external: list[tuple[str, Variable]] = []
         called, used = self._reachable()
         owners = [("", self.module.variables), *((each.name, each.variables) for each in called)]
@@ -213,7 +213,7 @@ class _Flattener:
         depth: int,
         callers: tuple[str, ...],
     ) -> BasicBlock | None:
-        """A function's body from `block` on; the block in which it runs off its end, if it does."""
+        """Inline a function's body from `block` on; returns the block where it runs off its end, if it does."""
         if function.name not in self.first_pc:
             self.first_pc[function.name] = self.next_pc
             self.next_pc += 16 * (sum(1 for _ in function.instructions()) + 1)
@@ -250,7 +250,7 @@ class _Flattener:
                 block = following
             elif isinstance(item, Instruction):
                 if block is None:
-                    block = self._new_block()  # code that nothing reaches: removed later
+                    block = self._new_block()  # unreachable code, removed later
                 block = self._instruction(item, block, instance, position, callers)
                 position += 16
         return block
@@ -345,7 +345,7 @@ class _Flattener:
 
     def _renamed(self, item: Instruction, instance: _Instance) -> Instruction:
         guard = replace(item.guard, name=item.guard.name + instance.suffix) if item.guard else None
-        if item.opcode in ("bra", "call"):  # of a call the function's name is left
+        if item.opcode in ("bra", "call"):  # keep the function's name of a call
             return replace(item, operands=item.operands[1:2] if item.opcode == "call" else (), guard=guard)
         operands = item.operands
         if item.opcode == "brx":
@@ -364,7 +364,7 @@ class _Flattener:
         )
 
     def _parameter_move(self, item: Instruction, instance: _Instance, guard: Register | None) -> Instruction:
-        """Parameters of inlined calls are registers: one per offset, which both sides must use alike."""
+        """Parameters of inlined calls become registers, one per offset; both sides must use the same sizes."""
         address = next(each for each in item.operands if isinstance(each, Address))
         value = next((each for each in item.operands if not isinstance(each, Address)), None)
         kind = item.types[-1] if item.types else TYPES["b32"]
@@ -383,7 +383,7 @@ class _Flattener:
         modifiers: tuple[str, ...] = (f"b{kind.total_bits}",)
         opcode = "mov"
         if len(values) == 1 and kind.total_bits <= 32:
-            # The register may be wider than what is passed, and what was passed wider than what is read.
+            # The register may be wider than the parameter, and the parameter wider than what is read.
             sign = "s" if kind.is_signed else "u"
             opcode, modifiers = "cvt", (f"{sign}{kind.total_bits}", f"{sign}{kind.total_bits if writes else held[0]}")
         pairs = (registers, renamed) if writes else (renamed, registers)

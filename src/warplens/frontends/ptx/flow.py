@@ -1,4 +1,4 @@
-"""Control flow of a flat kernel: where lanes meet again, which registers live where, and a register allocation."""
+"""Control flow of a flat kernel: reconvergence points and liveness of registers."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Flow:
                 if found.get(number) != new:
                     found[number] = new
                     changed = True
-        # A block that can never reach the end (an endless loop) has none. Nor does one whose lanes would only meet
-        # to leave: waiting there would keep those that are done from counting as gone at barriers.
+        # A block that can never reach the end (an endless loop) has none. Nor does one whose lanes would reconverge
+        # only to exit: while they wait there, they would not count as gone at barriers.
         meeting = [found.get(number, end) for number in range(count)]
         return [END if each == end or _only_leaves(blocks[each]) else each for each in meeting]
 
@@ -67,7 +67,7 @@ class Flow:
                 uses.update(name for name in item.sources if name not in kills)
                 if item.guard is None:
                     kills.update(item.destinations)
-                else:  # lanes that are off keep the old value
+                else:  # inactive lanes keep the old value
                     uses.update(name for name in item.destinations if name not in kills)
             used.append(uses)
             killed.append(kills)
@@ -96,7 +96,7 @@ class Flow:
 
     @cached_property
     def loop_heads(self) -> set[int]:
-        """Blocks that a backward edge (in depth-first order) leads to: every cycle passes one."""
+        """Targets of backward edges (in depth-first order); every cycle contains one."""
         heads: set[int] = set()
         state = [0] * len(self.kernel.blocks)
         stack: list[tuple[int, int]] = [(0, 0)]
@@ -118,16 +118,15 @@ class Flow:
 
     @cached_property
     def divergent_branches(self) -> list[int]:
-        """Blocks that end with a choice which lanes can make differently."""
+        """Blocks that end with a branch on which lanes can diverge."""
         return [block.number for block in self.kernel.blocks if len(set(block.successors)) > 1]
 
     @cached_property
     def must_keep(self) -> list[set[str]]:
-        """Per block: registers whose writes must leave the lanes that are not active alone.
+        """Per block: registers whose writes must not change inactive lanes.
 
-        That is so where lanes wait with a value that is still needed: at the point
-        where a branch's lanes meet again, or at the side that runs second, while
-        the others run the code in between.
+        This applies while other lanes wait with a value that is still needed: at the
+        reconvergence point of a branch, or at the side that runs second.
         """
         blocks = self.kernel.blocks
         found: list[set[str]] = [set() for _ in blocks]
@@ -147,7 +146,7 @@ class Flow:
         return found
 
     def _between(self, start: int, stop: int) -> set[int]:
-        """Blocks that `start` leads to before `stop`."""
+        """Blocks reachable from `start` before `stop`."""
         if start == stop:
             return set()
         reached, waiting = {start}, [start]
@@ -164,17 +163,17 @@ def _only_leaves(block: BasicBlock) -> bool:
 
 
 def _exits(blocks: tuple[BasicBlock, ...], number: int, end: int) -> list[int]:
-    """Where lanes go on to meet others: successors, or the end of the kernel.
+    """Edges for reconvergence: successors, or the end of the kernel.
 
-    Lanes that leave the kernel meet nobody, so a branch of which one side only
-    leaves does not keep the others from meeting before the end.
+    Lanes that exit do not reconverge, so a branch with a side that only exits does
+    not keep the others from reconverging before the end.
     """
     staying = [each for each in blocks[number].successors if not _only_leaves(blocks[each])]
     return staying or blocks[number].successors or [end]
 
 
 def _post_order(blocks: tuple[BasicBlock, ...]) -> list[int]:
-    """Depth-first post-order of the reversed graph, from the blocks that leave the kernel."""
+    """Depth-first post-order of the reversed graph, from the blocks that exit."""
     before: list[list[int]] = [[] for _ in blocks]
     starts = []
     for block in blocks:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...errors import PtxError
 
-#: A text longer than this is refused: PTX of ordinary programs has a few megabytes at most.
+#: Longest accepted text; PTX of ordinary programs has a few megabytes at most.
 MOST_CHARACTERS = 64 * 2**20
 
 _PATTERN = re.compile(

@@ -30,7 +30,7 @@ class Allocation:
 
 @dataclass(frozen=True, eq=False)
 class GlobalMemory:
-    """`content` is what the kernel sees from GLOBAL_WINDOW on; `valid` the allocated bytes of each granule."""
+    """`content` starts at address GLOBAL_WINDOW; `valid` has the allocated bytes of each granule."""
 
     content: NDArray[np.uint8]
     valid: NDArray[np.uint16]
@@ -40,7 +40,7 @@ class GlobalMemory:
     arrays: tuple[tuple[NDArray[Any], int], ...]
 
     def copy_back(self) -> None:
-        """Give the caller's arrays what the kernel left in them."""
+        """Copy the kernel's results to the caller's arrays."""
         for array, address in self.arrays:
             if array.flags.writeable:
                 start = address - GLOBAL_WINDOW
@@ -69,9 +69,9 @@ def _distance(allocation: Allocation, address: int) -> int:
 def lay_out_memory(
     kernel: FlatKernel, arguments: Sequence[Any], constants: Mapping[str, NDArray[Any]] | None = None
 ) -> GlobalMemory:
-    """Variables where the code expects them, then the parameters, then the arrays in the order of the arguments.
+    """Place variables where the code expects them, then the parameters, then the arrays in argument order.
 
-    `constants` is what module variables hold before the launch, by name.
+    `constants` are initial values of module variables, by name.
     """
     module = kernel.module
     parameters = module.functions[kernel.name].parameters
@@ -145,7 +145,7 @@ def _aligned(size: int) -> NDArray[np.uint8]:
 def _place(
     array: NDArray[Any], number: int, where: str, arrays: list[tuple[NDArray[Any], int]], allocate: Any
 ) -> int:
-    """The address of an array; one that was given before has it already."""
+    """The address of an array; the same array passed twice has one address."""
     if not array.flags.c_contiguous:
         raise KernelFault(f"{where} is not contiguous; pass numpy.ascontiguousarray(…) of it")
     if array.dtype.hasobject:
@@ -174,7 +174,7 @@ def _scalar(value: Any, parameter: Variable, where: str) -> bytes:
         if kind.is_float:
             return struct.pack({16: "<e", 32: "<f", 64: "<d"}[kind.bits], value)
         if isinstance(value, float):
-            # .b32 and .b64 may hold a float: which, the PTX does not say.
+            # .b32 and .b64 may hold a float; the PTX does not tell.
             if kind.kind != "b" or kind.bits not in (32, 64):
                 raise KernelFault(f"{where}: {value!r} is not whole, and the parameter is .{kind}")
             return struct.pack("<f" if kind.bits == 32 else "<d", value)

@@ -1,4 +1,4 @@
-"""PTX opcodes: which instruction class each belongs to, and what memory it uses."""
+"""PTX opcodes: the instruction class and memory use of each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def memory_use(item: Instruction) -> MemoryUse | None:
 
 
 def instruction_class(item: Instruction) -> str:
-    """The class (see `warplens.machine.INSTRUCTION_CLASSES`) that stands for an instruction's cost."""
+    """The class (see `warplens.machine.INSTRUCTION_CLASSES`) that gives an instruction's cost."""
     opcode = item.opcode
     use = memory_use(item)
     if use is not None:

@@ -10,7 +10,7 @@ from ...errors import PtxError
 from .lexer import Token
 from .program import Address, Immediate, Operand, Pair, Register, Sink, Special, Symbol, Type, Vector
 
-#: Longest number that is read: 64 binary digits and what goes with them.
+#: Longest accepted number: 64 binary digits, prefix and suffix.
 MOST_DIGITS = 80
 _SPECIAL = {
     *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
@@ -23,14 +23,14 @@ _VECTOR_SPECIAL = ("%tid", "%ntid", "%ctaid", "%nctaid")
 
 @dataclass
 class Scope:
-    """Names declared between two braces. Inner ones get a number so that they are unique in their function."""
+    """Names declared between two braces. Inner names get a number to be unique in their function."""
 
     suffix: str = ""
     names: dict[str, str] = field(default_factory=dict)
 
 
 class OperandReader:
-    """Walks over tokens; knows which names are registers where."""
+    """Reads operands from tokens; knows which names are registers in each scope."""
 
     def __init__(self, found: list[Token], name: str) -> None:
         self.tokens, self.name = found, name
@@ -206,7 +206,7 @@ def literal_of(token: Token) -> Immediate | None:
 
 
 def value_bytes(literal: Immediate, kind: Type, negative: bool) -> bytes:
-    """An initial value in memory; floats given for other types are their bits."""
+    """An initial value as bytes; a float given for another type provides its bits."""
     value = -literal.value if negative else literal.value
     if kind.kind == "bf":
         bits = int.from_bytes(_packed("<f", value), "little")

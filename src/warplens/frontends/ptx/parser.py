@@ -22,7 +22,7 @@ from .program import (
     Variable,
 )
 
-#: Registers a kernel can declare: far more than ptxas accepts in practice.
+#: Most registers a kernel may declare: far more than ptxas accepts in practice.
 MOST_REGISTERS = 1_000_000
 MOST_NESTING = 64
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
@@ -30,7 +30,7 @@ _SPACES = (".global", ".const", ".shared", ".local", ".param")
 
 
 def parse_ptx(text: str, name: str = "PTX") -> PtxModule:
-    """A PTX text as data; `name` is how errors call it."""
+    """Parse a PTX text; errors call it `name`."""
     return _Parser(tokens(text, name), name).module()
 
 
@@ -131,7 +131,7 @@ class _Parser(OperandReader):
         return found
 
     def _variables(self, *, external: bool = False, parameter: bool = False) -> list[Variable]:
-        """`.space .align 4 .b8 name[64] = {…}, other;` without the ends of parameters."""
+        """`.space .align 4 .b8 name[64] = {…}, other;`, for parameters without the end."""
         first = self.next()
         if first.text not in _SPACES:
             raise self.fail(f"expected an address space, found {first.text!r}", first)
@@ -293,7 +293,7 @@ class _Parser(OperandReader):
             )
 
     def _statements(self, into: list[Statement]) -> None:
-        """Up to the closing brace."""
+        """Parse statements up to the closing brace."""
         while True:
             token = self.here
             if self.accept("}"):
@@ -337,7 +337,7 @@ class _Parser(OperandReader):
             return BranchTargets(token.text, tuple(labels), token.line)
         if self.here.text in (".callprototype", ".calltargets"):
             raise self.fail("calls through pointers are not supported", token)
-        # Labels of inner scopes are unique in what compilers emit; shadowing would be caught as a double label.
+        # Compilers emit unique labels even in inner scopes; a shadowed label is reported as defined twice.
         return Label(token.text, token.line)
 
     def _registers(self) -> None:

@@ -1,4 +1,4 @@
-"""PTX as data: modules, functions and instructions, each with its place in the text and in the CUDA source."""
+"""PTX modules, functions and instructions, with their places in the PTX text and the CUDA source."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Special:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A literal. Floats given as bits (0f3F800000) keep them; `float_bits` is 32 or 64 then, else 0."""
+    """A literal. `float_bits` is 32 or 64 for a float given as bits (0f3F800000), else 0."""
 
     value: int | float
     float_bits: int = 0
@@ -108,7 +108,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Sink:
-    """_: a result that nobody wants."""
+    """_: a result that is discarded."""
 
 
 Operand = Register | Special | Immediate | Symbol | Address | Vector | Pair | Sink
@@ -121,7 +121,7 @@ Operand = Register | Special | Immediate | Symbol | Address | Vector | Pair | Si
 class SourcePlace:
     """Where a PTX instruction comes from: file (by its number in the module) and line; 0 where unknown.
 
-    Code of an inlined function also has the place that it was inlined at.
+    Code of an inlined function also has the place of the call.
     """
 
     file: int = 0
@@ -207,7 +207,7 @@ class Function:
     registers: Mapping[str, Type]
     variables: Mapping[str, Variable]
     line: int
-    #: Threads per block that the kernel was compiled for, where it says so.
+    #: Threads per block that the kernel requires, if it says so.
     required_threads: tuple[int, ...] = ()
     most_threads: tuple[int, ...] = ()
 

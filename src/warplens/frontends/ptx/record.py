@@ -1,4 +1,4 @@
-"""What a launch did, as a trace: the static table of a kernel, and groups of warps from recorded words."""
+"""From the record of a launch to a trace: the static table of a kernel, and groups of warps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEEN = {SEEN_GLOBAL: "global", SEEN_SHARED: "shared", SEEN_LOCAL: "local"}
 
 
 def source_line(kernel: FlatKernel, item: FlatInstruction) -> int:
-    """The line of the user's source that an instruction stands for; without debug lines, that of the PTX."""
+    """The user's source line of an instruction; without debug lines, its PTX line."""
     place = item.instruction.place
     if not place.line:
         return item.instruction.line
@@ -35,7 +35,7 @@ def kernel_file(kernel: FlatKernel) -> int:
 
 
 def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[np.uint8]) -> StaticTable:
-    """One row per instruction; generic accesses get the space that they met, where it was one."""
+    """One row per instruction; a generic access gets the space that it reached, if it was only one."""
     rows = []
     for item in kernel.instructions:
         use = memory_use(item.instruction)
@@ -88,7 +88,7 @@ def _access_lanes(item: FlatInstruction) -> int:
 def warp_group(
     buffers: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], first_block: int, shape: RecordFormat
 ) -> WarpGroup:
-    """The warps of some blocks: `lengths` (blocks × warps) says where each block's words end in a warp's buffer."""
+    """The warps of some blocks; `lengths` (blocks × warps) gives the end of each block's words in a warp's buffer."""
     from ._record_kernels import expand_warps, measure_warps
 
     blocks, warps = lengths.shape

@@ -1,8 +1,8 @@
-"""Virtual registers to numbers as a GPU has them: for the dependences in a trace, and an estimate of how many.
+"""Allocates virtual registers to physical numbers, for the dependences in a trace and an estimate of their count.
 
-PTX has as many registers as it likes; ptxas gives them places. Here a linear
-scan over live ranges does, taking the place that has been free longest, so that
-reuse adds few dependences that the program does not have.
+PTX has unlimited registers; ptxas allocates physical ones. Here a linear scan over
+live ranges does so. It takes the register that has been free longest, so that reuse
+adds few false dependences.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from .flow import Flow
 #: Numbers for data, then for predicates; 255 means "none" in traces.
 DATA_REGISTERS = 240
 PREDICATES = 15
-#: Of an estimate: what ptxas needs besides, for the stack pointer and values in flight.
+#: Added to the estimate: registers that ptxas needs for the stack pointer and values in flight.
 RESERVED_REGISTERS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The number of each virtual register, and 32-bit registers that are live at once at most."""
+    """The number of each virtual register, and the most 32-bit registers live at once."""
 
     number: dict[str, int]
     most_live: int
 
     @property
     def registers_per_thread(self) -> int:
-        """An estimate for the occupancy where no compiler says: live registers and a few more."""
+        """An estimate for the occupancy if no compiler gives the number: live registers and a few more."""
         return min(self.most_live + RESERVED_REGISTERS, 255)
 
 
 def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
-    """Places for all registers of a kernel."""
+    """Allocate all registers of a kernel."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
 
@@ -75,7 +75,7 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
             if pool:
                 number[name] = pool.popleft()
                 held.add(name)
-            else:  # more are live than there are: share one, as spilling is not modelled
+            else:  # too many are live: share one, because spilling is not modelled
                 number[name] = DATA_REGISTERS - 1 if pool is free[False] else DATA_REGISTERS + PREDICATES - 1
         for name in sorted(ends.get(index, ())):
             if name in held:
@@ -84,6 +84,6 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
 
 
 def _width(kernel: FlatKernel, names: set[str]) -> int:
-    """32-bit registers that some virtual ones take; predicates have places of their own."""
+    """32-bit registers that virtual ones take; predicates are separate."""
     kinds = (kernel.registers[name] for name in names)
     return sum(-(-kind.total_bits // 32) for kind in kinds if kind.kind != "pred")

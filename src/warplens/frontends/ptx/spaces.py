@@ -7,11 +7,11 @@ SHARED_WINDOW = 0x7D00_0000_0000
 LOCAL_WINDOW = 0x7E00_0000_0000
 GLOBAL_WINDOW = 0x7F00_0000_0000
 WINDOW_BYTES = 1 << 38
-#: Allocations start at multiples of this, as cudaMalloc's do, and one such granule lies free after each.
+#: Allocations start at multiples of this, like cudaMalloc's; one free granule follows each.
 GRANULE_BYTES = 256
-#: Shared memory of a thread block that a launch may ask for: what the largest GPUs have.
+#: Most shared memory of a thread block: what the largest GPUs have.
 MOST_SHARED_BYTES = 228 * 1024
-#: Local memory of a thread: what CUDA allows.
+#: Most local memory of a thread: what CUDA allows.
 MOST_LOCAL_BYTES = 512 * 1024
 
 

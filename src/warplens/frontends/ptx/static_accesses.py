@@ -1,4 +1,4 @@
-"""What a warp's accesses to global memory touch, from the addresses that its lanes are known to have."""
+"""Coalescing of a warp's global accesses, from the known addresses of its lanes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def look_at(
     mask: Truths,
     weight: NDArray[np.float64],
 ) -> None:
-    """Accesses of a block that was reached."""
+    """Count the accesses of a block that lanes reach."""
     for item in block.instructions:
         use = memory_use(item.instruction)
         if use is None or use.space not in ("global", "generic", "local"):
@@ -89,7 +89,7 @@ def look_at(
         address = counter.symbolic.addresses[item.index]
         value = as_value(counter.evaluate(address, points))
         within = _buffer_bytes(address, sizes) if value.level == DIFFERS else 0
-        if use.space == "local":  # interleaved by thread: neighbours lie side by side
+        if use.space == "local":  # interleaved by thread: neighbouring lanes are adjacent
             value = Value(np.arange(WARP_LANES, dtype=np.int64)[None] * use.access_bytes)
         lines, sectors = (
             _touched(value, active, use.access_bytes, size, within) for size in (LINE_BYTES, SECTOR_BYTES)
@@ -112,10 +112,10 @@ def look_at(
 
 
 def _touched(value: Value, active: Truths, access_bytes: int, size: int, within: int) -> NDArray[np.float64]:
-    """Pieces of `size` bytes that the active lanes of each point touch.
+    """Number of `size`-byte pieces that the active lanes of each point touch.
 
-    Addresses that are not known are taken to be anywhere in the array: about
-    one piece per lane, fewer where the array has few.
+    An unknown address may be anywhere in the array: about one piece per lane, fewer
+    if the array has few.
     """
     if value.level == DIFFERS:
         lanes = active.sum(axis=1).astype(np.float64)
@@ -135,7 +135,7 @@ def _touched(value: Value, active: Truths, access_bytes: int, size: int, within:
 
 
 def _stride(value: Value, active: Truths) -> int | None:
-    """Bytes from lane to lane where they are the same between all active neighbours."""
+    """Stride in bytes, if it is the same between all active neighbours."""
     if value.level == DIFFERS:
         return None
     addresses = np.broadcast_to(value.array, active.shape)
@@ -156,7 +156,7 @@ def _pattern(value: Value, stride: int | None, access_bytes: int) -> str:
 
 
 def _buffer_bytes(address: Node, sizes: Mapping[int, int]) -> int:
-    """Bytes of the array that an address is a place in; 0 where that cannot be seen."""
+    """Bytes of the array that an address lies in; 0 if unknown."""
     waiting = [address]
     while waiting:
         node = waiting.pop()

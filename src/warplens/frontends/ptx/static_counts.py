@@ -34,11 +34,11 @@ from .static_points import (
 )
 from .static_values import Node, Symbolic
 
-#: Warps of a launch that are looked at; all of them where there are no more.
+#: Most warps of a launch to sample.
 MOST_WARPS = 768
-#: Iterations of a loop that are looked at, and points of a nest of loops altogether.
+#: Most sampled iterations of a loop, and most points of a loop nest.
 MOST_ITERATIONS, MOST_POINTS = 32, 6144
-#: Weight of either side of a branch that goes the same way for all lanes of a warp, but nobody knows which.
+#: Weight of either side of a branch that is uniform over the warp but undecided.
 SAME_FOR_ALL_WEIGHT = 0.5
 _GOLDEN = 0.6180339887498949
 _NEVER = np.iinfo(np.int64).max
@@ -46,10 +46,10 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class LoopTrips:
-    """Iterations of a loop: passes through its head each time that a warp comes to it."""
+    """Iterations of a loop: passes through its head each time a warp enters it."""
 
     head_passes: NDArray[Any]
-    """Of each lane, or of the warp where they are given."""
+    """Iterations of each lane, or of the warp if given by the user."""
     main_exit: tuple[int, int]
     exact: bool
     origin: str
@@ -62,9 +62,9 @@ class Counts:
 
     executions: list[float]
     loops: dict[NaturalLoop, tuple[float, LoopTrips | None]] = field(default_factory=dict)
-    """Of each loop: how often it is come to, and its trips."""
+    """Of each loop: how often warps enter it, and its trips."""
     guessed: list[tuple[int, int]] = field(default_factory=list)
-    """(block, level) of branches that nothing known decides."""
+    """(block, level) of undecided branches."""
 
 
 Visit = Callable[[BasicBlock, Points, Truths, NDArray[np.float64]], None]
@@ -111,7 +111,7 @@ class Counter(Evaluator):
                 self._loop(inside, points, arrival)
 
     def _arrival(self, number: int, points: Points, loop: NaturalLoop | None = None) -> Edge:
-        """Lanes that come to a block, over all ways that lead there."""
+        """Lanes that reach a block, over all edges into it."""
         before = [each for each in self.nest.predecessors[number] if loop is None or each not in loop.latches]
         edges = [points.edges[each, number] for each in before if (each, number) in points.edges]
         mask = np.zeros((len(points), WARP_LANES), dtype=bool)
@@ -122,7 +122,7 @@ class Counter(Evaluator):
         level = max((edge.level for edge in edges), default=KNOWN)
         around = loop.parent if loop is not None else self.nest.innermost[number]
         dominator = self.nest.dominator[number]
-        while self.nest.innermost[dominator] is not around:  # out of loops that end before this block
+        while self.nest.innermost[dominator] is not around:  # leave loops that end before this block
             dominator = self.nest.dominator[dominator]
         above = self.entered[dominator]
         if len(before) > 1 and self._meets(dominator, number):
@@ -130,7 +130,7 @@ class Counter(Evaluator):
         return Edge(mask, np.minimum(weight, above.weight), level)
 
     def _meets(self, start: int, number: int) -> bool:
-        """Whether all lanes that leave `start` and stay in the kernel come to `number`."""
+        """Whether all lanes that leave `start` and do not exit reach `number`."""
         while start != END and start != number:
             start = self.flow.post_dominator[start]
         return start == number
@@ -141,7 +141,7 @@ class Counter(Evaluator):
         weight = np.where(entry.mask.any(axis=1), entry.weight, 0.0) * points.weight
         self.counts.executions[number] = float(weight.sum())
         if len(block.instructions) == 1 and not block.successors:
-            # Lanes that leave the kernel do not wait for each other: once for each way there.
+            # Lanes that exit do not wait for each other: count the block once per edge into it.
             ways = [points.edges[each, number] for each in self.nest.predecessors[number]]
             self.counts.executions[number] = float(
                 sum((np.where(way.mask.any(axis=1), way.weight, 0.0) * points.weight).sum() for way in ways)
@@ -151,7 +151,7 @@ class Counter(Evaluator):
         self._leave(block, points, entry)
 
     def _leave(self, block: BasicBlock, points: Points, entry: Edge) -> None:
-        """Ways from a block to the next ones in the same loop."""
+        """Set the edges from a block to its successors in the same loop."""
         last = block.instructions[-1] if block.instructions else None
         targets = list(dict.fromkeys(block.successors))
         condition = self.symbolic.conditions.get(last.index) if last is not None else None
@@ -170,7 +170,7 @@ class Counter(Evaluator):
         loop = points.loop
         leaves = [to for each, to in (loop.exits if loop is not None else []) if each == block.number]
         if loop is not None and (block.number, *leaves[:1]) in self._undecided_exits(loop):
-            # Iterations were counted already: a way back or on is taken but for the last one.
+            # Iterations are already counted: all but the last take the back edge.
             factor = self._continue_share(loop, points, block.number)
             for target in targets:
                 if target not in leaves:
@@ -186,12 +186,12 @@ class Counter(Evaluator):
             self.counts.guessed.append((block.number, level))
 
     def _leads_to_given(self, block: int, target: int) -> bool:
-        """Whether a branch guards a loop whose iterations are given: they say that it is entered."""
+        """Whether a branch guards a loop with given iterations, which imply that it is entered."""
         heads = [loop.head for loop, trips in self.given.items() if trips > 0 and block not in loop.blocks]
         return any(self.nest.dominates(target, head) for head in heads)
 
     def _side(self, entry: Edge, possible: Truths, certain: Truths, level: int) -> Edge:
-        """A side of a branch: whole where some lane is sure to take it, else by its share."""
+        """A side of a branch: full weight if some lane is sure to take it, else its share."""
         share = self.branch_weight if level == DIFFERS else SAME_FOR_ALL_WEIGHT
         sure = (possible & certain).any(axis=1)
         guessed = bool((possible & ~certain).any())
@@ -208,7 +208,7 @@ class Counter(Evaluator):
             if trips is None:
                 self.missing.append(loop)
         self.counts.loops[loop] = (come, trips)
-        if trips is None:  # never come to, or an error in the end
+        if trips is None:  # never reached, or reported as an error at the end
             trips = LoopTrips(np.ones((1, 1)), loop.exits[0] if loop.exits else (loop.head, END), False, "missing")
         self.trips[loop] = trips
         passes: NDArray[Any] = np.broadcast_to(trips.head_passes, (len(points), WARP_LANES))
@@ -236,7 +236,7 @@ class Counter(Evaluator):
         return found or SAME
 
     def _iterations(self, loop: NaturalLoop, points: Points, entry: Edge, passes: NDArray[Any]) -> Points:
-        """Points of a loop's iterations: all of them, or some that are spread evenly with the weight of all."""
+        """Sample points of a loop's iterations: all of them, or an even selection with the weight of all."""
         total = np.where(entry.mask, passes, 0).max(axis=1)
         rows = np.flatnonzero((total > 0) & entry.mask.any(axis=1))
         most = int(np.clip(MOST_POINTS // max(len(rows), 1), 2, MOST_ITERATIONS))
@@ -245,7 +245,7 @@ class Counter(Evaluator):
             count = total[row]
             looked_at = min(most, math.ceil(count))
             place = np.arange(looked_at)
-            if looked_at < count and count > most:  # not in step with what repeats every few iterations
+            if looked_at < count and count > most:  # avoid resonance with patterns that repeat every few iterations
                 place = np.floor((place + (place * _GOLDEN) % 1.0) * count / looked_at).astype(np.int64)
             index.append(np.full(looked_at, row))
             iteration.append(place)
@@ -288,7 +288,7 @@ class Counter(Evaluator):
     def _exit_iteration(
         self, loop: NaturalLoop, points: Points, entry: Edge, block: int, target: int
     ) -> Integers | None:
-        """The iteration (from 0) in which each lane leaves by an exit, if what is known decides it."""
+        """The iteration (from 0) in which each lane takes an exit; None if undecided."""
         node = self._condition(block)
         if node is None or self.nest.innermost[block] is not loop:
             return None
@@ -304,7 +304,7 @@ class Counter(Evaluator):
         return counted if counted is not None else self._stepped(loop, points, entry, node, leaves_if)
 
     def _counted(self, loop: NaturalLoop, points: Points, node: Node, leaves_if: bool) -> Integers | None:
-        """From a comparison whose two sides move apart by the same in every iteration."""
+        """From a comparison whose difference changes by a constant per iteration."""
         assert node.type is not None
         seen = []
         for iteration in range(3):
@@ -325,7 +325,7 @@ class Counter(Evaluator):
     def _stepped(
         self, loop: NaturalLoop, points: Points, entry: Edge, node: Node, leaves_if: bool
     ) -> Integers | None:
-        """By following what the condition needs from iteration to iteration, as for `s >>= 1`."""
+        """By evaluating the condition iteration by iteration, as for `s >>= 1`."""
         if not self._follows(loop, node):
             return None
         left = np.full(entry.mask.shape, _NEVER)
@@ -343,7 +343,7 @@ class Counter(Evaluator):
 
 
 def first_iteration(how: str, start: Integers, step: Integers) -> Integers | None:
-    """The first k ≥ 0 with start + k·step `how` 0; the largest integer where there is none."""
+    """The first k ≥ 0 with start + k·step `how` 0; the largest integer if there is none."""
     if how in ("gt", "ge"):
         return first_iteration({"gt": "lt", "ge": "le"}[how], -start, -step)
     start, step = np.broadcast_arrays(start, step)
@@ -367,6 +367,6 @@ def _ones(points: Points) -> NDArray[np.float64]:
 
 
 def instruction_guard(counter: Counter, item: FlatInstruction, points: Points) -> Truths | None:
-    """Lanes for which an instruction's own guard can hold."""
+    """Lanes whose guard of an instruction can hold."""
     node = counter.symbolic.conditions.get(item.index)
     return None if node is None else as_truth(counter.evaluate(node, points)).true

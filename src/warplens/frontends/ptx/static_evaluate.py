@@ -1,4 +1,4 @@
-"""Values of expressions at sample points, also of those that change from one iteration of a loop to the next."""
+"""Values of expressions at sample points, including values that change from iteration to iteration."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .static_points import (
 )
 from .static_values import UNKNOWN, Merge, Node, Symbolic
 
-#: Iterations after which a recurrence that is no plain counter is given up.
+#: Most iterations to follow a recurrence that is not a plain counter.
 MOST_RECURRENCE = 4096
 
 
 class Evaluator:
-    """Expressions of one kernel; `root` are the warps that are looked at."""
+    """Evaluates expressions of one kernel; `root` are the sampled warps."""
 
     def __init__(self, kernel: FlatKernel, nest: LoopNest, symbolic: Symbolic, root: Points) -> None:
         self.kernel, self.nest, self.symbolic, self.root = kernel, nest, symbolic, root
@@ -54,7 +54,7 @@ class Evaluator:
         return self._reaches(loop, node, frozenset())
 
     def _reaches(self, loop: NaturalLoop, node: Node, allowed: frozenset[Merge] | set[Merge]) -> bool:
-        """Whether an expression is made of what does not change in a loop and of some merges at its head."""
+        """Whether an expression depends only on loop invariants and the `allowed` merges at the loop's head."""
         seen, waiting = {node}, [node]
         while waiting:
             each = waiting.pop()
@@ -75,7 +75,7 @@ class Evaluator:
         return True
 
     def _steps(self, merge: Merge) -> list[tuple[int, Node]] | None:
-        """What is added to a counter in each iteration, with signs; None if it is no counter."""
+        """The signed terms added to a counter in each iteration; None if it is not a counter."""
         if merge not in self.steps:
             self.steps[merge] = self._find_steps(merge)
         return self.steps[merge]
@@ -100,7 +100,7 @@ class Evaluator:
         return found
 
     def _recurrent(self, loop: NaturalLoop) -> set[Merge]:
-        """Merges at the head whose next value follows from such merges and from what does not change."""
+        """Merges at the head whose next value depends only on such merges and loop invariants."""
         if loop not in self.recurrent:
             merges = self.symbolic.merges[loop.head]
             allowed = {merge for merge in merges if len(set(merge.next)) == 1}
@@ -199,7 +199,7 @@ class Evaluator:
         return self._unknown_merge(merge, outside)
 
     def _drifts(self, merge: Merge, points: Points) -> bool:
-        """Whether a value moves by amounts that all lanes share, though nobody knows how often: `if (c) p += n`."""
+        """Whether a value changes by uniform amounts an unknown number of times: `if (c) p += n`."""
         loop = merge.loop
         assert loop is not None and points.parent is not None
         seen: set[Node] = set()
@@ -228,7 +228,7 @@ class Evaluator:
         return all(_is_uniform(as_truth(self.evaluate(each, probe))) for each in conditions)
 
     def _between(self, merge: Merge) -> set[int]:
-        """Blocks whose branches decide by which way lanes come to a merge."""
+        """Blocks whose branches decide through which edge lanes reach a merge."""
         if merge.loop is not None:
             return {block for block, _ in merge.loop.exits}
         top = self.nest.dominator[merge.block]
@@ -264,7 +264,7 @@ class Evaluator:
         return Value(table[np.maximum(places, 0), rows[:, None], np.arange(WARP_LANES)])
 
     def _unknown_merge(self, merge: Merge, outside: Points) -> Value | Truth:
-        """Only whether all lanes have the same: assumed of all such merges, until one turns out not to."""
+        """An unknown value: only its uniformity is known. All such merges are assumed uniform until one is not."""
         assert merge.loop is not None
         loop = merge.loop
         if loop not in outside.levels:
@@ -289,7 +289,7 @@ class Evaluator:
         return unknown(outside.levels[loop][merge])
 
     def _after(self, merge: Merge, points: Points) -> Value | Truth:
-        """What a register of a loop holds behind it: the value of each lane's last iteration."""
+        """A loop's register after the loop: its value in each lane's last iteration."""
         assert merge.loop is not None
         own = points.around(merge.loop.parent)
         if own is None or merge.loop not in own.iterations:
@@ -312,7 +312,7 @@ class Evaluator:
         return unknown(DIFFERS) if lanes_differ else found
 
     def _met(self, merge: Merge, points: Points) -> Value | Truth:
-        """Each lane's value by the way it came, where that is known."""
+        """Each lane's value by the edge it took, if known."""
         parts: list[tuple[Edge, Value | Truth]] = []
         for block, node in merge.values.items():
             edge = points.edges.get((block, merge.block))
@@ -339,7 +339,7 @@ class Evaluator:
         array = np.zeros((len(points), WARP_LANES), dtype=np.int64)
         for edge, value in values:
             array = np.where(edge.mask, value.array, array)
-        # Lanes that do not come here must not make the others look different.
+        # Lanes that never get here must not make the value look divergent.
         mask = np.logical_or.reduce([edge.mask for edge, _ in values])
         filler = np.take_along_axis(array, mask.argmax(axis=1)[:, None], axis=1)
         return Value(np.where(mask, array, filler), level)

@@ -10,23 +10,23 @@ from .flat import FlatKernel
 
 @dataclass(eq=False)
 class NaturalLoop:
-    """Blocks that lead back to `head`, which every way into the loop passes."""
+    """Blocks that lead back to `head`, through which every entry passes."""
 
     number: int
     head: int
     blocks: set[int]
     latches: list[int]
     parent: NaturalLoop | None = None
-    #: (block, where it goes to) of each way out.
+    #: (block, successor outside) of each exit.
     exits: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class LoopNest:
-    """The loops of a kernel, outer ones first, and what dominates what."""
+    """The loops of a kernel, outer ones first, and the dominators."""
 
     order: list[int]
-    """Blocks in reverse post-order: each after those that lead to it, apart from ways back."""
+    """Blocks in reverse post-order: each after its predecessors, except along back edges."""
     dominator: list[int]
     loops: list[NaturalLoop]
     innermost: list[NaturalLoop | None]
@@ -39,7 +39,7 @@ class LoopNest:
 
 
 def loop_nest(kernel: FlatKernel) -> LoopNest:
-    """Dominators (Cooper, Harvey and Kennedy) and natural loops; a loop that is entered in two places is an error."""
+    """Dominators (Cooper, Harvey and Kennedy) and natural loops; a loop with two entries is an error."""
     blocks = kernel.blocks
     order = _reverse_post_order(kernel)
     rank = {number: position for position, number in enumerate(order)}
@@ -58,7 +58,7 @@ def loop_nest(kernel: FlatKernel) -> LoopNest:
                 place = blocks[head].instructions[0].instruction if blocks[head].instructions else None
                 where = f"line {place.line}" if place else f"block {head}"
                 raise PtxError(
-                    f"{kernel.module.name}: {where}: this loop is entered in two places, so that its trips cannot be "
+                    f"{kernel.module.name}: {where}: this loop is entered in two places, so its trips cannot be "
                     "counted statically; execute the kernel instead"
                 )
         inside, waiting = {head}, list(latches)
@@ -81,7 +81,7 @@ def _reverse_post_order(kernel: FlatKernel) -> list[int]:
     stack = [(0, 0)]
     while stack:
         number, position = stack.pop()
-        # The last successor first: what follows in the text then comes before what is jumped to.
+        # The last successor first, so that fall-through code precedes branch targets.
         successors = kernel.blocks[number].successors[::-1]
         if position == len(successors):
             order.append(number)

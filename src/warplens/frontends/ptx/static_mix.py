@@ -1,8 +1,8 @@
 """Instruction mix, coalescing and barriers of a kernel straight from its PTX, without running it.
 
-After Hong & Kim (§3.4.3, §3.4.5): PTX instructions are counted block by block,
-trip counts of loops that the launch does not decide are given by the user, and
-addresses are looked at as functions of the thread's indices.
+After Hong & Kim (§3.4.3, §3.4.5): it counts PTX instructions block by block, takes
+trip counts that the launch does not determine from the user, and treats addresses
+as functions of the thread's indices.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .static_loops import LoopNest, NaturalLoop, loop_nest
 from .static_points import DIFFERS, WARP_LANES, Integers, Points, Value
 from .static_values import analyse
 
-#: Where pointers point that are only known to be pointers: far apart, and aligned as cudaMalloc does.
+#: Addresses for pointers with unknown values: far apart, and aligned like cudaMalloc's.
 _FIRST_POINTER, _POINTER_STEP = 1 << 44, 1 << 40
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """An array that an argument points to; `nbytes` is 0 where its size is not known."""
+    """An array that an argument points to; `nbytes` is 0 if its size is unknown."""
 
     nbytes: int = 0
 
 
 @dataclass(frozen=True)
 class LoopCount:
-    """A loop: iterations of a warp each time it comes to the loop, and who said so."""
+    """A loop: iterations of a warp each time it enters the loop, and their origin."""
 
     number: int
     source_line: int
@@ -53,12 +53,12 @@ class LoopCount:
     """`derived` from the launch, `given`, or `never entered`."""
     entries: float
     at_most: bool = False
-    """Whether it has another way out, so that there may be fewer trips."""
+    """Whether it has an early exit, so that there may be fewer trips."""
 
 
 @dataclass(frozen=True)
 class BlockCount:
-    """A basic block: its executions, and its instructions as (class, positions in the block it waits for)."""
+    """A basic block: its executions, and its instructions as (class, positions in the block that it waits for)."""
 
     executions: float
     instructions: tuple[tuple[str, tuple[int, ...]], ...]
@@ -66,7 +66,7 @@ class BlockCount:
 
 @dataclass(frozen=True)
 class GuessedBranch:
-    """A branch that nothing known decides, and what it counts with."""
+    """An undecided branch and its weight."""
 
     source_line: int
     ptx_line: int
@@ -79,7 +79,7 @@ class StaticMix:
 
     kernel: str
     warps: int
-    """Warps of the launch that were looked at."""
+    """Sampled warps of the launch."""
     counts: Mapping[str, float]
     """Warp instructions per instruction class."""
     accesses: tuple[AccessCount, ...]
@@ -117,7 +117,7 @@ def static_mix(
     """Count a kernel's instructions without running it.
 
     `arguments` are as for a launch: numbers are used, arrays (or `Buffer`s) count
-    as pointers, None is a number nobody knows. `trip_counts` gives iterations by the source
+    as pointers, None is an unknown number. `trip_counts` gives iterations by the source
     line of a loop (`12` or `"12"`) or by its number (`"#1"`).
     """
     if not 0.0 <= branch_weight <= 1.0:
@@ -177,13 +177,13 @@ def static_mix(
 
 
 def sample_warps(grid: tuple[int, int, int], block: tuple[int, int, int]) -> Points:
-    """Warps of a launch: all, or some that are spread over it, with their threads' indices."""
+    """Warps of a launch with their threads' indices: all, or an even selection."""
     threads = math.prod(block)
     per_block = -(-threads // WARP_LANES)
     total = math.prod(grid) * per_block
     if total <= MOST_WARPS:
         chosen = np.arange(total, dtype=np.int64)
-    else:  # one from each of as many equal parts, at a place that does not keep step with rows of blocks
+    else:  # one from each of equal parts, at positions that do not resonate with rows of blocks
         part = np.arange(MOST_WARPS)
         chosen = np.floor((part + (part * 0.6180339887498949) % 1.0) * (total / MOST_WARPS)).astype(np.int64)
     number, warp = chosen // per_block, chosen % per_block
@@ -214,7 +214,7 @@ def _narrow(array: Integers) -> Integers:
 
 
 def _parameters(kernel: FlatKernel, arguments: Sequence[Any]) -> dict[int, int]:
-    """Whole numbers and pointers at their places in the parameter buffer."""
+    """Whole numbers and pointers by their offset in the parameter buffer."""
     offsets = list(kernel.parameter_offsets.values())
     if len(arguments) > len(offsets):
         raise WorkloadError(f"{kernel.name} takes {len(offsets)} arguments, not {len(arguments)}")
@@ -234,7 +234,7 @@ def _parameters(kernel: FlatKernel, arguments: Sequence[Any]) -> dict[int, int]:
 
 
 def _loop_line(kernel: FlatKernel, loop: NaturalLoop) -> FlatInstruction:
-    """The way back, whose line is the loop's; a block may be empty, but not all of a loop can be."""
+    """The back edge's instruction, whose line is the loop's. A block may be empty, but not a whole loop."""
     places = [*sorted(loop.latches, reverse=True), loop.head, *sorted(loop.blocks)]
     return next(kernel.blocks[each].instructions[-1] for each in places if kernel.blocks[each].instructions)
 
@@ -265,21 +265,21 @@ def _given(kernel: FlatKernel, nest: LoopNest, trip_counts: Mapping[Any, float])
 
 
 def _shared(kernel: FlatKernel, loops: list[NaturalLoop], trips: float) -> dict[NaturalLoop, float]:
-    """Trips of source loops that the compiler may have made two of: one with u copies of the body, and the rest."""
+    """Trips of a source loop that the compiler may split: one with u copies of the body, and a remainder."""
     pairs = [(a, b) for a in loops for b in loops if a.parent is b.parent and _copies(kernel, a, b) >= 2]
     found = dict.fromkeys(loops, trips)
     for whole, rest in pairs:
         copies = _copies(kernel, whole, rest)
         if trips == int(trips):
             found[whole], found[rest] = trips // copies, trips % copies
-        else:  # a mean: the rest is as likely to be any number below the copies
+        else:  # on average: every remainder below u is equally likely
             found[rest] = min((copies - 1) / 2, trips)
             found[whole] = max(trips - found[rest], 0.0) / copies
     return found
 
 
 def _copies(kernel: FlatKernel, whole: NaturalLoop, rest: NaturalLoop) -> int:
-    """How many times the body of one loop is in the other, by their memory accesses (else all instructions)."""
+    """Copies of the remainder's body in the unrolled loop, by memory accesses (or else all instructions)."""
 
     def size(loop: NaturalLoop) -> int:
         items = [item.instruction for number in loop.blocks for item in kernel.blocks[number].instructions]

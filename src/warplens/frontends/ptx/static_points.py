@@ -1,9 +1,8 @@
 """Expressions evaluated at sample points: some warps of a launch and, inside loops, some of their iterations.
 
-A value has one row per point and 32 lanes (or one column where it is the same
-for all lanes). What the PTX does not tell, such as what a load finds, has a
-level: SAME is an unknown that all lanes share and that counts as 0, DIFFERS is
-one that may differ between lanes.
+A value has one row per point and 32 lanes (or one column if it is uniform). An
+unknown, such as the result of a load, has a level: SAME means that all lanes share
+it (it counts as 0), DIFFERS that it may differ between lanes.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ class Value:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all lanes of a warp have the same."""
+        """Whether all lanes of a warp have the same value."""
         return self.level < DIFFERS and (self.array.shape[1] == 1 or bool((self.array == self.array[:, :1]).all()))
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Where a predicate can be true, where it can be false, and whether lanes may differ in what is not known."""
+    """Where a predicate can be true, where it can be false, and whether lanes may differ in the unknown part."""
 
     true: Truths
     false: Truths
@@ -56,7 +55,7 @@ def unknown(level: int) -> Value:
 
 @dataclass(eq=False)
 class Edge:
-    """Lanes that take a way from one block to another, how often they do, and why that is not known better."""
+    """Lanes that take an edge between two blocks, how often, and the level of what is unknown."""
 
     mask: Truths
     weight: NDArray[np.float64]
@@ -65,7 +64,7 @@ class Edge:
 
 @dataclass(eq=False)
 class Points:
-    """Sample points of the kernel (no loop) or of a loop's iterations; `index` leads to the parent's points."""
+    """Sample points of the kernel (no loop) or of a loop's iterations; `index` refers to the parent's points."""
 
     loop: NaturalLoop | None
     parent: Points | None
@@ -76,9 +75,9 @@ class Points:
     memo: dict[Node, Value | Truth] = field(default_factory=dict)
     presets: dict[Merge, Value | Truth] = field(default_factory=dict)
     edges: dict[tuple[int, int], Edge] = field(default_factory=dict)
-    #: Of loops directly inside: iterations of each lane, None where they are not known exactly.
+    #: Iterations per lane of the loops directly inside; None if not known exactly.
     iterations: dict[NaturalLoop, Integers | None] = field(default_factory=dict)
-    #: Of loops directly inside: values of their recurrences, iteration by iteration.
+    #: Values of the recurrences of the loops directly inside, iteration by iteration.
     sequences: dict[NaturalLoop, list[dict[Merge, Value | Truth]]] = field(default_factory=dict)
     levels: dict[NaturalLoop, dict[Merge, int]] = field(default_factory=dict)
 
@@ -86,7 +85,7 @@ class Points:
         return len(self.index)
 
     def rows_of(self, other: Points) -> Integers:
-        """For each point the row in one of the points around it."""
+        """For each point, its row in the enclosing points `other`."""
         rows, points = np.arange(len(self)), self
         while points is not other:
             rows = points.index[rows]
@@ -95,7 +94,7 @@ class Points:
         return rows
 
     def around(self, loop: NaturalLoop | None) -> Points | None:
-        """These points or the ones around them that belong to a loop."""
+        """These points, or the enclosing ones, that belong to a loop."""
         points: Points | None = self
         while points is not None and points.loop is not loop:
             points = points.parent
@@ -103,7 +102,7 @@ class Points:
 
 
 def gather(value: Value | Truth, rows: Integers) -> Value | Truth:
-    """A value at other points; one row stands for all."""
+    """A value at other points; a single row applies to all."""
     if isinstance(value, Truth):
         return Truth(_rows(value.true, rows), _rows(value.false, rows), value.varies)
     return Value(_rows(value.array, rows), value.level)
@@ -141,7 +140,7 @@ def wrap(array: Integers, bits: int) -> Integers:
 
 
 def typed(array: Integers, kind: Type) -> Integers:
-    """As the type reads the bits. Unsigned 64-bit numbers stay signed: none that matters here is that large."""
+    """The bits as the type reads them. Unsigned 64-bit numbers stay signed: none here is that large."""
     if kind.kind in "ub" and kind.bits < 64:
         return array & ((1 << kind.bits) - 1)
     return wrap(array, kind.bits)
@@ -169,7 +168,7 @@ def _for_comparison(how: str, kind: Type, value: Value) -> Integers:
 
 
 def difference(how: str, kind: Type, a: Value, b: Value) -> Integers:
-    """a - b as the comparison sees them."""
+    """a - b, in the signedness of the comparison."""
     return _for_comparison(how, kind, a) - _for_comparison(how, kind, b)
 
 
@@ -198,7 +197,7 @@ def select(a: Value | Truth, b: Value | Truth, truth: Truth) -> Value | Truth:
     return Value(np.where(truth.true, a.array, b.array), level)
 
 
-#: Operations under which a part that all lanes share and nobody knows stays such a part.
+#: Operations that preserve a uniform unknown part.
 _KEEP_SHIFT = frozenset(["add", "sub", "neg", "not", "cvt", "or"])
 
 
@@ -264,7 +263,7 @@ def _product(detail: tuple[str, ...], kind: Type, a: Integers, b: Integers) -> I
         return typed(a, kind) * typed(b, kind) if "wide" in detail else a * b
     if kind.bits <= 32:
         return (typed(a, kind) * typed(b, kind)) >> kind.bits
-    # 64 × 64 bits: exact in Python's integers; compilers use it to divide by constants.
+    # 64 × 64 bits, which compilers use to divide by constants: exact in Python's integers.
     unsigned = kind.kind == "u"
     x, y = np.broadcast_arrays(a.astype(object), b.astype(object))
     if unsigned:

@@ -1,7 +1,7 @@
 """Registers of a kernel as expressions of thread indices, launch dimensions, arguments and loop counters.
 
-One pass over the blocks; nothing is evaluated here. Where ways meet with
-different values, or at the head of a loop, an expression is a `Merge`.
+One pass over the blocks; nothing is evaluated here. Where paths join with different
+values, or at a loop head, an expression is a `Merge`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .opcodes import memory_use
 from .program import Address, Immediate, Instruction, Operand, Pair, Register, Special, Type, Vector
 from .static_loops import LoopNest, NaturalLoop
 
-#: Operations that are evaluated; all others give a value of which only its uniformity over lanes is known.
+#: Operations that are evaluated; of all others only the uniformity over lanes is known.
 EVALUATED = frozenset(
     {
         "add", "sub", "mul", "mad", "mul24", "mad24", "shl", "shr", "and", "or", "xor", "not", "neg", "min", "max",
         "div", "rem", "abs", "cvt", "selp", "setp", "bfe", "cnot",
     }
 )  # fmt: skip
-#: Results that are the same for all lanes of a warp, whatever goes in.
+#: Operations with a uniform result, whatever their operands.
 _SAME_FOR_ALL = frozenset(("vote", "activemask"))
 _UNKNOWN_PER_LANE = frozenset(["atom", "shfl", "match", "elect", "ldmatrix", "mma", "wmma", "movmatrix"])
 
@@ -40,9 +40,9 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Merge(Node):
-    """The value that a register has where ways meet: by the block that each value comes from.
+    """A register's value where paths join (a φ): one value per predecessor block.
 
-    At the head of a loop `loop` is set, `first` is the value on entry and `next` those of the ways back.
+    At a loop head `loop` is set; `first` is the value on entry, `next` are the values on the back edges.
     """
 
     block: int = 0
@@ -54,7 +54,7 @@ class Merge(Node):
 
 @dataclass(frozen=True, eq=False)
 class Symbolic:
-    """What the pass found: addresses, guards and branch conditions by instruction number."""
+    """Result of the pass: addresses, guards and branch conditions by instruction number."""
 
     addresses: dict[int, Node]
     conditions: dict[int, Node]
@@ -83,7 +83,7 @@ class _Analysis:
         self.ends: dict[int, dict[str, Node]] = {}
 
     def node(self, operation: str, *arguments: Node, detail: Any = None, type: Type | None = None) -> Node:
-        """The one node for an operation on arguments, so that equal expressions are the same object."""
+        """The unique node for an operation on arguments: equal expressions are the same object."""
         key = (operation, arguments, detail, type)
         if key not in self.made:
             self.made[key] = Node(operation, arguments, detail, type)
@@ -156,7 +156,7 @@ class _Analysis:
         if opcode == "ld" and use is not None and use.space == "param":
             return [self._parameter(instruction, position) for position in range(count)]
         if use is not None and opcode in ("ld", "ldu"):
-            # What a load finds is new each time: two loads of one address are not one value.
+            # Every load gives a new value, even from the same address.
             return [Node("load", (self.found.addresses[item.index],), item.index) for _ in range(count)]
         if opcode in _SAME_FOR_ALL:
             return [self.node("opaque", detail=False) for _ in range(count)]

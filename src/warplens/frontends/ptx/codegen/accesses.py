@@ -28,7 +28,7 @@ def _use(g: KernelBuilder, item: FlatInstruction) -> MemoryUse:
 
 
 def address_of(g: KernelBuilder, item: FlatInstruction, operand: Operand) -> Value:
-    """Per lane, 64 bits."""
+    """The 64-bit address of each lane."""
     if not isinstance(operand, Address):
         raise g.not_covered(item)
     if isinstance(operand.base, Immediate):
@@ -50,7 +50,7 @@ def translated(
     *,
     record: bool = True,
 ) -> Value:
-    """Host addresses of all lanes, checked; the access is recorded. Returns where they lie."""
+    """Check and record an access; returns a pointer to the host addresses of all lanes."""
     place, hosts = g.buffer("addresses", integers(64)), g.buffer("hosts" if record else "other_hosts", integers(64))
     g.builder.store(address, place)
     checked = runtime.translate(g.module, "global" if space in ("constant", "param") else space)
@@ -75,7 +75,7 @@ def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value
 
 
 def _interleaved(g: KernelBuilder, offset: Value) -> Value:
-    """Local memory as a GPU lays it out: word by word, the lanes of a warp side by side."""
+    """Offset in local memory as a GPU lays it out: the same word of all lanes is contiguous."""
     builder = g.builder
     word = builder.mul(builder.lshr(offset, g.integer(64, 2)), g.integer(64, 4 * LANES))
     lane = g.resize(builder.mul(runtime.lane_numbers(), g.integer(32, 4)), 64)
@@ -121,7 +121,7 @@ def _load(g: KernelBuilder, item: FlatInstruction) -> None:
 
 
 def _load_parameter(g: KernelBuilder, item: FlatInstruction, kind: Type, offset: int) -> None:
-    """The same in all lanes, at a place that is known."""
+    """Load a parameter at a known offset; it is the same in all lanes."""
     parts = _parts(g.operand(item, 0))
     if offset < 0 or offset + len(parts) * kind.bytes > g.kernel.parameter_bytes:
         raise g.error(item, "reads beyond the kernel's parameters")
@@ -150,7 +150,7 @@ def _store(g: KernelBuilder, item: FlatInstruction) -> None:
 
 
 def _update(name: str, kind: Type) -> runtime._Update | None:
-    """What an atomic writes, from what was there and its operands; on scalars."""
+    """The new value of an atomic, from the old value and the operands, as scalars."""
 
     def integer(self: Fields, old: Value, a: Value, b: Value) -> Value:
         builder = self.builder
@@ -212,7 +212,7 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
 
 @lowers("cp")
 def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
-    """cp.async copies at once: no kernel without a race can tell."""
+    """cp.async copies immediately; a kernel without races cannot tell the difference."""
     modifiers = item.instruction.modifiers
     if modifiers[:2] in (("async", "commit_group"), ("async", "wait_group"), ("async", "wait_all")):
         return
@@ -242,12 +242,12 @@ def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
 
 @lowers("prefetch", "prefetchu", "discard", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent")
 def _nothing(g: KernelBuilder, item: FlatInstruction) -> None:
-    """Hints, and fences: lanes, warps and blocks run in an order that needs none."""
+    """Hints and fences do nothing: the execution order is already strong enough."""
 
 
 @lowers("ldmatrix")
 def _load_matrix(g: KernelBuilder, item: FlatInstruction) -> None:
-    """8×8 matrices of 16-bit values: lane i gives the address of row i, and gets two elements of each."""
+    """8×8 matrices of 16-bit values: lane i gives the address of row i and receives two elements of each matrix."""
     modifiers = item.instruction.modifiers
     parts = _parts(g.operand(item, 0))
     if "m8n8" not in modifiers or "b16" not in modifiers or f"x{len(parts)}" not in modifiers:
@@ -258,7 +258,7 @@ def _load_matrix(g: KernelBuilder, item: FlatInstruction) -> None:
     lanes = runtime.lane_numbers()
     rows = (1 << (8 * len(parts))) - 1
     mask = g.mask(item)
-    # Checks and records the rows; each lane's own elements are then looked up by row.
+    # Check and record the rows; then look up each lane's own elements by row.
     hosts = translated(g, item, address, builder.and_(mask, ir.Constant(I32, rows)), 16, use.space)
     row_hosts = g.builder.load(hosts, typ=integers(64))
     quarter, within = builder.lshr(lanes, g.integer(32, 2)), builder.and_(lanes, g.integer(32, 3))
@@ -276,7 +276,7 @@ def _load_matrix(g: KernelBuilder, item: FlatInstruction) -> None:
 
 
 def _matrix_part(g: KernelBuilder, rows: Value, row: Value, column: Value, size: int) -> Value:
-    """The value of `size` bytes at a column of the row that each lane names."""
+    """The `size` bytes at a column of the row that each lane selects."""
     base = g.picked(rows, row)
     offset = g.resize(g.builder.mul(column, g.integer(32, size)), 64)
     place = g.buffer("matrix_hosts", integers(64))

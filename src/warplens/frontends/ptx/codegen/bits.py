@@ -120,7 +120,7 @@ def _bfe(g: KernelBuilder, item: FlatInstruction) -> None:
     mask = builder.select(short, mask, g.integer(bits, -1))
     field = builder.and_(shifted, mask)
     if kind.is_signed:
-        # The sign is the field's last bit, or the value's own where the field goes beyond it.
+        # The sign is the field's last bit, or the value's sign if the field extends beyond it.
         end = builder.sub(builder.add(position, length), g.integer(32, 1))
         end = builder.select(builder.icmp_unsigned(">", end, last), last, end)
         sign = builder.trunc(builder.lshr(value, g.resize(end, bits)), integers(1))
@@ -171,7 +171,7 @@ def _prmt(g: KernelBuilder, item: FlatInstruction) -> None:
     builder = g.builder
     for mode, rows in _PERMUTATIONS.items():
         if item.instruction.has(mode):
-            # As the selector of the plain form that picks the same bytes.
+            # Use the selector of the plain form that picks the same bytes.
             plain = [sum(byte << (4 * place) for place, byte in enumerate(row)) for row in rows]
             low = builder.and_(selector, g.integer(32, 3))
             selector = g.integer(32, plain[0])
@@ -217,6 +217,6 @@ def _dot(g: KernelBuilder, item: FlatInstruction) -> None:
 
 
 def _part(g: KernelBuilder, value: Value, index: int, bits: int, signed: bool) -> Value:
-    """Byte or half-word of 32 bits, extended again."""
+    """A byte or half-word of 32 bits, extended to 32 bits."""
     left = g.builder.shl(value, g.integer(32, 32 - bits * (index + 1)))
     return (g.builder.ashr if signed else g.builder.lshr)(left, g.integer(32, 32 - bits))

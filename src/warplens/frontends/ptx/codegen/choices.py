@@ -18,7 +18,7 @@ _UNSIGNED_COMPARISONS = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
 
 def _compared(g: KernelBuilder, item: FlatInstruction, kind: Type) -> Value:
-    """Flags of the comparison that the first modifier names; of packed floats, those of the lower ones."""
+    """Flags of the comparison that the first modifier names; for packed floats, of the lower halves."""
     builder = g.builder
     a, b = sources(g, item, kind, 2)
     if kind.is_float:
@@ -53,7 +53,7 @@ def _compared_floats(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Val
 
 
 def _combined(g: KernelBuilder, item: FlatInstruction, flags: Value) -> Value:
-    """With the predicate that .and, .or or .xor names as last operand."""
+    """Combine flags with the predicate in the last operand, by .and, .or or .xor."""
     for name in ("and", "or", "xor"):
         if item.instruction.has(name):
             other = g.read(g.operand(item, 3), TYPES["pred"])
@@ -74,7 +74,7 @@ def _setp(g: KernelBuilder, item: FlatInstruction) -> None:
         other = _compared_floats(g, item, kind, *upper)
     else:
         other = g.builder.not_(flags)
-    # Both before either is written: a destination may be among the sources.
+    # Compute both before writing either: a destination may also be a source.
     both = [_combined(g, item, each) for each in (flags, other)]
     g.write_operand(item, target.first, both[0])
     return g.write_operand(item, target.second, both[1])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @lowers("shfl")
 def _shfl(g: KernelBuilder, item: FlatInstruction) -> None:
-    """Lane i reads lane i ± b, i xor b or b within its segment; out of it, its own value."""
+    """Lane i reads lane i ± b, i xor b or b within its segment; outside the segment it keeps its own value."""
     mode = next((each for each in ("up", "down", "bfly", "idx") if item.instruction.has(each)), None)
     if mode is None or not item.instruction.has("sync"):
         raise g.not_covered(item)

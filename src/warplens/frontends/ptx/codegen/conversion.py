@@ -155,7 +155,7 @@ def _float_to_integer(g: KernelBuilder, item: FlatInstruction, target: Type, sou
 
 
 def _clamp(g: KernelBuilder, value: Value, target: Type, *, signed: bool) -> Value:
-    """To the range of a narrower type; `signed` says how the value itself is to be read."""
+    """Clamp to the range of a narrower type; `signed` says how to read the value itself."""
     builder = g.builder
     width = value.type.element.width
     highest = (1 << (target.bits - target.is_signed)) - 1

@@ -1,4 +1,4 @@
-"""Lanes of a warp that part and meet: branches, lanes that wait on a stack, and lanes that leave."""
+"""Divergence and reconvergence of a warp: branches, a stack of waiting lanes, and lanes that exit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class DivergentLanes(WarpValues):
     next_lanes: ir.Block
     dispatch: ir.Block
     failed: ir.Block
-    #: Per meeting block, the sides whose lanes may wait for their turn.
+    #: Per reconvergence block, the branch sides whose lanes may be waiting.
     pending: dict[int, set[int]]
     meetings: set[int]
     barriers: set[int]
 
     def leave_if(self, condition: Value) -> None:
-        """Return with a fault, which is noted already."""
+        """Return if a fault was noted."""
         following = self.builder.append_basic_block("good")
         self.builder.cbranch(condition, self.failed, following)
         self.builder.position_at_end(following)
@@ -75,7 +75,7 @@ class DivergentLanes(WarpValues):
         return None
 
     def _prepare_meeting(self, item: FlatInstruction, active: Value) -> int:
-        """All active lanes will go on together where they meet, unless they wait for others there already."""
+        """Push the reconvergence of the active lanes, unless they already wait for others there."""
         builder = self.builder
         meeting = self.flow.post_dominator[self.current.number]
         if meeting != END:
@@ -86,7 +86,7 @@ class DivergentLanes(WarpValues):
         return meeting
 
     def _branch_table(self, item: FlatInstruction, active: Value) -> None:
-        """brx.idx: each lane chooses; all but the first side wait."""
+        """brx.idx: each lane selects a target; all sides but the first wait."""
         builder = self.builder
         if item.guard is not None:
             raise self.not_covered(item)
@@ -127,7 +127,7 @@ class DivergentLanes(WarpValues):
             builder.cbranch(builder.icmp_unsigned("==", staying, i32(0)), self.next_lanes, following)
 
     def meet(self, number: int) -> None:
-        """Where lanes may wait for others: the next of those that wait, or all of them together."""
+        """At a reconvergence point: continue with the next waiting lanes, or with all of them together."""
         builder = self.builder
         waited_for = builder.append_basic_block("waited_for")
         meeting = builder.load(self.meeting_at, typ=I32)
@@ -153,7 +153,7 @@ class DivergentLanes(WarpValues):
         return target, mask
 
     def _stack(self, depth: Value) -> list[Value]:
-        """Places of one entry: block, meeting block, mask."""
+        """Pointers to the parts of one entry: block, reconvergence block, mask."""
         offset = self.builder.mul(self.builder.zext(depth, I64), i64(24))
         base = self.builder.add(offset, i64(8 * Frame.STACK))
         return [self.at(self.frame, self.builder.add(base, i64(8 * part))) for part in range(3)]
@@ -167,7 +167,7 @@ class DivergentLanes(WarpValues):
         builder.store(builder.add(depth, i32(1)), self.depth_at)
 
     def build_next_lanes(self) -> None:
-        """Lanes that wait after those that ran have left the kernel."""
+        """Continue with waiting lanes after the active ones have left the kernel."""
         builder = self.builder
         builder.position_at_end(self.next_lanes)
         finished, more = builder.append_basic_block("finished"), builder.append_basic_block("more")
@@ -182,11 +182,11 @@ class DivergentLanes(WarpValues):
         builder.position_at_end(self.dispatch)
         chosen = builder.switch(builder.load(self.target_at, typ=I32), self.failed)
         for number in sorted(self.meetings.union(*(self.pending.values()), self.parted, self.barriers)):
-            # Waiting lanes that are to go on where lanes meet are complete: they do not wait there again.
+            # An entry that resumes at a reconvergence point is complete: its lanes do not wait there again.
             chosen.add_case(i32(number), self.labels[number])
 
     def let_others_pass(self, block: BasicBlock) -> None:
-        """At a barrier: lanes of the warp that will not meet these run first, as they may be about to leave."""
+        """At a barrier: first run lanes of the warp that never reconverge with these; they may be about to exit."""
         builder = self.builder
         item = block.instructions[0]
         active = self.active()
@@ -198,7 +198,7 @@ class DivergentLanes(WarpValues):
             )
             self.fail_if(alone, Fault.DIVERGENT_BARRIER, item, elsewhere)
             target, _ = self._pop()
-            for number in sorted(self.barriers):  # they wait at a barrier themselves
+            for number in sorted(self.barriers):  # these wait at a barrier themselves
                 there = builder.icmp_signed("==", target, i32(number))
                 self.fail_if(there, Fault.DIVERGENT_BARRIER, item, elsewhere)
             builder.store(target, self.target_at)
@@ -210,7 +210,7 @@ class DivergentLanes(WarpValues):
 
     @property
     def parted(self) -> set[int]:
-        """Sides of branches whose lanes never meet again."""
+        """Branch sides whose lanes never reconverge."""
         found = set[int]()
         for number in self.flow.divergent_branches:
             if self.flow.post_dominator[number] == END:

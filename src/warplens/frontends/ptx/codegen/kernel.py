@@ -1,10 +1,10 @@
 """A kernel as LLVM IR: `run_warp`, which runs one warp until it ends, waits or is interrupted.
 
-Registers are vectors of 32 lanes. Lanes that part at a branch meet again at its
-immediate post-dominator: a stack holds (block, meeting block, mask) of those
-that wait. A warp that waits at a barrier, or is interrupted at the head of a
-loop, saves the registers that are still needed in its frame and returns; it is
-resumed by a switch at the function's start.
+Registers are vectors of 32 lanes. Lanes that diverge at a branch reconverge at its
+immediate post-dominator: a stack holds (block, reconvergence block, mask) of the
+waiting lanes. A warp that waits at a barrier, or is interrupted at a loop head,
+saves its live registers in its frame and returns. A switch at the start of the
+function resumes it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class KernelBuilder(DivergentLanes):
     # -- waiting and resuming -----------------------------------------------------------------------------------
 
     def _suspend(self, status: Status, live: set[str], item: FlatInstruction | None = None) -> _Resume:
-        """Save what is needed and return; code goes on in the block that resumes."""
+        """Save the live registers and return; code generation continues in the block that resumes."""
         builder = self.builder
         resume = _Resume(len(self.resumes) + 1, builder.append_basic_block("resume"), sorted(live))
         self.resumes.append(resume)
@@ -239,7 +239,7 @@ class KernelBuilder(DivergentLanes):
         try:
             return lowering(self, item)
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Types and operands that no PTX has together: whatever a lowering makes of them, they are not supported.
+            # A combination of types and operands that valid PTX never has makes a lowering fail.
             raise self.not_covered(item) from error
 
     def _trap(self, item: FlatInstruction, fault: Fault) -> None:
@@ -254,7 +254,7 @@ class KernelBuilder(DivergentLanes):
             self.fail_if(builder.icmp_unsigned("!=", lanes, i32(0)), fault, item, lanes)
 
     def _call(self, item: FlatInstruction) -> None:
-        """A runtime function; calls of the kernel's own functions are branches by now."""
+        """Call a runtime function; calls of the kernel's own functions were inlined before."""
         target = self.operand(item, 0)
         if isinstance(target, Symbol) and target.name == ASSERT:
             return self._trap(item, Fault.ASSERTION)
@@ -320,12 +320,12 @@ class KernelBuilder(DivergentLanes):
             else:
                 live |= set(other.destinations)
             live |= set(other.sources)
-        # What must be kept in lanes that are off is needed too.
+        # Registers that inactive lanes must keep are live too.
         return live | {name for name in item.destinations if name in self.flow.must_keep[self.current.number]}
 
 
 def is_recorded_access(item: FlatInstruction) -> bool:
-    """Whether the record has addresses for an instruction: parameters at known places have none."""
+    """Whether the record has addresses of an instruction; parameters at known offsets need none."""
     use = memory_use(item.instruction)
     if use is None:
         return False
@@ -337,7 +337,7 @@ def _is_constant_address(item: FlatInstruction) -> bool:
 
 
 def _segments(block: BasicBlock) -> list[Segment]:
-    """Runs of instructions under the same mask: guarded ones stand alone, unless they are branches."""
+    """Runs of instructions under the same mask. A guarded instruction, except a branch, is a run of its own."""
     found: list[list[FlatInstruction]] = []
     joinable = False
     for item in block.instructions:

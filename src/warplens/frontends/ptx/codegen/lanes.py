@@ -32,7 +32,7 @@ def splat_constant(kind: ir.VectorType, value: float) -> ir.Constant:
 
 
 class Lanes:
-    """An IR builder with what 32-lane code needs besides."""
+    """An IR builder with helpers for 32-lane code."""
 
     def __init__(self, module: ir.Module, builder: ir.IRBuilder) -> None:
         self.module, self.builder = module, builder
@@ -101,7 +101,7 @@ class Lanes:
         return self.builder.call(self.declared(full, target, [value.type]), [value])
 
     def per_lane(self, name: str, value: Value) -> Value:
-        """A scalar intrinsic lane by lane, in a loop of its own function: small code, whatever it expands to."""
+        """Apply a scalar intrinsic lane by lane in a loop, in its own function to keep the code small."""
         kind = value.type
         element = kind.element
         helper = f"lanes_{name}_{_width(element)}"
@@ -123,7 +123,7 @@ class Lanes:
     # -- memory -----------------------------------------------------------------------------------
 
     def scratch(self, kind: ir.Type) -> Value:
-        """Room on the stack; one place per type and use, made at the function's entry."""
+        """A stack slot for one use, allocated at the function's entry."""
         entry = self.builder.function.entry_basic_block
         with self.builder.goto_block(entry):
             if entry.instructions:

@@ -6,12 +6,12 @@ from enum import IntEnum
 
 
 class Context(IntEnum):
-    """Of one worker: the launch, the thread block it runs, and how that ended."""
+    """Fields of one worker: the launch, the thread block it runs, and how that ended."""
 
     ARENA = 0  # host address of global memory
     ARENA_BYTES = 1
-    VALID = 2  # uint16 per granule: its bytes that belong to an allocation
-    SCRATCH = 3  # where lanes that are off read and write
+    VALID = 2  # uint16 per granule: number of its allocated bytes
+    SCRATCH = 3  # inactive lanes read and write here
     SHARED = 4
     SHARED_BYTES = 5
     PARAMETERS = 6
@@ -24,7 +24,7 @@ class Context(IntEnum):
     WARPS = 19
     FRAMES = 20
     FRAME_BYTES = 21
-    SPACES_SEEN = 22  # uint8 per instruction: spaces that its generic accesses met
+    SPACES_SEEN = 22  # uint8 per instruction: spaces that its generic accesses reached
     LENGTHS = 23  # int64 per block and warp of this call: words recorded so far
     SLICE = 24  # warp instructions until a warp is interrupted at the head of a loop
     PAUSE_AFTER = 25  # interruptions until `run_blocks` returns to Python
@@ -46,12 +46,12 @@ class Context(IntEnum):
 
 
 class Frame(IntEnum):
-    """Of one warp. The register save area follows the thread indices and the stack."""
+    """Fields of one warp. The register save area follows the thread indices and the stack."""
 
     RESUME = 0
     ACTIVE = 1
     ALIVE = 2
-    MEETING = 3  # block where the active lanes meet others; -1: none
+    MEETING = 3  # block where the active lanes reconverge with others; -1: none
     DEPTH = 4
     RECORD = 5  # recorded words: their address, number and room for them
     RECORD_LENGTH = 6
@@ -67,12 +67,12 @@ class Frame(IntEnum):
     SLICE_LEFT = 16
     SNAPSHOT = 17  # address of a copy of the frame at the last interruption
     SNAPSHOT_CHANGES = 18  # of memory, at that time
-    INSTRUCTION = 19  # the one that the warp waits at
+    INSTRUCTION = 19  # instruction at which the warp waits
     INSTRUCTIONS_TOTAL = 20
     THREAD_X = 24  # 32 × int32
     THREAD_Y = 40
     THREAD_Z = 56
-    STACK = 72  # MOST_DEPTH × (block, meeting block, mask)
+    STACK = 72  # MOST_DEPTH × (block, reconvergence block, mask)
 
 
 MOST_DEPTH = 128
@@ -81,7 +81,7 @@ SAVE_AREA = (Frame.STACK + 3 * MOST_DEPTH) * 8
 
 
 class Status(IntEnum):
-    """What a run of a warp, or of blocks, came to."""
+    """How a run of a warp, or of blocks, ended."""
 
     DONE = 0
     BARRIER = 1
@@ -90,7 +90,7 @@ class Status(IntEnum):
 
 
 class State(IntEnum):
-    """Of a warp in its block."""
+    """State of a warp in its block."""
 
     READY = 0
     WAITING = 1

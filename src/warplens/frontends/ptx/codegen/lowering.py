@@ -1,4 +1,4 @@
-"""Which function generates code for an opcode, and how those functions get at an instruction's operands."""
+"""Registry of the functions that generate code for opcodes, and their access to operands."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Floating point beyond what LLVM's instructions give: directed rounding, flushing, saturation, small formats.
+"""Floating point that LLVM lacks: directed rounding, flushing, saturation, small formats.
 
-Sums of products in 16-bit formats are made in double precision rounded to odd
-(the last bit says that something was lost), from which rounding again to a
-format with less than half the digits is exact (Boldo and Melquiond 2008).
+Sums of products in 16-bit formats are computed in double precision and rounded to
+odd: the last bit marks an inexact result. A second rounding, to a format with less
+than half the digits, is then correct (Boldo and Melquiond 2008).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def minimum(g: Lanes, a: Value, b: Value, *, largest: bool, keep_nan: bool) -> V
 
 
 def two_sum(g: Lanes, a: Value, b: Value) -> tuple[Value, Value]:
-    """a + b rounded, and what was lost (Knuth)."""
+    """a + b rounded, and the rounding error (Knuth)."""
     builder = g.builder
     total = builder.fadd(a, b)
     virtual = builder.fsub(total, a)
@@ -64,7 +64,7 @@ def two_sum(g: Lanes, a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def make_odd(g: Lanes, value: Value, lost: Value) -> Value:
-    """A nearest-rounded double made odd where something was lost."""
+    """A nearest-rounded double, made odd if it is inexact."""
     builder = g.builder
     bits = g.as_bits(value)
     width = bits.type.element.width
@@ -80,7 +80,7 @@ def make_odd(g: Lanes, value: Value, lost: Value) -> Value:
 
 
 def fused_odd(g: Lanes, a: Value, b: Value, c: Value) -> Value:
-    """a·b + c of values whose product is exact in double precision, rounded to odd."""
+    """a·b + c, rounded to odd, for values whose product is exact in double precision."""
     return make_odd(g, *two_sum(g, g.builder.fmul(a, b), c))
 
 
@@ -102,7 +102,7 @@ def to_odd_single(g: Lanes, value: Value) -> Value:
 
 
 def _mode_numbers() -> dict[str, int]:
-    """What fesetround takes here."""
+    """The values of fesetround's argument on this platform."""
     if sys.platform == "win32":
         return {"rn": 0, "rm": 0x100, "rp": 0x200, "rz": 0x300}
     if platform.machine().lower() in ("arm64", "aarch64"):
@@ -113,9 +113,9 @@ def _mode_numbers() -> dict[str, int]:
 def in_mode(g: Lanes, mode: str, name: str, result: ir.Type, compute: Callable[..., Value], *values: Value) -> Value:
     """`compute(lanes, *values)` with the processor in a rounding mode (`rn`: as it is).
 
-    It has a function of its own, which reads operands from memory after the
-    mode is set and writes the result before it is set back: so no optimisation
-    can move the arithmetic out.
+    A separate function reads the operands from memory after it sets the mode, and
+    writes the result before it restores the mode, so that no optimisation can move
+    the arithmetic out.
     """
     if mode == "rn":
         return compute(g, *values)

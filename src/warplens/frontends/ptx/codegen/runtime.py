@@ -1,7 +1,7 @@
-"""Functions that generated kernels call, each made once per module when first needed.
+"""Functions that generated kernels call, each generated once per module on first use.
 
-Lanes are checked, translated to host addresses and recorded here, in loops over
-32 lanes. A lane that is off reads and writes the scratch area.
+They check lanes, translate addresses to host addresses and record them, in loops over
+32 lanes. An inactive lane reads and writes the scratch area.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, 
 from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers
 from .layout import Context, Fault, Frame
 
-#: Bits of the spaces that a generic access met.
+#: Bits for the spaces that a generic access reached.
 SEEN_GLOBAL, SEEN_SHARED, SEEN_LOCAL = 1, 2, 4
-#: Words that the record of one access may take.
+#: Most words in the record of one access.
 MOST_ACCESS_WORDS = 2 + LANES
 
 _VOID = ir.VoidType()
@@ -32,7 +32,7 @@ def i64(value: int) -> ir.Constant:
 
 
 class Fields(Lanes):
-    """Lanes with the fields of a context and of a frame at hand."""
+    """Lanes with access to the fields of a context and a frame."""
 
     context: Value
     frame: Value
@@ -54,7 +54,7 @@ class Fields(Lanes):
         self.put(name, self.builder.add(self.get(name), value))
 
     def fault(self, kind: Value | int, instruction: Value, lanes: Value, address: Value | int = 0) -> None:
-        """Note what went wrong; the caller returns."""
+        """Note a fault; the caller returns."""
         self.put(Context.FAULT, kind)
         self.put(Context.FAULT_INSTRUCTION, self.builder.zext(instruction, I64))
         self.put(Context.FAULT_LANES, self.builder.zext(lanes, I64))
@@ -69,7 +69,7 @@ def helper(
     arguments: list[ir.Type],
     body: Callable[[Fields, ir.Function], None],
 ) -> ir.Function:
-    """A function of the module by its name; `body` writes it on first use. Arguments 0 and 1: context and frame."""
+    """A function of the module by name; `body` generates it on first use. Arguments 0 and 1: context and frame."""
     function = module.globals.get(name)
     if function is None:
         function = ir.Function(module, ir.FunctionType(result, [POINTER, POINTER, *arguments]), name)
@@ -85,7 +85,7 @@ def helper(
 
 
 def translate(module: ir.Module, space: str) -> ir.Function:
-    """(addresses, mask, bytes, instruction, hosts) → 1 when a lane's access is not allowed, else 0."""
+    """(addresses, mask, bytes, instruction, hosts) → 1 if a lane's access is invalid, else 0."""
 
     def body(self: Fields, function: ir.Function) -> None:
         addresses, mask, size, instruction, hosts = function.args[2:]
@@ -226,7 +226,7 @@ def grow(module: ir.Module) -> ir.Function:
 
 
 def record_access(module: ir.Module) -> ir.Function:
-    """(addresses, mask): base and stride of the active lanes, or all their addresses, after what is recorded."""
+    """(addresses, mask): append base and stride of the active lanes, or all their addresses, to the record."""
 
     def body(self: Fields, function: ir.Function) -> None:
         addresses, mask = function.args[2:]
@@ -312,7 +312,7 @@ def scatter(module: ir.Module, bits: int) -> ir.Function:
 
 
 def pick(module: ir.Module, bits: int) -> ir.Function:
-    """(values, lanes, results): each lane takes the value of the lane it names."""
+    """(values, lanes, results): each lane takes the value of the lane it selects."""
 
     def body(self: Fields, function: ir.Function) -> None:
         values, lanes, results = function.args[2:]
@@ -330,8 +330,8 @@ _Update = Callable[[Fields, Value, Value, Value], Value]
 def atomic(module: ir.Module, name: str, bits: int, update: _Update) -> ir.Function:
     """(hosts, mask, operands, second operands, results): lanes one after the other.
 
-    Read, change and write in one piece for other workers too: a compare-and-swap
-    loop around `update(old, operand, second)`.
+    The update is atomic for other workers too: a compare-and-swap loop around
+    `update(old, operand, second)`.
     """
 
     def body(self: Fields, function: ir.Function) -> None:

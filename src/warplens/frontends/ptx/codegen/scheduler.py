@@ -1,4 +1,4 @@
-"""`run_blocks`: the warps of thread blocks in turn, with barriers, interruptions and the search for deadlocks."""
+"""`run_blocks`: runs the warps of thread blocks in turn, with barriers, interruptions and deadlock detection."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Scheduler(Fields):
         ran = builder.icmp_unsigned("!=", builder.load(self.ran_at, typ=I64), i64(0))
         builder.cbranch(ran, blocks["after_round"], blocks["block_done"])
 
-        # Some warps are ready still: pause now and then, so that the caller can stop.
+        # Some warps are still ready: pause now and then, so that the caller can stop.
         builder.position_at_end(blocks["after_round"])
         pauses = builder.add(builder.load(self.pauses_at, typ=I64), i64(1))
         builder.store(pauses, self.pauses_at)
@@ -129,7 +129,7 @@ class _Scheduler(Fields):
                 self._interrupted()
 
     def _interrupted(self) -> None:
-        """A warp that is where it was when last interrupted, with memory unchanged since, will never leave."""
+        """Detect an endless loop: the warp's state and memory are the same as at its last interruption."""
         builder = self.builder
         changes = self.get(Context.CHANGES)
         size = builder.sub(self.get(Context.FRAME_BYTES), i64(8 * Frame.THREAD_X))
@@ -156,7 +156,7 @@ class _Scheduler(Fields):
         self.put(Frame.SLICE_LEFT, builder.add(self.get(Frame.INSTRUCTIONS), self.get(Context.SLICE)))
 
     def _release(self) -> Value:
-        """Let go on who waits at a barrier that is complete; how many warps that were."""
+        """Release the warps at complete barriers; returns their number."""
         builder = self.builder
         released_at = self.scratch(I64)
         builder.store(i64(0), released_at)
@@ -203,7 +203,7 @@ class _Scheduler(Fields):
         return builder.load(released_at, typ=I64)
 
     def _publish(self, number: Value) -> None:
-        """What bar.red counted, for those who resume; counting starts anew."""
+        """Publish the counts of bar.red for the released warps, and reset them."""
         for source, target in (
             (Context.BARRIER_COUNT, Context.BARRIER_RESULT_COUNT),
             (Context.BARRIER_LANES, Context.BARRIER_RESULT_LANES),
@@ -216,7 +216,7 @@ class _Scheduler(Fields):
             self.builder.store(i64(0), places[0])
 
     def _note_lengths(self) -> None:
-        """Words that each warp of the block has recorded up to now."""
+        """Store the number of words that each warp of the block has recorded so far."""
         builder = self.builder
         table = self.get_pointer(Context.LENGTHS)
         with builder.if_then(builder.icmp_unsigned("!=", builder.ptrtoint(table, I64), i64(0))):

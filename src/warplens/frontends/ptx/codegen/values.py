@@ -23,7 +23,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 class WarpValues(Fields):
-    """What the code of single instructions needs: registers as vectors of 32 lanes, and the mask they run under."""
+    """Values that lowerings use: registers as vectors of 32 lanes, and the active mask."""
 
     item: FlatInstruction
     active_at: Value
@@ -38,7 +38,7 @@ class WarpValues(Fields):
         self.active_flags: Value | None = None
 
     def active(self) -> Value:
-        """Lanes that run, as bits."""
+        """Active lanes, as bits."""
         return self.builder.load(self.active_at, typ=I32)
 
     # -- errors -------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class WarpValues(Fields):
         return self.error(self.item, why)
 
     def write(self, item: FlatInstruction, value: Value) -> None:
-        """To the first operand."""
+        """Write to the first operand."""
         self.write_operand(item, self.operand(item, 0), value)
 
     def write_operand(self, item: FlatInstruction, operand: Operand, value: Value, *, signed: bool = False) -> None:
@@ -105,7 +105,7 @@ class WarpValues(Fields):
         self.write_register(item, operand.name, self.resize(value, bits, signed=signed))
 
     def write_register(self, item: FlatInstruction, name: str, value: Value) -> None:
-        """Lanes that are off keep what they have wherever that can matter."""
+        """Write a register; inactive lanes keep their value wherever that can matter."""
         if item.guard is not None:
             value = self.builder.select(self.flags_of(self.mask(item)), value, self.read_register(name))
         elif name in self.flow.must_keep[self.current.number]:
@@ -124,24 +124,24 @@ class WarpValues(Fields):
         return self.builder.or_(self.resize(low, 32), shifted)
 
     def mask(self, item: FlatInstruction) -> Value:
-        """Lanes that execute an instruction. It may write its own guard, so that is read once, by `begin`."""
+        """Lanes that execute an instruction. `begin` reads the guard, because the instruction may overwrite it."""
         return self.active() if item.guard is None else self.guarded
 
     def begin(self, item: FlatInstruction) -> None:
-        """Code of this instruction follows."""
+        """Start the code of an instruction."""
         self.item = item
         if item.guard is not None:
             self.guarded = self.builder.and_(self.active(), self.bits_of(self.read(item.guard, TYPES["pred"])))
 
     def buffer(self, name: str, kind: ir.Type) -> Value:
-        """Room for lanes' values in memory, one per name and type."""
+        """A memory buffer for lanes' values, one per name and type."""
         key = f"{name}_{kind}"
         if key not in self.buffers:
             self.buffers[key] = self.scratch(kind)
         return self.buffers[key]
 
     def picked(self, values: Value, lanes: Value) -> Value:
-        """Each lane takes the value of the lane it names."""
+        """Each lane takes the value of the lane it selects."""
         bits = values.type.element.width
         places = [self.buffer(f"pick_{name}", integers(bits)) for name in ("values", "results")]
         chosen = self.buffer("pick_lanes", integers(32))
@@ -191,7 +191,7 @@ class WarpValues(Fields):
         if base.startswith("parameters"):
             start = self.get(Context.PARAMETER_ADDRESS)
             return self.splat(self.builder.add(start, i64(int(base.partition("+")[2]))))
-        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):  # time passes with instructions
+        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):  # executed instructions serve as clock
             return self.splat(self.get(Frame.INSTRUCTIONS))
         fields: dict[str, Context | Frame] = {
             "warpid": Frame.WARP,
@@ -217,7 +217,7 @@ def _immediate_bits(operand: Immediate, kind: Type) -> int:
 
 
 def _clamped(value: float, bits: int) -> float:
-    """Values beyond a format's range as infinities, which `struct` would refuse."""
+    """Values beyond a format's range become infinities; `struct` would reject them."""
     largest = {16: 65504.0, 32: 3.4028234663852886e38, 64: float("inf")}[bits]
     if abs(value) > largest:
         return float("inf") if value > 0 else float("-inf")
