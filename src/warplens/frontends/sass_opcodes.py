@@ -15,7 +15,7 @@ from ..machine.classes import PRODUCT_COLUMNS, product_class
 
 @dataclass(frozen=True)
 class SassOpcode:
-    """What an opcode says of its instruction; `access_bytes` is per lane, 0 for what is no memory access."""
+    """Properties of an opcode; `access_bytes` is per lane, 0 if it does not access memory."""
 
     instruction_class: str
     space: str
@@ -102,14 +102,14 @@ _TABLE = (
 _MNEMONICS = {
     mnemonic: (instruction_class, space) for instruction_class, space, text in _TABLE for mnemonic in text.split()
 }
-#: Matrix products of a warpgroup, whose class goes by the columns in their shape (HGMMA.64x128x16.F32).
+#: Matrix products of a warpgroup; the columns in their shape give the class (HGMMA.64x128x16.F32).
 WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "BGMMA", "QGMMA")
 _UNKNOWN = SassOpcode("other", "none", 0, known=False)
 _WIDTHS = {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 
 
 def access_width(opcode: str) -> int:
-    """Bytes that a lane accesses, from the modifiers; 4 where they do not say."""
+    """Bytes that a lane accesses, from the modifiers; 4 by default."""
     for modifier in opcode.split(".")[1:]:
         if modifier in _WIDTHS:
             return _WIDTHS[modifier]
@@ -117,14 +117,14 @@ def access_width(opcode: str) -> int:
 
 
 def product_columns(opcode: str) -> int:
-    """Columns of a warpgroup's matrix product, the second number of its shape; the fewest where it has none."""
+    """Columns of a warpgroup's matrix product, the second number of its shape; without a shape, the fewest."""
     shape = next((each.split("x") for each in opcode.split(".") if each.count("x") == 2), ())
     return int(shape[1]) if shape and shape[1].isdigit() else PRODUCT_COLUMNS[0]
 
 
 @lru_cache(maxsize=1 << 14)
 def decode_opcode(opcode: str) -> SassOpcode:
-    """Class, space and access size of an opcode; one that no table has becomes class "other"."""
+    """Class, space and access size of an opcode; an unknown opcode gets class "other"."""
     mnemonic = opcode.partition(".")[0]
     if mnemonic in WARPGROUP_PRODUCTS:
         return SassOpcode(product_class(product_columns(opcode)), "none", 0)
@@ -136,14 +136,14 @@ def decode_opcode(opcode: str) -> SassOpcode:
 
 
 def coverage(counts: Mapping[str, int] | Iterable[tuple[str, int]]) -> float:
-    """Share of the executed instructions whose opcode is known, from executions per opcode; 1 when none ran."""
+    """Share of executed instructions with a known opcode, from executions per opcode; 1 if none ran."""
     pairs = list(counts.items() if isinstance(counts, Mapping) else counts)
     total = sum(count for _, count in pairs)
     known = sum(count for opcode, count in pairs if decode_opcode(opcode).known)
     return known / total if total else 1.0
 
 
-# A SASS opcode per class, for traces whose own opcodes are of another language.
+# A SASS opcode per class, for traces in another instruction set.
 _REPRESENTATIVES = {
     "comp": "IADD3",
     "int32": "IADD3",
@@ -178,6 +178,6 @@ _SUFFIXES = {1: ".U8", 2: ".U16", 8: ".64", 16: ".128"}
 
 
 def representative(instruction_class: str, space: str, access_bytes: int) -> str:
-    """An opcode that `decode_opcode` takes for this class, with this access size where one exists."""
+    """An opcode that `decode_opcode` maps to this class and, if one exists, this access size."""
     base = _GENERIC[instruction_class] if space == "generic" and instruction_class in _GENERIC else None
     return (base or _REPRESENTATIVES.get(instruction_class, "OTHER")) + _SUFFIXES.get(access_bytes, "")

@@ -209,13 +209,13 @@ def test_wrong_arguments_come_with_a_remedy(arguments: dict[str, object], expect
 @pytest.mark.parametrize(
     "source, expected",
     [
-        ("", "no kernel comes out"),
-        ("__device__ int x;", "no kernel comes out"),
+        ("", "no kernel was compiled"),
+        ("__device__ int x;", "no kernel was compiled"),
         ("\0", "NUL"),
         ("\udc80", "UTF-8"),
         ('__global__ void f(int *x) { asm("nonsense.b32 %0;" : "=r"(x[0])); }', "nonsense"),
         ("__global__ void f(int *x) { __shared__ int y[9999999]; y[x[0]] = 1; x[0] = y[1]; }", "too much shared"),
-        ("template <int N> __global__ void g(int *x) { x[0] += N; }", "no kernel comes out"),
+        ("template <int N> __global__ void g(int *x) { x[0] += N; }", "no kernel was compiled"),
     ],
 )
 def test_sources_that_are_none(source: str, expected: str) -> None:
@@ -261,7 +261,7 @@ def test_registers_that_cannot_be_read_are_no_error(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(compile_module, "read_cubin", fail)
     compiled = compile_cuda(SAXPY, cached=False)
-    assert compiled.resources == {} and "registers are not known: damaged cubin" in compiled.log
+    assert compiled.resources == {} and "registers are unknown: damaged cubin" in compiled.log
 
 
 def test_what_is_kept_stays_within_its_bounds(tmp_path, monkeypatch):

@@ -124,7 +124,7 @@ def test_launches_of_several_processes_have_numbers_of_their_own(fake):
 
 def test_launches_that_were_not_counted_are_named(fake):
     told = fake(baseline=False, uncounted=3).warnings
-    assert any("counted nothing for 1 of 8 launches (rows): how exact they are is not known" in text for text in told)
+    assert any("counted nothing for 1 of 8 launches (rows): their exactness is unknown" in text for text in told)
 
 
 def test_export_to_accelsim(fake, tmp_path):

@@ -26,13 +26,13 @@ __all__ = [
     "load_accelsim",
 ]
 
-#: Text of the traces that are held in memory together; what comes after goes through temporary files.
+#: Bytes of trace text held in memory in total; further traces go to temporary files.
 _TEXT_IN_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
 class ImportedLaunch:
-    """What was imported of a launch."""
+    """Summary of an imported launch."""
 
     header: LaunchHeader
     blocks: int
@@ -41,7 +41,7 @@ class ImportedLaunch:
 
 
 def is_accelsim(path: str | Path) -> bool:
-    """Whether a name is one that `load_accelsim` takes: a list, a kernel trace, or a folder with a list."""
+    """Whether `load_accelsim` accepts a path: a list, a kernel trace, or a folder with a list."""
     path = Path(path)
     return path.name == LIST_NAME or is_kernel_trace(path) or (path / LIST_NAME).is_file()
 
@@ -51,8 +51,8 @@ def load_accelsim(
 ) -> list[LaunchTrace]:
     """The launches of a `kernelslist.g` or of one kernel trace.
 
-    Small traces are held in memory; what goes beyond `text_in_memory` bytes of
-    text lies in temporary files that go away with the launches.
+    Small traces stay in memory. Text beyond `text_in_memory` bytes goes to
+    temporary files, which are removed with the launches.
     """
     launches: list[LaunchTrace] = []
     held = 0
@@ -93,27 +93,27 @@ def export_accelsim(
     """Write launches to a folder: `kernelslist.g` and a kernel trace each. Returns the kernel traces.
 
     Opcodes that are not SASS are replaced by one of the same class and access
-    size. A launch of which only some blocks are recorded says so in its last
-    line, which this package reads and Accel-Sim takes for a comment.
+    size. The last line of a partial launch says how many blocks are recorded;
+    Accel-Sim takes it for a comment.
     """
     return export_launches(launches, folder, version=version, compression=compression)
 
 
 def coverage_warning(header: LaunchHeader) -> str | None:
-    """A warning if some of the launch's instructions have opcodes that are not known."""
+    """A warning if some of the launch's instructions have unknown opcodes."""
     share = header.extra.get("opcode_coverage")
     if not isinstance(share, float | int) or share >= 1:
         return None
     unknown = header.extra.get("unknown_opcodes") or {}
     names = ", ".join(f"{opcode} ×{count}" for opcode, count in list(unknown.items())[:5])
     return (
-        f"kernel {header.kernel!r}: {100 * (1 - share):.3g} % of its instructions have opcodes that are not known "
+        f"kernel {header.kernel!r}: {100 * (1 - share):.3g} % of its instructions have unknown opcodes "
         f"({names}); they count as class 'other'"
     )
 
 
 def _readers(path: str | Path, progress: Progress | None) -> Iterator[tuple[KernelReader, dict[str, Any]]]:
-    """Readers of the kernels in order, each open until the next is asked for, and what the list says of each."""
+    """(reader, list entry) of each kernel, in order. A reader stays open until the next is requested."""
     path = Path(path)
     if is_kernel_trace(path) and not path.is_dir():
         yield from _opened([(path, {})], progress)

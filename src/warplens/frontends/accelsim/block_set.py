@@ -1,4 +1,4 @@
-"""Which thread blocks a trace has had: a set that stays small when they come in order."""
+"""The set of thread blocks seen in a trace; small if they come in order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 
 class BlockSet:
-    """Block numbers as runs of consecutive ones."""
+    """Block numbers, stored as runs of consecutive numbers."""
 
     def __init__(self) -> None:
         self._first: list[int] = []
@@ -17,7 +17,7 @@ class BlockSet:
         return self._count
 
     def add(self, block: int) -> bool:
-        """Add a block; False if it was there."""
+        """Add a block; False if it was already there."""
         at = bisect_right(self._first, block)
         if at and block <= self._last[at - 1]:
             return False

@@ -20,7 +20,7 @@ _THREADS_LIMIT = 1 << 16
 
 @dataclass(frozen=True)
 class KernelHeader:
-    """What the header says; `others` are keys that are not understood, kept for export."""
+    """The parsed header; `others` holds unknown keys, kept for export."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -36,11 +36,11 @@ class KernelHeader:
     nvbit_version: str = ""
     lineinfo: bool = False
     others: Mapping[str, str] = field(default_factory=dict)
-    #: What the trace lacks for an analysis.
+    #: What an analysis needs but the trace lacks.
     missing: tuple[str, ...] = ()
 
     def launch_header(self, launch_index: int, extra: Mapping[str, Any]) -> LaunchHeader:
-        """The header as every front end gives it, with what only this format has in `extra`."""
+        """The common launch header; values specific to this format go to `extra`."""
         return LaunchHeader(
             kernel=self.kernel,
             grid=self.grid,
@@ -66,7 +66,7 @@ class KernelHeader:
 
 
 def header_of(header: LaunchHeader, *, version: int, lineinfo: bool, number: int) -> KernelHeader:
-    """The header to write for a launch of any front end, the `number`th of its list."""
+    """The header to write for launch `number` of a list, from any front end."""
     extra = header.extra
     return KernelHeader(
         kernel=_one_line(header.kernel) or "unnamed",
@@ -139,7 +139,7 @@ class HeaderParser:
         self._values[key] = (value.strip(), number)
 
     def finish(self, number: int) -> KernelHeader:
-        """The header, when the line that ends it has been seen on line `number`."""
+        """The header, after its last line (`number`)."""
         for key in _REQUIRED:
             if key not in self._values:
                 raise TraceError(f"{self._path}:{number}: the header ends without '-{key} = ...'; add it")
@@ -169,9 +169,9 @@ class HeaderParser:
         if not header.kernel:
             raise self._bad("kernel name", "expected a name")
         if header.grid[0] * header.grid[1] * header.grid[2] > _BLOCKS_LIMIT:
-            raise self._bad("grid dim", "no grid has as many blocks")
+            raise self._bad("grid dim", "no grid has that many blocks")
         if header.block[0] * header.block[1] * header.block[2] > _THREADS_LIMIT:
-            raise self._bad("block dim", "no block has as many threads")
+            raise self._bad("block dim", "no block has that many threads")
         return header
 
     def _integer(self, key: str, base: int = 10) -> int:

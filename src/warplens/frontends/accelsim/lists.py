@@ -16,7 +16,7 @@ _LINE_LIMIT = 4096
 
 @dataclass(frozen=True)
 class ListedKernel:
-    """A kernel trace, and the copies (address, bytes) to the device since the kernel before."""
+    """A kernel trace, and the copies (address, bytes) to the device since the previous kernel."""
 
     path: Path
     copies: tuple[tuple[int, int], ...]
@@ -24,19 +24,19 @@ class ListedKernel:
 
 @dataclass(frozen=True)
 class KernelList:
-    """What a list says; `copies_after` are those after the last kernel."""
+    """The content of a list; `copies_after` follow the last kernel."""
 
     kernels: tuple[ListedKernel, ...]
     copies_after: tuple[tuple[int, int], ...] = ()
 
 
 def is_kernel_trace(path: str | Path) -> bool:
-    """Whether a name is that of a kernel trace rather than of a list."""
+    """Whether a path names a kernel trace rather than a list."""
     return str(path).endswith(_SUFFIXES)
 
 
 def read_list(path: str | Path) -> KernelList:
-    """The commands of a list. Kernel files are looked for beside it, never elsewhere."""
+    """The commands of a list. Kernel files must lie beside it."""
     path = Path(path)
     kernels: list[ListedKernel] = []
     copies: list[tuple[int, int]] = []

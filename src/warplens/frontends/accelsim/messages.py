@@ -1,4 +1,4 @@
-"""What the parser's error numbers mean, and what to do about it."""
+"""The parser's error numbers as messages with remedies."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _TEXTS = {
     k.E_NO_SUCH_WARP: ("the block has no such warp", "check 'block dim' in the header"),
     k.E_BAD_INSTS: ("no instruction count", "expected 'insts = n' after 'warp = w'"),
     k.E_TOO_FEW: (
-        "the warp has {found} instructions where 'insts = {promised}' promises more",
+        "the warp has {found} instructions, but 'insts = {promised}' announces more",
         f"the trace is damaged; {_AGAIN}",
     ),
     k.E_BAD_PREFIX: (
-        "no thread block and warp before the instruction",
+        "thread block and warp are missing before the instruction",
         "lines of tracer version {version} start with block x, y, z and the warp",
     ),
     k.E_OTHER_WARP: (
-        "the instruction is of another block or warp",
+        "the instruction belongs to another block or warp",
         "lines of tracer version {version} start with block x, y, z and the warp they are listed under",
     ),
     k.E_BAD_LINE_NUMBER: ("unreadable source line", "with 'enable lineinfo = 1' a decimal line number comes first"),
@@ -38,11 +38,11 @@ _TEXTS = {
     k.E_BAD_MASK: ("unreadable active mask", "expected 8 hexadecimal digits"),
     k.E_ABSENT_LANES: ("the active mask has lanes that the block does not have", "check 'block dim' in the header"),
     k.E_BAD_COUNT: ("unreadable number of registers", "expected a count, then as many registers"),
-    k.E_BAD_REGISTER: ("unreadable register", "expected R and a number, as many as the count before says"),
+    k.E_BAD_REGISTER: ("unreadable register", "expected R and a number, as often as the count says"),
     k.E_NO_OPCODE: ("the opcode is missing", "expected it after the destination registers"),
     k.E_BAD_WIDTH: (
         "unreadable memory width",
-        "expected bytes after the source registers, 0 where none are accessed",
+        "expected bytes after the source registers, 0 if there is no access",
     ),
     k.E_BAD_MODE: ("unknown address mode", "expected 0, 1 or 2"),
     k.E_BAD_ADDRESS: (
@@ -68,7 +68,7 @@ _TEXTS = {
 
 
 def explain(state: Any, version: int, line: bytes) -> str:
-    """The text of the error that `state` holds, with the line it is in."""
+    """The message for the error in `state`, with the offending line."""
     what, remedy = _TEXTS[int(state["error"])]
     values = {
         "found": int(state["promised"] - state["left"]),

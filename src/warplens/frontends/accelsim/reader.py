@@ -33,24 +33,24 @@ from .messages import explain
 from .static_keys import StaticKeys
 from .text_source import TextSource
 
-#: Called with the bytes of the file that are read and that it has.
+#: Called with the bytes read so far and the size of the file.
 Progress = Callable[[int, int], None]
 
-#: A group ends with the block in which it reaches either.
+#: A group ends with the block that reaches either limit.
 GROUP_INSTRUCTIONS = 1 << 19
 GROUP_LANES = 1 << 22
 _LINE_LIMIT = 1 << 16
 _HEADER_LIMIT = 1 << 20
 _UNKNOWN_SHOWN = 20
-#: Fields of the parser's state that say how much of the columns is used.
+#: Fields of the parser's state with the used length of each column.
 _USED = ("warps", "instructions", "accesses", "lanes")
-#: The last line of a trace that has only some of its blocks, as the writer puts it.
+#: Last line of a partial trace, as the writer writes it.
 PARTIAL_NOTE = "#warplens: {blocks} of the blocks are recorded"
 _PARTIAL = re.compile(PARTIAL_NOTE.format(blocks=r"(\d{1,18})").encode())
 
 
 class KernelReader:
-    """One kernel trace. `groups` may be gone through once; what it found is complete after that."""
+    """One kernel trace. Iterate over `groups` once; the statistics are complete after that."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class KernelReader:
     # -- header --------------------------------------------------------------------
 
     def _read_header(self) -> tuple[KernelHeader, bytes, int]:
-        """The header, the text after it, and the number of the last line that belongs to it."""
+        """The header, the text after it, and the number of its last line."""
         parser = HeaderParser(self.path)
         text, at, number = b"", 0, 0
         while True:
@@ -180,7 +180,7 @@ class KernelReader:
                 self._noted_blocks = int(found[1]) if found else self._noted_blocks
 
     def _grow(self) -> None:
-        """Make room in whichever columns are nearly full."""
+        """Enlarge the columns that are nearly full."""
         warps, instructions, accesses, lanes = (int(self._state[name]) for name in _USED)
         self._warps = WarpColumns(*(_larger(each, warps) for each in self._warps))
         used = InstructionColumns(static=instructions, mask=instructions, base=accesses, stride=accesses, lanes=lanes)
@@ -216,18 +216,18 @@ class KernelReader:
         return TraceError(f"{self.path}:{int(self._state['line']) + lines_on}: {text}")
 
     def _check_blocks(self, block: Any, warp: Any, line: Any) -> None:
-        """No block and no warp of a block may come twice."""
+        """Check that no block, and no warp of a block, occurs twice."""
         begins = np.append(True, block[1:] != block[:-1])
         first = np.flatnonzero(begins)
         for row in first.tolist():
             if not self._seen.add(int(block[row])):
                 raise TraceError(
-                    f"{self.path}:{line[row]}: thread block {self._name(int(block[row]))} comes twice; "
+                    f"{self.path}:{line[row]}: thread block {self._name(int(block[row]))} occurs twice; "
                     "trace or copy the kernel again"
                 )
         ended = int(self._state["blocks"])
         if len(first) != ended - self._blocks_before:
-            raise self._error("a thread block comes twice, just after itself; trace or copy the kernel again")
+            raise self._error("a thread block occurs twice in a row; trace or copy the kernel again")
         self._blocks_before = ended
         order = np.lexsort((warp, np.cumsum(begins)))
         again = (warp[order][1:] == warp[order][:-1]) & (block[order][1:] == block[order][:-1])
@@ -235,7 +235,7 @@ class KernelReader:
             row = int(order[1:][again][0])
             raise TraceError(
                 f"{self.path}:{line[row]}: warp {warp[row]} of thread block {self._name(int(block[row]))} "
-                "comes twice; trace or copy the kernel again"
+                "occurs twice; trace or copy the kernel again"
             )
 
     def _check_complete(self) -> None:
@@ -280,7 +280,7 @@ class KernelReader:
 
 
 def _larger(column: Any, used: int) -> Any:
-    """The column, twice as long when it is nearly full."""
+    """The column, doubled in length if it is nearly full."""
     if len(column) - used > 32:
         return column
     grown = np.zeros(2 * len(column), dtype=column.dtype)

@@ -12,7 +12,7 @@ from ...traces import StaticInstruction, StaticTable, static_table
 from ..sass_opcodes import access_width, decode_opcode
 from ._parser_state import KEY_LIMIT, Keys
 
-#: More distinct instructions than any kernel has: past it the text is damaged or made to fill memory.
+#: More distinct instructions than any kernel has. Beyond this, the text is damaged or malicious.
 LIMIT = 1 << 20
 _OPCODE = re.compile(r"[A-Za-z_][!-~]*", re.ASCII)
 _REGISTER = re.compile(r"R(\d{1,5})", re.ASCII)
@@ -20,7 +20,7 @@ _IMMEDIATE = re.compile(r"([+-]?\d{1,19})|(0[xX][0-9a-fA-F]{1,16})", re.ASCII)
 
 
 class StaticKeys:
-    """The table that the compiled parser fills with keys, and what they mean."""
+    """The table of keys that the compiled parser fills, and the instructions they stand for."""
 
     def __init__(self, path: object, version: int, lineinfo: bool) -> None:
         self._path, self._version, self._lineinfo = path, version, lineinfo
@@ -28,13 +28,13 @@ class StaticKeys:
         #: Memory widths in the order of `rows`, as the trace gives them.
         self.widths: list[int] = []
         self._index: dict[tuple[StaticInstruction, int], int] = {}
-        #: For each key its row: texts that differ only in writing (020, 0x20) share one.
+        #: Row of each key; keys that differ only in notation (020, 0x20) share a row.
         self._row_of: list[int] = []
         self._same = True
         self.keys = _empty_keys(256, 1 << 14)
 
     def grow(self, count: int, size: int) -> None:
-        """Make room for more than `count` keys of `size` bytes: for more of whichever is used up."""
+        """Make room for more than `count` keys and `size` bytes, whichever is used up."""
         from ._parser_kernels import fill_slots
 
         if count >= LIMIT:
@@ -70,7 +70,7 @@ class StaticKeys:
         return static_table(self.rows)
 
     def _instruction(self, words: list[str], number: int) -> tuple[StaticInstruction, int]:
-        """One instruction from its words, of which the parser has checked the counts."""
+        """One instruction from its words; the parser has checked their number."""
         line = int(words.pop(0)) if self._lineinfo else 0
         pc = int(words.pop(0), 16)
         destinations = self._registers(words, number)
@@ -116,7 +116,7 @@ class StaticKeys:
 
 
 def _empty_keys(keys: int, text: int) -> Keys:
-    """Room for as many keys, a power of two, and bytes of text."""
+    """An empty table for `keys` keys (a power of two) and `text` bytes."""
     return Keys(
         start=np.zeros(keys + 1, dtype=np.int64),
         hash=np.zeros(keys, dtype=np.uint64),

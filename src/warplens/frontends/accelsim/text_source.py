@@ -9,10 +9,10 @@ from typing import Any
 
 from ...errors import TraceError
 
-#: Bytes of text in a piece, and of compressed data that are read at once.
+#: Bytes of text per piece, and bytes of compressed data per read.
 PIECE = 4 << 20
 _COMPRESSED_PIECE = 1 << 18
-#: A dictionary larger than xz -9 asks for is a damaged header, or not worth its memory.
+#: Memory limit of xz: a dictionary larger than that of xz -9 means a damaged header.
 _XZ_MEMORY = 256 << 20
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _GZ_MAGIC = b"\x1f\x8b"
@@ -92,7 +92,7 @@ def _xz() -> lzma.LZMADecompressor:
 
 
 class _Gzip:
-    """zlib's decompressor with the face of lzma's."""
+    """zlib's decompressor with the interface of lzma's."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)

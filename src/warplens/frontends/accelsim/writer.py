@@ -32,7 +32,7 @@ LIST_NAME = "kernelslist.g"
 def export_launches(
     launches: Iterable[LaunchTrace], folder: str | Path, *, version: int = 4, compression: str | None = "xz"
 ) -> list[Path]:
-    """Write launches and their list; returns the kernel files. The list appears last, when all went well."""
+    """Write launches, then their list if all went well; returns the kernel files."""
     folder = Path(folder)
     if version not in VERSIONS:
         raise TraceError(f"tracer version {version} cannot be written; choose {VERSIONS[0]} to {VERSIONS[-1]}")
@@ -61,7 +61,7 @@ def _copies(launch: LaunchTrace, key: str) -> list[tuple[int, int]]:
 
 @contextmanager
 def _appear_together(folder: Path) -> Iterator[Path]:
-    """A place to write files to, which move to `folder` when nothing failed."""
+    """A temporary folder; its files move to `folder` if nothing failed."""
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -149,7 +149,7 @@ class _LaunchWriter:
 
 
 class _StaticText:
-    """What the lines of each static instruction have in common: before the mask, after it, and at the end."""
+    """The constant text of each static instruction: before the mask, after it, and at the end."""
 
     def __init__(self, static: StaticTable, extra: Any, version: int, lineinfo: bool) -> None:
         widths = dict(extra.get("memory_widths") or {})

@@ -1,7 +1,7 @@
 """Arguments of a launch: scalars, and arrays by dtype, shape and how they are filled.
 
-Arrays are built when they are asked for, so that a launch that is only looked
-at costs nothing. Filling by a Python function runs the user's own file.
+Arrays are built on demand, so inspecting a launch costs nothing. Filling an array
+with a Python function runs the user's own file.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ FILLS: dict[str, tuple[str, ...]] = {
     "function": ("function",),
 }
 
-#: All arrays of a launch together. They are held in memory twice while a kernel runs.
+#: Most bytes of all arrays of a launch. While a kernel runs, memory holds them twice.
 MOST_ARGUMENT_BYTES = 4 << 30
 
 Built = np.ndarray[Any, Any] | np.generic
 
 
 def scalar_of(dtype: np.dtype[Any], value: Any) -> np.generic:
-    """`value` as a scalar of `dtype`; ValueError says why it cannot be one."""
+    """`value` as a scalar of `dtype`; ValueError with the reason if it does not fit."""
     if dtype.kind == "b":
         if not isinstance(value, bool):
             raise ValueError(f"{value!r} must be true or false")
@@ -70,7 +70,7 @@ def scalar_of(dtype: np.dtype[Any], value: Any) -> np.generic:
 
 @dataclass(frozen=True)
 class ScalarArgument:
-    """A number that is passed by value."""
+    """A number passed by value."""
 
     value: np.generic
 
@@ -84,7 +84,7 @@ class ScalarArgument:
 
 @dataclass(frozen=True)
 class ArrayArgument:
-    """An array in global memory, passed as a pointer; in memory it lies in C order."""
+    """An array in global memory, in C order, passed as a pointer."""
 
     dtype: np.dtype[Any] | None = None
     shape: tuple[int, ...] | None = None
@@ -104,7 +104,7 @@ class ArrayArgument:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array, as far as they are known before it is built."""
+        """Bytes of the array, if known before it is built; else 0."""
         if self.dtype is None or self.shape is None:
             return 0
         return math.prod(self.shape) * self.dtype.itemsize
@@ -113,7 +113,7 @@ class ArrayArgument:
         return WorkloadError(f"{self.where}: {why}")
 
     def build(self) -> Built:
-        """A new array; random ones are the same every time."""
+        """A new array; random ones are reproducible."""
         if self.fill == "file":
             return self._checked(self._load())
         if self.fill == "function":
@@ -151,7 +151,7 @@ class ArrayArgument:
         except ValueError as error:
             raise self.fail(f'fill = "arange" does not fit: {error}') from None
         if dtype.kind in "iu":
-            # Steps in the dtype itself: whatever wraps on the way is right again at the end.
+            # Steps in the dtype itself: intermediate overflow cancels out.
             values = np.arange(size, dtype=np.uint64) * np.uint64(int(self.step) % 2**64)
             return (values + np.uint64(int(self.start) % 2**64)).astype(dtype)
         return (np.arange(size, dtype=np.float64) * self.step + self.start).astype(dtype)
@@ -177,7 +177,7 @@ class ArrayArgument:
             raise self.fail(f"{self.path}: {self.function} failed: {type(error).__name__}: {error}") from error
 
     def _checked(self, found: Any) -> Built:
-        """A copy in C order, if it is what the workload file says."""
+        """A copy in C order, if dtype and shape match the workload file."""
         if self.dtype is not None and found.dtype != self.dtype:
             raise self.fail(f"{self.path} gives {found.dtype.name}, not {self.dtype.name}; convert it with .astype")
         if found.dtype not in DTYPES.values():
@@ -193,7 +193,7 @@ Argument = ScalarArgument | ArrayArgument
 
 
 def build_arguments(arguments: Sequence[Argument], where: str) -> list[Built]:
-    """Values for a launch, one after another; all arrays together stay below `MOST_ARGUMENT_BYTES`."""
+    """Values for a launch; all arrays together must stay below `MOST_ARGUMENT_BYTES`."""
     check_total(sum(argument.nbytes for argument in arguments), where)
     built: list[Built] = []
     for argument in arguments:
@@ -203,7 +203,7 @@ def build_arguments(arguments: Sequence[Argument], where: str) -> list[Built]:
 
 
 def check_total(total: int, where: str) -> None:
-    """Refuse arrays that are too large together."""
+    """Reject arrays that are too large together."""
     if total > MOST_ARGUMENT_BYTES:
         raise WorkloadError(
             f"{where}: the arrays hold {total:,} bytes together; at most {MOST_ARGUMENT_BYTES:,} can be held. "
@@ -212,14 +212,14 @@ def check_total(total: int, where: str) -> None:
 
 
 def function_of(path: Path, name: str, where: str) -> Callable[..., Any]:
-    """A function of a Python file. The file is executed: it is the user's own choice, in the user's own workload."""
+    """A function of a Python file. This executes the file, which the user's own workload names."""
     module_name = f"warplens_user_{path.stem}"
     try:
         specification = importlib.util.spec_from_file_location(module_name, path)
         if specification is None or specification.loader is None or not path.is_file():
             raise WorkloadError(f"{where}: {path}: no such Python file")
         module = importlib.util.module_from_spec(specification)
-        sys.modules[module_name] = module  # what is defined there can be found again (dataclasses, numba)
+        sys.modules[module_name] = module  # dataclasses and numba look modules up here
         specification.loader.exec_module(module)
     except InputError:
         raise

@@ -16,22 +16,22 @@ from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_h
 from .cubin import KernelResources, read_cubin
 from .headers import STANDARD_HEADERS, included_files, includes_anything
 
-#: Code for this is what counts registers unless something else is asked for.
+#: Default architecture; its machine code gives the register counts.
 DEFAULT_ARCHITECTURE = "sm_90"
 
 ARCHITECTURE = re.compile(r"(sm|compute)_\d{2,4}[af]?")
-#: Options that bring in files which the text of the source does not name: such compilations are not kept.
+#: Options that include files the source does not name; such compilations are not cached.
 _MORE_FILES = re.compile(r"--?(pre-include|include|pch|create-pch|use-pch)(=|$)")
 
 _WHEEL = "nvidia-cuda-nvrtc"
-#: The compiler sees this name, in the folder of the source; the user's name takes its place in what comes out.
+#: The compiler sees this name, in the folder of the source; its output gets the user's name instead.
 _PLACEHOLDER = "warplens_source.cu"
 _LARGEST_SOURCE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class CompiledSource:
-    """PTX and what the compiler said on the way."""
+    """PTX and the compiler's messages."""
 
     name: str
     ptx: str
@@ -40,13 +40,13 @@ class CompiledSource:
     lowered_names: Mapping[str, str]
     """Name in the PTX of each kernel that was asked for by a name expression (`scale<float>`)."""
     resources: Mapping[str, KernelResources]
-    """What the machine code of each kernel uses; empty for a virtual architecture (`compute_90`)."""
+    """Resources of each kernel's machine code; empty for a virtual architecture (`compute_90`)."""
     compiler: str
     from_cache: bool = False
 
     @property
     def registers(self) -> dict[str, int]:
-        """Registers per thread of each kernel, where machine code was made."""
+        """Registers per thread of each kernel with machine code."""
         return {name: item.registers_per_thread for name, item in self.resources.items()}
 
 
@@ -62,9 +62,9 @@ def compile_cuda(
 ) -> CompiledSource:
     """Compile CUDA C++ to PTX, with line numbers.
 
-    `name` is what messages and the PTX call the source. `folder` is where its
-    `#include "…"` and relative `-I` start. `kernels` are name expressions:
-    they instantiate templates and are found again in `lowered_names`.
+    Messages and the PTX call the source `name`. Its `#include "…"` and relative
+    `-I` start in `folder`. `kernels` are name expressions: they instantiate
+    templates, and `lowered_names` gives their names in the PTX.
     """
     folder = None if folder is None else Path(folder).resolve()
     arguments, folders = _checked_options(name, options, folder)
@@ -94,7 +94,7 @@ def compile_cuda(
         try:
             return _unpacked(entry, name, version, from_cache=True)
         except (KeyError, TypeError, AttributeError):
-            pass  # not ours: made again below
+            pass  # not a cache entry of ours: compile again below
     entry = _compiled(source, name, arguments, architecture, tuple(kernels), folder)
     if key is not None:
         open_results("nvrtc").put(key, entry)
@@ -102,14 +102,14 @@ def compile_cuda(
 
 
 def kernel_names(source: str) -> list[str]:
-    """Names of the kernels in a source, as far as its text shows them."""
+    """Names of the kernels that the text of a source shows."""
     plain = without_comments(source)
     plain = re.sub(r"__launch_bounds__\s*\([^)]{0,200}\)", " ", plain)
     return sorted(set(re.findall(r"__global__[^;{}()]{0,500}?\b(\w+)\s*\(", plain)))
 
 
 def without_comments(source: str) -> str:
-    """A source without its comments; one that does not end goes to the end, so that the time is linear."""
+    """A source without its comments. An unterminated comment extends to the end, to keep the time linear."""
     return re.sub(r"//[^\n]*|/\*.*?(?:\*/|\Z)", " ", source, flags=re.S)
 
 
@@ -119,9 +119,9 @@ def nvrtc_library() -> Any:
 
         for file in _wheel_files():
             if re.fullmatch(r"libnvrtc\.so\.\d+|nvrtc64_\d+_\d+\.dll", file.name):
-                # cuda-bindings takes a library that is loaded already; left alone it may prefer a toolkit's.
+                # Load the wheel's library first: by itself, cuda-bindings may prefer a toolkit's.
                 ctypes.CDLL(str(file.locate()))
-        nvrtc.nvrtcVersion()  # loads the library where no wheel brought it
+        nvrtc.nvrtcVersion()  # loads the library if there is no wheel
     except (ImportError, OSError, RuntimeError) as error:
         raise MissingPackageError(
             "CUDA C++ is compiled by NVRTC, which is not installed "
@@ -139,7 +139,7 @@ def _wheel_files() -> list[metadata.PackagePath]:
 
 
 def _version() -> str:
-    """Version of the compiler; that of the wheel is known without loading the library, which takes a while."""
+    """Version of the compiler. A wheel tells it without loading the library, which is slow."""
     try:
         return f"NVRTC {metadata.version(_WHEEL)}"
     except metadata.PackageNotFoundError:
@@ -148,7 +148,7 @@ def _version() -> str:
 
 
 def _checked_options(name: str, options: Sequence[str], folder: Path | None) -> tuple[list[str], list[Path]]:
-    """The options for the compiler, and the folders that they add for headers."""
+    """The options for the compiler, and the header folders that they add."""
     arguments: list[str] = []
     folders: list[Path] = []
     pending = list(options)
@@ -177,14 +177,14 @@ def _compiled(
     kernels: tuple[str, ...],
     folder: Path | None,
 ) -> dict[str, Any]:
-    """What is kept of a compilation, with the placeholder for the name of the source."""
+    """The cached part of a compilation, with a placeholder for the name of the source."""
     nvrtc = nvrtc_library()
     _, supported = nvrtc.nvrtcGetSupportedArchs()
     number = re.sub(r"\D", "", architecture)
     if int(number) not in supported:
         known = nearest(f"sm_{number}", [f"sm_{value}" for value in supported])
         raise CompileError(f"{name}: architecture {architecture!r} is unknown to the compiler; {known}")
-    # A folder that does not exist keeps the current one out of the search for headers.
+    # A folder that does not exist keeps the current folder out of the header search.
     path = str((folder or cache_folder() / "no-folder") / _PLACEHOLDER)
     arguments = ["-lineinfo", f"-arch={architecture}", *options]
     if includes_anything(source):
@@ -207,7 +207,7 @@ def _compiled(
             raise _failure(text.replace(_PLACEHOLDER, name) or str(result), name, kernels, source)
         ptx = _output(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode("utf-8", "replace")
         if ".entry" not in ptx:
-            raise CompileError(f'{name}: no kernel comes out; mark one `extern "C" __global__ void …`')
+            raise CompileError(f'{name}: no kernel was compiled; mark one `extern "C" __global__ void …`')
         lowered = {kernel: nvrtc.nvrtcGetLoweredName(program, kernel.encode())[1].decode() for kernel in kernels}
         resources: dict[str, KernelResources] = {}
         if architecture.startswith("sm_"):
@@ -215,7 +215,7 @@ def _compiled(
             try:
                 resources = read_cubin(cubin)
             except ValueError as error:
-                text += f"\nwarplens: registers are not known: {error}"
+                text += f"\nwarplens: registers are unknown: {error}"
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     # The compiler writes characters beyond ASCII as octal, so the folder is matched, not compared.
@@ -248,7 +248,7 @@ def _output(size_of: Any, write: Any, program: Any) -> bytes:
     result, size = size_of(program)
     if int(result) or not size:
         return b""
-    buffer = bytes(size + 8)  # never one of the short ones that Python shares: the library writes into it
+    buffer = bytes(size + 8)  # long enough not to be a bytes object that Python shares: the library writes into it
     write(program, buffer)
     return buffer[:size]
 
@@ -263,9 +263,9 @@ _HOST_CODE = re.compile(r"JIT mode|\bcuda[A-Z]\w+|namespace \"std\" has no membe
 
 
 def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> CompileError:
-    """One error of the compiler's many: the first, with its place, and how many there are."""
+    """The compiler's first error with its place, and the number of errors."""
     if match := re.search(r"nvrtc: error: (.*)", log):
-        if str(cache_folder()) in match[1]:  # where the headers go
+        if str(cache_folder()) in match[1]:  # NVRTC cannot write its headers there
             return CompileError(f"{name}: {match[1]}; set {CACHE_VARIABLE} to a folder that can be written to")
         option = re.search(r"option (\S+)", match[1])
         what = f"compile option {option[1]!r} is unknown to NVRTC" if option else match[1]

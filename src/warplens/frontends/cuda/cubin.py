@@ -1,4 +1,4 @@
-"""What a cubin says of its kernels: registers, shared memory and stack.
+"""Resources of the kernels in a cubin: registers, shared memory and stack.
 
 A cubin is an ELF file. Its `.nv.info` section is a list of attributes; two of
 them hold a number per function, and the size of `.nv.shared.KERNEL` is the
@@ -22,13 +22,13 @@ _TYPE_FUNCTION = 2
 _OTHER_ENTRY = 0x10  # STO_CUDA_ENTRY: a kernel, not a device function
 _FORMAT_SIZED = 0x04  # the attribute is followed by as many bytes as its 16-bit value says
 _FRAME_SIZE, _REGISTER_COUNT = 0x11, 0x2F
-#: From sm_80 on, what the system keeps for itself is part of the section, and this section is there to say so.
+#: From sm_80 on, the section includes the shared memory that the system reserves; this section indicates it.
 _RESERVED_SECTION, _RESERVED_BYTES = ".nv.shared.reserved.0", 1024
 
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What one kernel was compiled to use."""
+    """Resources of one compiled kernel."""
 
     registers_per_thread: int
     shared_memory_bytes: int = 0
@@ -46,7 +46,7 @@ class _Section:
 
 
 def read_cubin(data: bytes) -> dict[str, KernelResources]:
-    """Resources of every kernel. ValueError says what is wrong with a file that cannot be read."""
+    """Resources of every kernel; ValueError with the reason for an unreadable file."""
     sections = _sections(data)
     by_name = {section.name: section for section in sections}
     kernels = _kernel_symbols(data, by_name)
@@ -116,7 +116,7 @@ def _kernel_symbols(data: bytes, sections: dict[str, _Section]) -> dict[int, str
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """(attribute, symbol, value) of those attributes that hold a number of a function."""
+    """(attribute, symbol, value) of the attributes that hold a number per function."""
     at = 0
     while at + 4 <= len(data):
         kind, attribute, size = struct.unpack_from("<BBH", data, at)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-#: NVRTC knows no host headers. What kernels use of them is built in or stands in the headers that NVRTC carries.
+#: NVRTC has no host headers. What kernels need of them is built in or part of NVRTC's own headers.
 STANDARD_HEADERS = {
     **dict.fromkeys(("stdint.h", "cstdint", "inttypes.h", "cinttypes"), "#include <cuda/std/cstdint>\n"),
     **dict.fromkeys(("limits.h", "climits"), "#include <cuda/std/climits>\n"),
@@ -46,10 +46,10 @@ def includes_anything(source: str) -> bool:
 
 
 def included_files(source: str, folder: Path | None, folders: Sequence[Path]) -> dict[str, bytes] | None:
-    """Every file of the user that a source may include, by path; None where that cannot be told from the text.
+    """Every user file that a source may include, by path; None if the text does not tell.
 
-    A file counts whether or not the preprocessor gets to its line: too many is
-    safe for a hash, too few is not.
+    A file counts even if the preprocessor skips its line: too many files are safe
+    for a hash, too few are not.
     """
     found: dict[str, bytes] = {}
     pending: list[tuple[str, Path | None]] = [(source, folder)]

@@ -54,7 +54,7 @@ class CudaModule:
     folder: Path | None = None
 
     def kernel(self, name: str) -> CudaKernel:
-        """A kernel by its name; that of a template has its arguments, as in `scale<float>`."""
+        """A kernel by its name; a template needs its arguments, as in `scale<float>`."""
         return CudaKernel(self, name)
 
 
@@ -71,7 +71,7 @@ class CudaKernel:
 
     @cached_property
     def compiled(self) -> CompiledSource | None:
-        """What NVRTC made of the source; None where the source is PTX."""
+        """The result of NVRTC; None if the source is PTX."""
         if self._is_ptx:
             return None
         module = self.module
@@ -112,8 +112,8 @@ class CudaKernel:
     ) -> CudaRun:
         """Run the kernel on the CPU. Arrays are changed as a GPU would change them.
 
-        `constants` sets `__constant__` variables by name, `blocks` runs the first
-        thread blocks only; more limits are those of `warplens.frontends.ptx.execute`.
+        `constants` sets `__constant__` variables by name; `blocks` runs only the first
+        thread blocks. `warplens.frontends.ptx.execute` describes the other limits.
         """
         from ..ptx import execute
 
@@ -153,5 +153,5 @@ class CudaRun:
         return self.execution.seconds
 
     def trace(self) -> MemoryTrace:
-        """What was recorded: an input of `warplens.predict` and `warplens.simulate`."""
+        """The recorded trace: an input of `warplens.predict` and `warplens.simulate`."""
         return self.execution.trace

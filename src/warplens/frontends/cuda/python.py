@@ -1,8 +1,8 @@
 """Python kernels: numba-cuda turns them into PTX, with neither a GPU nor a toolkit.
 
-numba-cuda brings the translation to LLVM, the `nvidia-nvvm` wheel the rest of
-the compiler and libdevice (the mathematical functions). An array is not one
-parameter of such a kernel but several; `flatten_arguments` makes the list.
+numba-cuda translates to LLVM; the `nvidia-nvvm` wheel has the rest of the compiler
+and libdevice (the mathematical functions). An array becomes several parameters of
+the kernel; `flatten_arguments` lists them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class CompiledPythonKernel:
 def compile_python_kernel(
     function: Callable[..., Any], arguments: Sequence[Built], *, architecture: str = "sm_90", where: str = "kernel"
 ) -> CompiledPythonKernel:
-    """Compile a Python function, or what `@cuda.jit` made of one, for the types of `arguments`."""
+    """Compile a Python function, plain or decorated with `@cuda.jit`, for the types of `arguments`."""
     cuda, types, version = _numba_cuda()
     plain = getattr(function, "py_func", function)
     digits = re.sub(r"\D", "", architecture)
     try:
         signature = types.void(*(_type_of(types, value) for value in arguments))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns of the missing GPU
+            warnings.simplefilter("ignore")  # it warns about the missing GPU
             ptx, _ = cuda.compile_ptx(
                 plain, signature, cc=(int(digits[:-1]), int(digits[-1])), lineinfo=True, device=False
             )
@@ -48,7 +48,7 @@ def compile_python_kernel(
         raise CompileError(_failure(error, plain, where)) from None
     entry = re.search(r"\.entry\s+([\w$.]+)", ptx)
     if entry is None:
-        raise CompileError(f"{where}: no kernel comes out of {getattr(plain, '__name__', 'the function')}")
+        raise CompileError(f"{where}: no kernel was compiled from {getattr(plain, '__name__', 'the function')}")
     return CompiledPythonKernel(ptx, entry[1], f"numba-cuda {version}")
 
 
@@ -66,7 +66,7 @@ def flatten_arguments(arguments: Sequence[Built]) -> list[Built]:
 
 
 def _failure(error: Exception, function: Any, where: str) -> str:
-    """numba's many coloured lines as one: where, and what is wrong."""
+    """numba's error as one line: the place, and what is wrong."""
     text = re.sub(r"\x1b\[[\d;]*m", "", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     reasons = [line for line in lines if not line.startswith(("Failed in", "File ", "During"))] or lines

@@ -1,4 +1,4 @@
-"""Kernels of a CUDA source with their parameters, as far as the text shows them, and a launch to begin with."""
+"""Kernels of a CUDA source with the parameters that its text shows, and a first workload file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from .compile import kernel_names, without_comments
 
-#: Kernels of one source that are looked at.
+#: Most kernels of one source to report.
 MOST_SIGNATURES = 64
 _TYPES = {
     "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16",
@@ -20,7 +20,7 @@ _TYPES = {
 
 
 def signatures(source: str) -> list[dict[str, Any]]:
-    """Kernels of a source with their parameters, as far as the text shows them."""
+    """Kernels of a source with the parameters that its text shows."""
     plain = without_comments(source)
     found = []
     for name in kernel_names(source)[:MOST_SIGNATURES]:

@@ -1,4 +1,4 @@
-"""Nsight Compute: what its reports say of kernels."""
+"""Reports of Nsight Compute."""
 
 from .profile import KernelProfile, profiles_by_kernel, read_profiles
 from .stalls import STALL_GROUPS, stall_shares

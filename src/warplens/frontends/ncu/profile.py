@@ -1,4 +1,4 @@
-"""Reports of Nsight Compute: `.ncu-rep` through its own library, or what `ncu --csv` printed."""
+"""Reports of Nsight Compute: `.ncu-rep` through NVIDIA's library, or the output of `ncu --csv`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import FileError, InputError, MissingPackageError
 from .stalls import stall_shares
 
-#: Larger files are refused: a report of counters has a few megabytes at most.
+#: Larger files are rejected: a report of counters has a few megabytes at most.
 LARGEST_BYTES = 1 << 30
 _UNITS = {
     **{f"{prefix}{unit}": factor for prefix, factor in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
@@ -27,7 +27,7 @@ _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """One profiled launch; metrics by their name, in bytes, seconds, per cent and counts."""
+    """One profiled launch; metrics by name, in bytes, seconds, per cent or counts."""
 
     kernel: str
     launch: int
@@ -98,7 +98,7 @@ class KernelProfile:
 
     @property
     def stalls(self) -> dict[str, float] | None:
-        """Shares of warp stalls in the groups that CPI stacks have too."""
+        """Shares of warp stalls, in groups that CPI stacks have too."""
         return stall_shares(self.metrics)
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _triple(text: str) -> tuple[int, int, int] | None:
 
 
 def _number(text: str, unit: str) -> float | None:
-    """A value in base units; None where it is no number."""
+    """A value in base units; None if it is not a number."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:
@@ -221,7 +221,7 @@ def _number(text: str, unit: str) -> float | None:
 
 
 def _factor(unit: str) -> float:
-    """Of a unit, per anything: a `Kbyte/block` is 1000 bytes."""
+    """Factor to base units, whatever follows the slash: a `Kbyte/block` is 1000 bytes."""
     return _UNITS.get(unit.strip(), _UNITS.get(unit.partition("/")[0].strip(), 1.0))
 
 

@@ -1,4 +1,4 @@
-"""Warp stall reasons of Nsight Compute and CPI stacks, in groups that both can be summed to."""
+"""Warp stall reasons of Nsight Compute and CPI categories, in common groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMS = (
 
 
 def stall_shares(metrics: Mapping[str, float]) -> dict[str, float] | None:
-    """Share of each group in a kernel's stalls, or None where the report has none."""
+    """Share of each group in a kernel's stalls; None if the report has no stalls."""
     for start, end in _FORMS:
         found = {
             name.removeprefix(start).removesuffix(end): value

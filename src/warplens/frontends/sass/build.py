@@ -1,4 +1,4 @@
-"""The injected library: found tools, and built once from the sources in `injection/`, kept in the cache folder."""
+"""Finds the tools and builds the injected library once, from `injection/` into the cache folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from ...errors import MissingPackageError
 from ...result_cache import cache_folder, content_hash
 
-#: Names the folder that holds `sanitizer_patching.h` and `libsanitizer-public.so`, or has them below it.
+#: Names a folder with `sanitizer_patching.h` and `libsanitizer-public.so` in it or below it.
 SANITIZER_VARIABLE = "WARPLENS_SANITIZER"
 _HEADER, _LIBRARY = "sanitizer_patching.h", "libsanitizer-public.so"
 _SOURCES = ("record.h", "turns.h", "parting.h", "state.h", "writing.h", "patches.cu", "tracer.cpp")
@@ -39,7 +39,7 @@ class Tools:
 
 
 def find_tools() -> Tools:
-    """Everything that tracing needs; the message of the error names what is missing and where it comes from."""
+    """Find what tracing needs; the error names what is missing and where to get it."""
     capability = _compute_capability()
     missing = []
     nvcc, nvdisasm = _program("nvcc"), _program("nvdisasm")
@@ -61,7 +61,7 @@ def find_tools() -> Tools:
 
 
 def _compute_capability() -> tuple[int, int]:
-    """Of the first GPU."""
+    """Compute capability of the first GPU."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -107,7 +107,7 @@ def _find(name: str, nvcc: str | None) -> Path | None:
 
 
 def _program(name: str) -> str | None:
-    """On PATH, else in the `bin` of a toolkit or package."""
+    """A program on PATH, or in the `bin` of a toolkit or package."""
     if found := shutil.which(name):
         return found
     for home in _homes(None):
@@ -152,7 +152,7 @@ def build_injection(tools: Tools) -> Injection:
             try:
                 target.rename(place)
             except OSError:
-                if not built.library.is_file():  # else another process was faster
+                if not built.library.is_file():  # unless another process was faster
                     raise
     except OSError as error:
         raise MissingPackageError(

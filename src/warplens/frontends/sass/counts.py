@@ -1,4 +1,4 @@
-"""Executions per instruction, counted by Nsight Compute, and what they say about branches."""
+"""Executions per instruction, counted by Nsight Compute, and the branch shares that follow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counts:
 
 
 def read_counts(source_page: Iterable[str], raw_page: Iterable[str]) -> list[tuple[str, Counts | None]]:
-    """(kernel, counts) of each profiled launch, in order; None where the pages do not say.
+    """(kernel, counts) of each profiled launch, in order; None if the pages have no counts.
 
     `source_page` and `raw_page` are the lines that `ncu --import FILE --csv --print-kernel-base mangled`
     prints with `--page source` and `--page raw`. Some versions print every
@@ -61,7 +61,7 @@ def read_counts(source_page: Iterable[str], raw_page: Iterable[str]) -> list[tup
 
 
 def _aligned(launched: list[str], tables: list[tuple[str, array[int]]]) -> list[tuple[str, Counts | None]]:
-    """A table, or None, for each launch: of neighbours with one name, tables are a multiple of launches."""
+    """A table or None for each launch. Consecutive launches of one name have a whole number of tables each."""
     result: list[tuple[str, Counts | None]] = []
     place = 0
     for name, same in groupby(launched):
@@ -82,16 +82,16 @@ def _aligned(launched: list[str], tables: list[tuple[str, array[int]]]) -> list[
 
 
 def unknown_shares(instructions: int) -> Shares:
-    """Without counts every open branch is as likely to be taken as not."""
+    """Without counts, an open branch goes either way with equal probability."""
     return Shares(np.tile([0.5, 0.5, 0.0], (instructions, 1)), np.full(instructions, 0.5))
 
 
 def branch_shares(program: Program, counts: Counts) -> Shares:
     """Shares of each branch from counted executions.
 
-    Executions of a block are those of the edges into it; regions' ends are the
-    only places where groups of lanes join. An edge is known when all others
-    into its block are, or, for threads, all others out of its block.
+    The executions of a block equal those of the edges into it; groups of lanes join
+    only at the ends of regions. An edge is known if all other edges into its block
+    are or, for threads, all other edges out of its source block.
     """
     n = len(program.action)
     shares = unknown_shares(n)
@@ -119,7 +119,7 @@ def branch_shares(program: Program, counts: Counts) -> Shares:
 
 
 def _edges(program: Program, counts: NDArray[np.int64], *, conserve: bool) -> dict[tuple[int, int], int]:
-    """Executions of edges (instruction, next instruction) between blocks, where they can be found out."""
+    """Executions of the edges (instruction, next instruction) between blocks that the counts determine."""
     n = len(program.action)
     into: dict[int, list[tuple[int, int]]] = {}
     known: dict[tuple[int, int], int] = {}

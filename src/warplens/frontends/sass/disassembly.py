@@ -31,7 +31,7 @@ class SassInstruction:
     pc: int
     opcode: str
     guard: str = ""
-    """The predicate that decides whether lanes take part: `P0`, `!P1`, `UP2`; empty for none."""
+    """The predicate that guards it: `P0`, `!P1`, `UP2`; empty for none."""
     operands: tuple[str, ...] = ()
     targets: tuple[int, ...] = ()
     control: int = 0
@@ -43,7 +43,7 @@ class SassInstruction:
 
     @property
     def outside(self) -> str:
-        """The function outside the kernel that a call names, or nothing."""
+        """The function outside the kernel that a call names, or ""."""
         named = _REFERENCE.search(" ".join(self.operands))
         return named[1] if named else ""
 
@@ -86,7 +86,7 @@ def disassemble(nvdisasm: str, cubin: Path, kernel: str) -> str:
     """What nvdisasm prints for one kernel."""
     index = symbol_index(cubin.read_bytes(), kernel)
     command = [nvdisasm, "-c", "-g", "-hex", "-fun", str(index), str(cubin)]
-    for extra in ([], ["-ndf"]):  # its analysis of data flow fails on some code; without it targets are printed too
+    for extra in ([], ["-ndf"]):  # its data-flow analysis fails on some code; -ndf turns it off
         ran = subprocess.run([*command, *extra], capture_output=True, text=True, errors="replace", check=False)
         if ran.returncode == 0:
             return ran.stdout
@@ -131,7 +131,7 @@ def parse_kernel(text: str, kernel: str) -> SassKernel:
 
 
 def _section(text: str, kernel: str) -> list[str]:
-    """The lines of a kernel's section; of the only section of code where that has another name."""
+    """The lines of a kernel's section, or of the only code section if that has another name."""
     sections: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():

@@ -1,8 +1,8 @@
-"""Control flow of a SASS kernel: what each instruction does to the path of a lane, and which records can come next.
+"""Control flow of a SASS kernel: how each instruction steers a lane, and which records can come next.
 
-Between two records the path of a lane is known where only one side of a branch
-can lead to the lane's next record. `reach` holds that: for each place where a
-path can go on, the set of records that can come first from there.
+Between two records, a lane's side of a branch is known if only one side can lead to
+the lane's next record. `reach` holds, for each instruction, the set of records that
+can come first from there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ADDRESS_KINDS = frozenset(
         *(KIND_BULK_IN, KIND_BULK_OUT),
     )
 )
-#: Mnemonics whose every execution is recorded when one of the kinds was patched (seen on an H200).
+#: Mnemonics of which every execution leaves a record if one of the kinds is patched (observed on an H200).
 _SURE = {
     KIND_EXIT: ("EXIT",),
     KIND_GLOBAL: ("LDG", "STG", "ATOMG", "RED", "REDG", "LD", "ST", "ATOM"),
@@ -56,7 +56,7 @@ _KIND_OF = {mnemonic: kind for kind, mnemonics in _SURE.items() for mnemonic in 
 
 
 def is_conditional(item: SassInstruction) -> bool:
-    """Whether lanes may skip it or, for a branch, not take it."""
+    """Whether lanes may skip the instruction or, for a branch, not take it."""
     if item.guard:
         return True
     if item.mnemonic == "BRA":
@@ -67,7 +67,7 @@ def is_conditional(item: SassInstruction) -> bool:
 def recording_of(
     item: SassInstruction, kinds: Collection[int], seen: Collection[int], silent: Collection[str]
 ) -> int:
-    """How sure it is that an execution left a record; `silent` names mnemonics that left none at all."""
+    """Whether every execution leaves a record, some may, or none; `silent` mnemonics left none at all."""
     kind = _KIND_OF.get(item.mnemonic)
     if item.mnemonic == "BAR" and ".SYNC" in item.opcode:
         kind = KIND_BARRIER
@@ -77,7 +77,7 @@ def recording_of(
 
 
 def silent_mnemonics(kernel: SassKernel, seen: Collection[int], executed: Mapping[int, int]) -> set[str]:
-    """Mnemonics that should have left records, and by the counted executions did run, but left none."""
+    """Mnemonics that should have left records and ran, according to the counts, but left none."""
     ran = {item.mnemonic for item in kernel.instructions if executed.get(item.pc, 0) and not item.guard}
     recorded = {item.mnemonic for item in kernel.instructions if item.pc in seen}
     return (ran & set(_KIND_OF)) - recorded
@@ -86,7 +86,7 @@ def silent_mnemonics(kernel: SassKernel, seen: Collection[int], executed: Mappin
 def recordings(
     kernel: SassKernel, kinds: Collection[int], seen: Collection[int], silent: Collection[str] = ()
 ) -> Any:
-    """`recording_of` every instruction; `seen` are the offsets that have records, `kinds` what was patched."""
+    """`recording_of` every instruction; `seen` are the offsets with records, `kinds` the patched kinds."""
     return np.array([recording_of(item, kinds, seen, silent) for item in kernel.instructions], dtype=np.uint8)
 
 
@@ -144,7 +144,7 @@ def _action(item: SassInstruction) -> int:
 
 
 def _regions(items: tuple[SassInstruction, ...], action: Any, target: Any) -> tuple[Any, int]:
-    """Numbers of convergence regions. A region is known by its barrier and the place behind its end."""
+    """Region number of each instruction. A barrier and the instruction after its end identify a region."""
     region = np.full(len(items), -1, dtype=np.int64)
     numbers: dict[tuple[str, int], int] = {}
     latest: dict[str, int] = {}
@@ -175,7 +175,7 @@ def _run_ends(special: Any) -> Any:
 def _reach(
     action: Any, conditional: Any, recorded: Any, target: Any, lists: list[list[int]], bit: Any, *, back: bool
 ) -> Any:
-    """Sets of first records per instruction, as bits, by iteration to a fixed point; with or without going `back`."""
+    """Sets of first records per instruction, as bits, by fixed-point iteration; with or without backward edges."""
     n = len(action)
     own = [0 if recorded[i] == SILENT else 1 << int(bit[i]) for i in range(n)]
     following = [
@@ -199,7 +199,7 @@ def _reach(
 
 
 def _following(i: int, action: int, conditional: bool, target: int, indirect: list[int]) -> tuple[int, ...]:
-    """Where the path of a lane can go on after instruction i."""
+    """Possible next instructions of a lane after instruction i."""
     if action == JUMP:
         return (target,)
     if action in (BRANCH, CALL) and target >= 0:

@@ -16,7 +16,7 @@ from .program_runs import standard_input
 from .raw import RawLaunch
 
 _SECONDS = 1800
-#: Characters of names that the profiler is told; beyond them it counts all kernels. One argument can have 128 KiB.
+#: Most characters of kernel names passed to the profiler (an argument has at most 128 KiB); beyond, it counts all.
 _MOST_NAMES = 100_000
 
 
@@ -28,10 +28,10 @@ def count_executions(
     folder: Path,
     environment: Mapping[str, str],
 ) -> dict[tuple[str, int], Counts]:
-    """Counts by (kernel, which launch of it) of the launches that were recorded.
+    """Counts of the recorded launches, by (kernel, index among its launches).
 
-    `launched` names the kernels of all launches of the traced run, in order: of
-    those that were recorded at all, the profiler takes the first to the last.
+    `launched` names the kernels of all launches of the traced run, in order. The
+    profiler counts from the first to the last recorded launch.
     """
     names = {launch.kernel for launch in recorded}
     pattern = "|".join(map(re.escape, sorted(names)))
@@ -61,7 +61,7 @@ def count_executions(
         errors = [line for line in words.splitlines() if "ERROR" in line] or [code]
         raise TraceError(f"Nsight Compute says: {errors[0].replace('==ERROR==', '').strip()[:300]}")
     pages = [folder / f"{page}.csv" for page in ("source", "raw")]
-    for page in pages:  # files: of thousands of launches they are long
+    for page in pages:  # to files: thousands of launches make them long
         command = [ncu, "--import", str(report), "--page", page.stem, "--csv", "--print-kernel-base", "mangled"]
         with page.open("wb") as out:
             subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=False)
@@ -71,7 +71,7 @@ def count_executions(
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str:
-    """How the profiler ended. One that takes too long ends with all that it started."""
+    """Run the profiler; returns how it ended. If it takes too long, it is killed with its children."""
     nowhere = subprocess.DEVNULL
     with standard_input(nowhere) as given:
         try:
@@ -95,10 +95,10 @@ def _by_launch(
     skipped: Iterable[tuple[str, int]],
     expected: Iterable[tuple[str, int]],
 ) -> dict[tuple[str, int], Counts]:
-    """What was counted, in the order in which each kernel was launched.
+    """The counts by launch, in the order in which each kernel was launched.
 
-    Different kernels may take turns in another order than when they were traced:
-    branches of a CUDA graph, and launches from several threads.
+    Different kernels may run in another order than in the traced run, for example
+    branches of a CUDA graph, or launches from several threads.
     """
     seen = Counter(name for name, _ in skipped)
     possible = set(expected)

@@ -1,4 +1,4 @@
-"""Runs the program untraced (for its time) and traced, and tells which failures tracing causes."""
+"""Runs the program untraced (for its time) and traced, and detects failures that tracing causes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import Any
 from ...errors import InputError, TraceError, WarplensError
 from .raw import RawLaunch, read_launch
 
-#: How the injected library says that a kernel ended in an error.
+#: Start of the injected library's message about a failed kernel.
 _FAILED = "waiting for the kernel"
-#: Kinds of accesses that are left alone, in one attempt after the other. Where accesses to shared memory of other
-#: blocks are patched, kernels with generic loads or stores fail (seen on an H200): these are never patched.
+#: Kinds of accesses not to patch, attempt by attempt. Accesses to shared memory of other blocks are never patched:
+#: otherwise kernels with generic loads or stores fail (observed on an H200).
 _LEFT_ALONE = (("remote",), ("remote", "shared"), ("remote", "shared", "local"))
-#: A traced run that takes longer, and so many times as long as the untraced one, may never end.
+#: A traced run that exceeds these seconds and this multiple of the untraced time may never end.
 _PATIENCE_SECONDS, _PATIENCE_TIMES = 60.0, 20.0
 
 
 @dataclass
 class Run:
-    """What a traced run left."""
+    """The results of a traced run."""
 
     seconds: float
     launches: list[RawLaunch] = field(default_factory=list)
@@ -38,17 +38,17 @@ class Run:
     left_out: list[str] = field(default_factory=list)
     """Modules and launches that could not be recorded, and why."""
     starts: list[str] = field(default_factory=list)
-    """Why the tracer could not start in some process, which may have been one that uses no GPU."""
+    """Why the tracer could not start in some process, possibly one that uses no GPU."""
     notes: list[str] = field(default_factory=list)
     processes: int = 0
 
 
 @contextmanager
 def standard_input(otherwise: int | None) -> Iterator[int | None]:
-    """What one of several runs of a program reads: each all of a file; anything else can be read but once."""
+    """Standard input for one of several runs. Each reads a file from its start; others can be read only once."""
     try:
         again = os.open("/dev/stdin", os.O_RDONLY) if stat.S_ISREG(os.fstat(0).st_mode) else None
-    except OSError:  # there is none, or it is not ours to open once more
+    except OSError:  # there is none, or it cannot be opened again
         again = None
     try:
         yield otherwise if again is None else again
@@ -58,7 +58,7 @@ def standard_input(otherwise: int | None) -> Iterator[int | None]:
 
 
 def run_untraced(program: list[str]) -> tuple[float, int]:
-    """(seconds, exit code) of a run that nobody sees."""
+    """(seconds, exit code) of a run without visible output."""
     with standard_input(subprocess.DEVNULL) as given:
         return _timed(program, os.environ, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -89,7 +89,7 @@ def _timed(
 
 
 class _DisturbedError(WarplensError):
-    """The program failed while being traced, and not, as far as is known, untraced."""
+    """The program failed while being traced, but not, as far as known, untraced."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Tracing:
     program: list[str]
     environment: Mapping[str, str]
     folder: Path
-    """For raw records."""
+    """Folder for raw records."""
     accept_failure: bool = False
     untraced_seconds: float | None = None
     untraced_code: int | None = None
@@ -108,7 +108,7 @@ class Tracing:
     say: Callable[[str], None] = lambda text: None
 
     def run(self) -> tuple[Run, list[str]]:
-        """(what the run left, warnings); what tracing disturbs is traced again with fewer kinds of accesses."""
+        """(results, warnings). If tracing disturbs the program, it runs again with fewer kinds patched."""
         for attempt, left_alone in enumerate(_LEFT_ALONE):
             spaces = " and ".join(left_alone[1:])
             self.say("running the program traced" + (f", without accesses to {spaces} memory" if spaces else ""))
@@ -134,7 +134,7 @@ class Tracing:
         run = Run(seconds)
         for process in sorted(self.folder.glob("process-*"), key=lambda each: each.stat().st_mtime_ns):
             run.processes += 1
-            before = Counter(run.launched)  # by other processes, which all count from 0
+            before = Counter(run.launched)  # launches of other processes, each of which counts from 0
             run.launches += [
                 replace(each, index=each.index + before.total(), occurrence=each.occurrence + before[each.kernel])
                 for each in sorted(map(read_launch, process.glob("launch-*.launch")), key=lambda each: each.index)
@@ -155,7 +155,7 @@ class Tracing:
 
     def _judge(self, run: Run, code: int) -> None:
         name = self.program[0]
-        if code > 0 and code == self.untraced_code and not run.errors:  # not every program returns 0
+        if code > 0 and code == self.untraced_code and not run.errors:  # its normal exit code
             run.notes.append(f"{name} exits with code {code}, traced or not")
         elif code and not self.accept_failure:
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
@@ -171,12 +171,12 @@ class Tracing:
                 f"{name} {how} while being traced{words}; {len(run.launches)} launches had been recorded, "
                 f"nothing is written. {untraced}"
             )
-        if failed := [text for text in run.errors if text.startswith(_FAILED)]:  # not every program looks for errors
+        if failed := [text for text in run.errors if text.startswith(_FAILED)]:  # not every program checks for errors
             raise _DisturbedError(f"a kernel failed while being traced ({failed[0]}); nothing is written")
 
 
 def check_run(run: Run, regex: str | None, raw_limit_bytes: int) -> None:
-    """Errors for what the run cannot be used for."""
+    """Raise an error if the run is unusable."""
     if run.errors:
         raise WarplensError(f"tracing failed: {'; '.join(dict.fromkeys(run.errors))}; nothing is written")
     if not run.launches:

@@ -1,4 +1,4 @@
-"""Raw records as the injected library writes them: `launch-N.launch` says what, `launch-N.raw` holds them."""
+"""Raw records of the injected library: `launch-N.launch` describes a launch, `launch-N.raw` holds its records."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class RawLaunch:
 
     folder: Path
     stem: str
-    """Of the names of its files."""
+    """Stem of its file names."""
     kernel: str
     readable: str
-    """The kernel's name as the source has it."""
+    """The kernel's name as in the source (demangled)."""
     module: str
     kinds: frozenset[int]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     index: int
-    """Which launch of the program it was."""
+    """Index among the program's launches."""
     occurrence: int
-    """Which launch of this kernel it was."""
+    """Index among the launches of this kernel."""
     code_bytes: int
     block_limit: int
     dynamic_shared_bytes: int
@@ -63,7 +63,7 @@ class RawLaunch:
 
 
 def read_launch(path: Path) -> RawLaunch:
-    """What a `.launch` file says."""
+    """Read a `.launch` file."""
     try:
         values = dict(line.split("=", 1) for line in path.read_text(encoding="utf-8").splitlines())
         numbers = {
@@ -96,7 +96,7 @@ def read_launch(path: Path) -> RawLaunch:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What a first look at the records of a launch found: per block how many there are and where."""
+    """Result of a first pass over the records of a launch: their number and place per block."""
 
     units: Any
     records: Any
@@ -143,7 +143,7 @@ class Batch:
 
 
 def batches(launch: RawLaunch, survey: Survey, most_records: int) -> Iterator[Batch]:
-    """All records, of as many blocks at a time as have about `most_records`."""
+    """All records, in batches of blocks with about `most_records` records."""
     from ._raw_kernels import count_records, sort_records
 
     warps = launch.warps_per_block

@@ -32,30 +32,30 @@ from .flow import build_program, recordings, silent_mnemonics
 from .raw import Batch, RawLaunch, Survey, batches, survey_records
 from .statics import build_statics
 
-#: Records read at a time, and instructions that a group of a trace should not exceed.
+#: Records read at a time, and most instructions per group of a trace.
 MOST_RECORDS = 1 << 20
 GROUP_INSTRUCTIONS = 1 << 19
-#: Where local memory lies in traces: no global address of a GPU is as low or as high.
+#: Addresses of local memory in traces, outside the range of global addresses.
 LOCAL_BASE = 0x6000_0000_0000
 _IDLE, _MOST_IDLE = 1 << 16, 1 << 25
 
 
 @dataclass
 class Exactness:
-    """How well the replay fits: executions per instruction, and what it had to assume."""
+    """How exact the replay is: executions per instruction, and the assumptions it made."""
 
     replayed: Any
     counted: Any | None = None
     guessed: int = 0
-    """Branches that records left open; counted executions decided them, or nothing did."""
+    """Branches that records left open: decided by counted executions, or guessed."""
     jumped: int = 0
-    """Lanes that no path leads to their next record."""
+    """Lanes that had no path to their next record."""
     lost: int = 0
-    """Lanes that ended without a record of it."""
+    """Lanes that exited without a record."""
     forced: int = 0
-    """Waits that nothing would have ended."""
+    """Waits that could never end."""
     whole: bool = True
-    """Whether all blocks of the launch are in the trace; otherwise counts are scaled to those that are."""
+    """Whether the trace has all blocks of the launch; otherwise counts are scaled to the recorded ones."""
 
     @property
     def instructions(self) -> int:
@@ -85,13 +85,13 @@ class Exactness:
         }
 
 
-#: Tables and control flow of a kernel, by what its launches recorded: made once, however often it is launched.
+#: Cache of tables and control flow per kernel and set of recorded instructions, shared by its launches.
 Prepared = dict[tuple[bytes, bytes], tuple[StaticTable, Program]]
 
 
 @dataclass
 class Reconstruction:
-    """A launch being replayed: `groups()` once, after which `exactness` is complete."""
+    """Replays a launch. Iterate over `groups()` once; `exactness` is complete after that."""
 
     launch: RawLaunch
     kernel: SassKernel
@@ -102,7 +102,7 @@ class Reconstruction:
     program: Program = field(init=False)
     exactness: Exactness = field(init=False)
     idle_limit: int = _IDLE
-    """Instructions without a record after which a warp is lost."""
+    """Most instructions between two records; beyond them a warp counts as lost."""
 
     def __post_init__(self) -> None:
         n = len(self.kernel.instructions)
@@ -119,9 +119,9 @@ class Reconstruction:
         blocks = self.launch.grid[0] * self.launch.grid[1] * self.launch.grid[2]
         whole = self.launch.blocks == blocks
         if self.counts is not None and len(self.counts.warps) < n:
-            self.counts = None  # counts of other code
+            self.counts = None  # the counts belong to other code
         silent: set[str] = set()
-        if self.counts is not None and whole:  # blocks that are not recorded may be the only ones that ran something
+        if self.counts is not None and whole:  # otherwise an unrecorded block may be the only one that ran it
             ran = {16 * i: int(count) for i, count in enumerate(self.counts.warps[:n]) if count}
             silent = silent_mnemonics(self.kernel, offsets, ran)
         recorded = recordings(self.kernel, self.launch.kinds, offsets, silent)
@@ -133,7 +133,7 @@ class Reconstruction:
         self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=whole)
         if self.counts is not None:
             self.exactness.counted = self.counts.warps[:n] * (self.launch.blocks / blocks)
-            # No warp did more than all together.
+            # No warp executes more than all warps together.
             self.idle_limit = int(min(self.counts.warps.sum() + _IDLE, _MOST_IDLE))
 
     def groups(self) -> Iterator[WarpGroup]:
@@ -152,7 +152,7 @@ class Reconstruction:
 
 
 class _BatchReplay:
-    """The warps of some blocks, replayed in as many steps as the output needs."""
+    """Replays the warps of some blocks, in as many steps as the output buffer needs."""
 
     def __init__(self, owner: Reconstruction, batch: Batch) -> None:
         self._owner, self._batch = owner, batch

@@ -16,7 +16,7 @@ from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED
 
 _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)((?:\.(?:64|reuse|H0_H0|H1_H1|U8|X\d+|U32))*)", re.ASCII)
 _STORES = frozenset(("ST", "STG", "STL", "STS", "STSM", "RED", "REDG"))
-#: Nothing but sources: what they write is memory, or the path.
+#: All operands are sources: these write memory or change control flow.
 _NO_DESTINATION = frozenset(
     (
         *("BRA", "BRX", "BRXU", "JMP", "JMX", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD"),
@@ -26,15 +26,15 @@ _NO_DESTINATION = frozenset(
     )
 )
 _SPACE_OF_KIND = {KIND_GLOBAL: "global", KIND_SHARED: "shared", KIND_LOCAL: "local"}
-#: Predicates and uniform registers take numbers that the kernel's own registers leave free, from here down.
+#: Predicates and uniform registers get the numbers that the kernel's registers leave free, from here down.
 _TOP = 254
 
 
 def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64], recorded: NDArray[np.uint8]) -> StaticTable:
-    """One row per instruction. Accesses have a size where their addresses are `recorded` (as `recordings` says).
+    """One row per instruction. An access has a size if its addresses are `recorded` (see `recordings`).
 
-    `kinds_seen` has a bit per kind that each instruction was recorded with: it
-    tells which memory a generic access met.
+    `kinds_seen` has a bit per kind of record of each instruction: it tells which
+    memory a generic access reached.
     """
     names = _numbers(kernel.instructions)
     rows = []
@@ -62,13 +62,13 @@ def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64], recorded: 
 
 
 def has_addresses(item: SassInstruction, met: Iterable[int], sure: bool) -> bool:
-    """Whether the trace has its addresses: an access with records, or one that would have left them."""
+    """Whether the trace has its addresses: the access has records, or never ran but would have left them."""
     space = decode_opcode(item.opcode).space
     return space not in ("none", "constant") and (sure or bool(ADDRESS_KINDS & set(met)))
 
 
 def _numbers(items: Iterable[SassInstruction]) -> dict[str, int]:
-    """A number below 255 for each register; those without one are not in the trace."""
+    """A number below 255 for each register; registers beyond that are not in the trace."""
     used: dict[str, None] = {}
     for item in items:
         for each in (*registers_of(item)[0], *registers_of(item)[1]):
@@ -83,7 +83,7 @@ def _numbers(items: Iterable[SassInstruction]) -> dict[str, int]:
 
 
 def registers_of(item: SassInstruction) -> tuple[list[str], list[str]]:
-    """(destinations, sources): names of registers, uniform registers and predicates that are no constants."""
+    """(destinations, sources): names of registers, uniform registers and predicates, without constants such as RZ."""
     name = item.mnemonic
     operands = list(item.operands)
     destinations: list[str] = []
@@ -119,7 +119,7 @@ def _only_predicates(item: SassInstruction) -> bool:
 
 
 def _names(text: str, width: int) -> list[str]:
-    """Registers in an operand; an address with `.64`, or an operand wider than 32 bits, is several."""
+    """Registers in an operand; a `.64` address or an operand wider than 32 bits has several."""
     found: list[str] = []
     in_brackets = "[" in text
     for match in _REGISTER.finditer(text):

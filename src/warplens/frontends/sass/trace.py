@@ -55,7 +55,7 @@ class TracedLaunch:
 
 @dataclass(frozen=True)
 class TraceSummary:
-    """What tracing a program gave and cost."""
+    """Results and cost of tracing a program."""
 
     path: str
     bytes: int
@@ -114,7 +114,7 @@ def trace_program(
     injection = build_injection(tools)
     untraced, code = _time_untraced(program, say) if baseline else (None, None)
     with _raw_folder(output, keep_raw) as folder:
-        # The trace needs room too.
+        # Leave room for the trace.
         raw_limit_bytes = min(raw_limit_bytes, shutil.disk_usage(folder).free * 3 // 4)
         settings = {
             "FOLDER": folder,
@@ -173,7 +173,7 @@ def _count(
 ) -> tuple[dict[tuple[str, int], Counts], float | None]:
     """Counted executions of the recorded launches, and the seconds that counting took."""
     if tools.ncu is None:
-        warnings.append("Nsight Compute (ncu) is not installed: branches that records leave open are guessed")
+        warnings.append("Nsight Compute (ncu) is not installed: branches that the records leave open are guessed")
         return {}, None
     say("counting executed instructions with Nsight Compute")
     began = time.perf_counter()
@@ -181,14 +181,14 @@ def _count(
     try:
         counted = count_executions(tools.ncu, program, run.launches, run.launched, folder, os.environ)
     except TraceError as error:
-        warnings.append(f"executions could not be counted: {error}; branches that records leave open are guessed")
+        warnings.append(f"executions could not be counted: {error}; branches that the records leave open are guessed")
     else:
         warnings += not_counted(run.launches, counted)
     return counted, time.perf_counter() - began
 
 
 def launch_ranges(launches: Iterable[int]) -> str:
-    """Numbers as the injected library reads them: `0-0,3-3,5-8`."""
+    """Launch numbers in the injected library's format: `0-0,3-3,5-8`."""
     numbers = sorted(set(launches))
     if not numbers or numbers[0] < 0:
         raise InputError("give at least one launch to trace; launches are numbered from 0")
@@ -222,7 +222,7 @@ def _checked(
 
 @contextmanager
 def _raw_folder(output: Path, keep: str | Path | None) -> Iterator[Path]:
-    """A folder for raw records: beside the output, which has room for them or for nothing."""
+    """A folder for raw records: beside the output, on a disk with the space for it."""
     if keep is not None:
         Path(keep).mkdir(parents=True, exist_ok=True)
         yield Path(keep).absolute()
@@ -241,9 +241,9 @@ def write_launches(
     *,
     discard: bool = False,
 ) -> list[TracedLaunch]:
-    """Replay recorded launches and write them; what is not exact or not modelled is added to `warnings`.
+    """Replay recorded launches and write them; adds to `warnings` what is not exact or not modelled.
 
-    `discard` removes the raw records of a launch when it is written, which makes room for the others.
+    `discard` removes the raw records of each written launch, to make room for the others.
     """
     kernels: dict[tuple[Path, str], tuple[SassKernel, KernelResources, Prepared]] = {}
     traced: list[TracedLaunch] = []
@@ -255,7 +255,7 @@ def write_launches(
             try:
                 if key not in kernels:
                     kernels[key] = *_kernel(launch, tools.nvdisasm), {}
-            except TraceError as error:  # one kernel that cannot be read must not cost the others
+            except TraceError as error:  # one unreadable kernel must not cost the others
                 problem = error
                 warnings.append(f"launch {launch.index} is left out: {error}")
                 continue
@@ -304,7 +304,7 @@ def launch_header(
     work: Reconstruction,
     compute_capability: tuple[int, int],
 ) -> LaunchHeader:
-    """What the trace says of a launch; `extra` has the exactness, and control bits for who can use them."""
+    """The header of a launch; `extra` has the exactness and the control bits of the instructions."""
     missing = ["predicates", "immediates"]
     missing += [] if work.static.line.any() else ["source lines"]
     return LaunchHeader(

@@ -10,11 +10,11 @@ from .counts import Counts
 from .raw import RawLaunch
 from .reconstruct import Reconstruction
 
-#: What traces do not say about instructions that do their work later or elsewhere.
+#: What a trace lacks for asynchronous instructions and other units.
 _NOT_MODELLED = (
     (WARPGROUP_PRODUCTS,
-     "warpgroup matrix products are timed by their shape; the trace has neither their reads of shared memory nor "
-     "that they are asynchronous"),
+     "warpgroup matrix products are timed by their shape; the trace lacks their reads of shared memory and "
+     "their asynchrony"),
     (("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"),
      "each matrix product of Blackwell's tensor cores counts as one matrix instruction, which is far too little"),
     (("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"),
@@ -34,7 +34,7 @@ def not_counted(launches: Sequence[RawLaunch], counted: Mapping[tuple[str, int],
     kernels = list(dict.fromkeys(name.partition("(")[0] for name in without))
     names = ", ".join(kernels[:3]) + (", …" if len(kernels) > 3 else "")
     words = f"Nsight Compute counted nothing for {len(without)} of {len(launches)} launches ({names})"
-    return [f"{words}: how exact they are is not known"] if without else []
+    return [f"{words}: their exactness is unknown"] if without else []
 
 
 def warnings_of(launch: RawLaunch, work: Reconstruction) -> list[str]:
