@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..traces import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
+from ..traces.rewrite import joined
 from . import collect_events_of, compute_latencies, instruction_kinds
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
@@ -162,7 +163,7 @@ def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
     # Large blocks: sample fewer, to stay within the limits on warps and instructions.
     room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
     fewer = min(len(parts), max(int(room), LEAST_BLOCKS))
-    return _joined([parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer])
+    return joined([parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer])
 
 
 def _warps(group: WarpGroup, first: int, last: int) -> WarpGroup:
@@ -184,29 +185,6 @@ def _warps(group: WarpGroup, first: int, last: int) -> WarpGroup:
         stride,
         lane_start,
         lanes,
-    )
-
-
-def _joined(parts: list[WarpGroup]) -> WarpGroup:
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    def offsets(name: str, values: str) -> Any:
-        bases = np.cumsum([0, *(len(getattr(part, values)) for part in parts)])
-        moved = [getattr(part, name)[:-1] + base for part, base in zip(parts, bases, strict=False)]
-        return np.concatenate([*moved, bases[-1:]])
-
-    return WarpGroup(
-        joined("block"),
-        joined("warp"),
-        offsets("start", "static"),
-        joined("static"),
-        joined("mask"),
-        offsets("access_start", "base"),
-        joined("base"),
-        joined("stride"),
-        offsets("lane_start", "lanes"),
-        joined("lanes"),
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis.banks import conflict_degrees, shared_accesses
+from ..analysis.block_samples import BlockSample
 from ..analysis.def_use import DefUse, def_use
 from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
@@ -23,12 +24,14 @@ from ..traces.rewrite import (
     changed,
     keep_executions,
     lane_addresses,
+    merge_blocks,
     split_blocks,
     split_warps,
 )
 from ..workload import Workload, analyse
 from ..workload.instructions import executions_of
 from ..workload.results import Results
+from ..workload.samples import block_sample
 from .answer import Line
 
 MODEL = "warplens"
@@ -116,6 +119,15 @@ class Scene:
         return int(self.facts.traced.recorded_blocks * float(self.facts.residency.warps_per_block))
 
     @property
+    def warps_per_block(self) -> int:
+        return -(-self.trace.header.threads_per_block // 32)
+
+    @property
+    def most_threads(self) -> int:
+        """Of a block."""
+        return int(self.gpu.with_defaults.occupancy.max_threads_per_block or 1024)
+
+    @property
     def has_given_residents(self) -> bool:
         """Whether the residents of an SM were given, and do not follow from the launch."""
         launch = self.workload.launch
@@ -132,6 +144,11 @@ class Scene:
         """Executions by a warp of the access that it repeats most: its work can be cut into as many parts."""
         accesses = np.where(self.static.access_bytes > 0, self.executions, 0)
         return int(accesses.max(initial=0) // max(self.warps, 1))
+
+    @functools.cached_property
+    def block_sample(self) -> BlockSample:
+        """Accesses and barriers of the sampled blocks' warps, and what they wait for."""
+        return block_sample(self.facts, self.gpu, "advice", self.workload.is_ptx)
 
     @functools.cached_property
     def flow(self) -> DefUse:
@@ -199,11 +216,12 @@ class Scene:
         *,
         header: LaunchHeader | None = None,
         static: StaticTable | None = None,
+        at_once: bool = False,
         **columns: Any,
     ) -> Scene:
         """The scene of a changed trace. `columns` replace those of the static table, `header` the grid and blocks."""
         static = replace(static or self.static, **columns) if columns else static
-        trace = changed(self.trace, change, static=static, header=header)
+        trace = changed(self.trace, change, static=static, header=header, at_once=at_once)
         launch = self.workload.launch
         if header is not None:
             launch = replace(launch, blocks=float(header.blocks), threads_per_block=header.threads_per_block)
@@ -218,17 +236,26 @@ class Scene:
         return self.with_trace(lambda group, static: keep_executions(group, static, ~chosen[group.static]))
 
     def with_more_blocks(self, parts: int, *, of_warps: bool) -> Scene:
-        """The scene where each block becomes several: with parts of its warps, or of each warp's instructions."""
-        header = self.trace.header
+        """The scene where each block becomes several: with some of its warps each, or with parts of its loops."""
+        header, per_block = self.trace.header, self.warps_per_block
         x, y, z = header.grid
-        grid = (x * parts, y, z)
-        per_block = -(-header.threads_per_block // 32)
-        if of_warps:
-            fewer = replace(header, grid=grid, block=(32 * -(-per_block // parts), 1, 1))
-            return self.with_trace(lambda group, _: split_blocks(group, parts, per_block), header=fewer)
-        return self.with_trace(
-            lambda group, static: split_warps(group, static, parts), header=replace(header, grid=grid)
-        )
+        more = replace(header, grid=(x * parts, y, z))
+        if not of_warps:
+            return self.with_trace(lambda group, static: split_warps(group, static, parts), header=more)
+        fewer = replace(more, block=(32 * -(-per_block // parts), 1, 1))
+        return self.with_trace(lambda group, _: split_blocks(group, parts, per_block), header=fewer)
+
+    def with_larger_blocks(self, factor: int, *, same_work: bool) -> Scene:
+        """The scene where blocks have several times the warps: those of their neighbours, or more for their loops."""
+        header, per_block = self.trace.header, self.warps_per_block
+        larger = replace(header, block=(32 * per_block * factor, 1, 1))
+        if same_work:
+            return self.with_trace(
+                lambda group, static: split_warps(group, static, factor, in_block=True), header=larger
+            )
+        x, y, z = header.grid
+        fewer = replace(larger, grid=(-(-x * y * z // factor), 1, 1))
+        return self.with_trace(lambda group, _: merge_blocks(group, factor, per_block), header=fewer, at_once=True)
 
     def with_launch(self, **values: Any) -> Scene:
         """The scene of another launch: blocks, registers_per_thread, shared_memory_per_block_bytes, …"""

@@ -28,9 +28,12 @@ class ChangedTrace:
     #: May have rows more than the original, for changed instructions.
     static: StaticTable
     change: Change | None
+    #: All groups are changed as one, for changes that cross their borders.
+    at_once: bool = False
 
     def groups(self) -> Iterator[WarpGroup]:
-        for group in self.original.groups():
+        groups = self.original.groups()
+        for group in [joined(list(groups))] if self.at_once else groups:
             yield group if self.change is None else self.change(group, self.original.static)
 
 
@@ -40,9 +43,10 @@ def changed(
     *,
     static: StaticTable | None = None,
     header: LaunchHeader | None = None,
+    at_once: bool = False,
 ) -> ChangedTrace:
     """A trace with other groups, another static table or another header."""
-    return ChangedTrace(trace, header or trace.header, static or trace.static, change)
+    return ChangedTrace(trace, header or trace.header, static or trace.static, change, at_once)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,16 +222,130 @@ def _regrouped(
     )
 
 
-def split_warps(group: WarpGroup, static: StaticTable, parts: int) -> WarpGroup:
-    """Each warp's instructions cut into equal parts: the n-th parts of a block's warps become a block."""
-    part = np.tile(np.arange(parts), len(group))
-    origin = np.repeat(np.arange(len(group)), parts)
+def joined(parts: list[WarpGroup]) -> WarpGroup:
+    """Several groups as one."""
+
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def offsets(name: str, values: str) -> Any:
+        bases = np.cumsum([0, *(len(getattr(part, values)) for part in parts)])
+        moved = [getattr(part, name)[:-1] + base for part, base in zip(parts, bases, strict=False)]
+        return np.concatenate([*moved, bases[-1:]])
+
+    return WarpGroup(
+        column("block"),
+        column("warp"),
+        offsets("start", "static"),
+        column("static"),
+        column("mask"),
+        offsets("access_start", "base"),
+        column("base"),
+        column("stride"),
+        offsets("lane_start", "lanes"),
+        column("lanes"),
+    )
+
+
+def split_warps(group: WarpGroup, static: StaticTable, parts: int, *, in_block: bool = False) -> WarpGroup:
+    """The loops of each warp shared by several: new warps of its block, or those of as many blocks.
+
+    What a warp executes once, each of them does; executions of a loop's instructions are cut into equal parts.
+    """
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    key = warp * len(static) + group.static.astype(np.int64)
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    counts = np.diff([*first, len(order)])
+    count, rank = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
+    count[order] = np.repeat(counts, counts)
+    rank[order] = np.arange(len(order)) - np.repeat(first, counts)
+    whole = joined(
+        [keep_executions(group, static, (count == 1) | (rank * parts // count == p)) for p in range(parts)]
+    )
+    part = np.repeat(np.arange(parts), len(group))
+    if in_block:
+        size = int(group.warp.max(initial=0)) + 1
+        block, number = whole.block, whole.warp + size * part
+    else:
+        block, number = whole.block * parts + part, whole.warp
+    order = np.lexsort((number, block))
+    pieces = whole.start[:-1][order], whole.start[1:][order]
+    return _regrouped(whole, static, pieces, block[order], number[order].astype(group.warp.dtype))
+
+
+def deal_blocks(group: WarpGroup, static: StaticTable, parts: int) -> WarpGroup:
+    """Blocks of equal length: each is cut into parts, and takes its n-th part from a block of another length."""
+    first = np.flatnonzero(np.diff(group.block, prepend=group.block[0] - 1))
+    blocks = len(first)
+    of_block = np.cumsum(np.diff(group.block, prepend=group.block[0] - 1) != 0) - 1
+    by_length = np.argsort(np.add.reduceat(np.diff(group.start), first), kind="stable")
+    place = np.empty(blocks, dtype=np.int64)
+    place[by_length] = np.arange(blocks)
+    origin, part = np.repeat(np.arange(len(group)), parts), np.tile(np.arange(parts), len(group))
     length = np.diff(group.start)[origin]
     begin = group.start[origin] + length * part // parts
     end = group.start[origin] + length * (part + 1) // parts
-    block = group.block[origin] * parts + part
-    order = np.lexsort((group.warp[origin], block))
-    return _regrouped(group, static, (begin[order], end[order]), block[order], group.warp[origin][order])
+    target = (place[of_block[origin]] - part * blocks // parts) % blocks
+    order = np.lexsort((part, group.warp[origin], target))
+    whole = _regrouped(
+        group, static, (begin[order], end[order]), group.block[first][target[order]], group.warp[origin][order]
+    )
+    # Parts of one new warp lie side by side: they are one warp.
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(target[order]) != 0) | (np.diff(whole.warp) != 0)
+    ends = np.concatenate((np.flatnonzero(new), [len(order)]))
+    return dataclasses.replace(
+        whole,
+        block=whole.block[new],
+        warp=whole.warp[new],
+        start=whole.start[ends],
+        access_start=whole.access_start[ends],
+        lane_start=whole.lane_start[ends],
+    )
+
+
+def barrier_phases(group: WarpGroup, at_barrier: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each instruction, the barriers that its warp passed before it; a barrier counts to what it ends."""
+    passed = np.concatenate(([0], np.cumsum(at_barrier)))
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    return passed[:-1] - passed[group.start[:-1]][warp]
+
+
+def level_warps(group: WarpGroup, static: StaticTable, at_barrier: NDArray[np.bool_]) -> WarpGroup:
+    """Between two barriers, executions of each instruction shared evenly by the warps of a block, in their order."""
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    block = np.cumsum(np.diff(group.block, prepend=group.block[0] - 1) != 0) - 1
+    first, warps = np.flatnonzero(np.diff(block, prepend=-1)), np.bincount(block)
+    phase = barrier_phases(group, at_barrier)
+    key = (block[warp] * (int(phase.max(initial=0)) + 1) + phase) * len(static) + group.static
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+    counts = np.diff([*begins, len(order)])
+    rank = np.arange(len(order)) - np.repeat(begins, counts)
+    target = np.empty(len(order), dtype=np.int64)
+    mine = block[warp[order]]
+    target[order] = first[mine] + rank * warps[mine] // np.repeat(counts, counts)
+    target = np.where(at_barrier, warp, target)
+    place = np.arange(len(order)) - group.start[:-1][warp]
+    order = np.lexsort((place, at_barrier, phase, target))
+    pieces = np.arange(len(order))[order]
+    whole = _regrouped(group, static, (pieces, pieces + 1), group.block[target[order]], group.warp[target[order]])
+    ends = np.searchsorted(target[order], np.arange(len(group) + 1))
+    return dataclasses.replace(
+        whole,
+        block=group.block,
+        warp=group.warp,
+        start=ends,
+        access_start=whole.access_start[ends],
+        lane_start=whole.lane_start[ends],
+    )
+
+
+def merge_blocks(group: WarpGroup, together: int, warps_per_block: int) -> WarpGroup:
+    """Neighbouring blocks as one."""
+    warp = group.warp + group.block % together * warps_per_block
+    return dataclasses.replace(group, block=group.block // together, warp=warp.astype(group.warp.dtype))
 
 
 def split_blocks(group: WarpGroup, parts: int, warps_per_block: int) -> WarpGroup:

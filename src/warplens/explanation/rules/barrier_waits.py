@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...traces import StaticTable, WarpGroup
+from ...traces.rewrite import barrier_phases, level_warps
 from ..rule import Finding, Rule
 from ..scene import LEAST_GAIN, Scene
 
@@ -20,32 +22,40 @@ def look(scene: Scene) -> Iterable[Finding]:
     share = scene.share("SYNC")
     if not barriers.any() or share < LEAST_GAIN:
         return
-    uneven, between = phases(scene)
+    uneven, between = unevenness(scene)
     if uneven < UNEVEN and between > FREQUENT:
         return
+    is_uneven = uneven >= UNEVEN
     why = (
         f"between them the busiest warp of a block executes {uneven:.1f} times the mean"
-        if uneven >= UNEVEN
+        if is_uneven
         else f"there is one every {between:.0f} instructions"
     )
+
+    def level(group: WarpGroup, static: StaticTable) -> WarpGroup:
+        return level_warps(group, static, barriers[group.static])
+
     yield Finding(
         text=f"Barriers: warps wait at them for {100 * share:.0f} % of the time; {why}.",
-        removal=lambda seen: seen.without_rows(barriers),
+        removal=lambda seen: seen.with_trace(level) if is_uneven else seen.without_rows(barriers),
         weights=scene.executions * barriers,
+        remedy=(
+            "Share the work between barriers evenly among all warps of the block (a tree in place of one thread's "
+            "loop), or let the others go on with work that does not need the result."
+            if is_uneven
+            else ""
+        ),
     )
 
 
-def phases(scene: Scene) -> tuple[float, float]:
+def unevenness(scene: Scene) -> tuple[float, float]:
     """(Instructions of the busiest warp of a block between two barriers over the mean, instructions between them)."""
     group = scene.sample
-    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
     at_barrier = scene.kind("barrier")[group.static]
-    seen = np.cumsum(at_barrier)
-    before = np.concatenate(([0], seen))[group.start[:-1]]
-    phase = seen - at_barrier - before[warp]
-    last = (np.concatenate(([0], seen))[group.start[1:]] - before)[warp]
-    inside = phase < last  # what follows the last barrier waits for nobody
-    width = int(phase.max()) + 1
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    phase = barrier_phases(group, at_barrier)
+    inside = phase < np.bincount(warp, at_barrier, len(group))[warp]  # what follows the last barrier waits for nobody
+    width = int(phase.max(initial=0)) + 1
     counts = np.bincount((warp * width + phase)[inside], minlength=len(group) * width).reshape(-1, width)
     first = np.flatnonzero(np.diff(group.block, prepend=group.block[0] - 1))
     most, total = np.maximum.reduceat(counts, first), np.add.reduceat(counts, first)
@@ -58,8 +68,8 @@ RULE = Rule(
     title="barriers at which warps wait for slower ones",
     look=look,
     remedy=(
-        "Share the work between barriers evenly among the warps; replace barriers within a warp by __syncwarp or "
-        "shuffles, and use two buffers in turn so that one barrier per tile is enough."
+        "Replace barriers within a warp by __syncwarp or shuffles, do more between two barriers (larger tiles), and "
+        "use two buffers in turn so that one barrier per tile is enough."
     ),
     cost="A second buffer doubles that part of the shared memory.",
 )

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...traces.rewrite import deal_blocks
 from ..rule import Finding, Rule
 from ..scene import Scene
 
 #: Instructions of the longest block over their median, from which on blocks are unequal.
 UNEQUAL = 1.1
+#: Pieces of a block that are dealt out, and instructions up to which those of the whole launch are.
+PARTS, MOST = 16, 1 << 25
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -30,7 +33,9 @@ def look(scene: Scene) -> Iterable[Finding]:
             f"Uneven thread blocks: the longest of {len(counts)} sampled ones executes {counts.max():,d} warp "
             f"instructions, {ratio:.1f} times the median of {median:,.0f}; its SM works on when others are done."
         ),
-        removal=lambda seen: seen.with_option(without="imbalance"),
+        removal=lambda seen: seen.with_trace(
+            lambda group, static: deal_blocks(group, static, PARTS), at_once=bool(scene.executions.sum() < MOST)
+        ),
         weights=np.maximum(beyond, 0.0),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...analysis.def_use import chased_loads
 from ..rule import Finding, Rule
@@ -12,8 +13,8 @@ from ..scene import Scene
 
 #: Part of the time that warps must wait for loads, and how full a resource may be beside it.
 WAITS, FULL = 0.2, 0.8
-#: Iterations by which an unrolled loop issues its loads earlier; with a barrier in the loop, two buffers allow one.
-UNROLLED, BUFFERED = 3, 1
+#: Loads that a warp should have in flight; with a barrier in the loop, those of one iteration ahead.
+IN_FLIGHT, BUFFERED = 4, 1
 _MEMORY = ("L1", "L2", "DRAM")
 
 
@@ -28,15 +29,18 @@ def look(scene: Scene) -> Iterable[Finding]:
     free = repeated & ~chased
     if not free.any():
         return
+    in_flight = loads_per_wait(scene, free)
     barriers = bool((scene.kind("barrier") & (scene.executions > scene.warps)).any())
-    ahead = BUFFERED if barriers else UNROLLED
+    ahead = BUFFERED if barriers else int(np.ceil(IN_FLIGHT / in_flight)) - 1
+    if ahead < 1:
+        return
     stuck = np.unique(scene.static.line[repeated & chased & (scene.static.line > 0)])
     also = f"; the load of line {stuck[0]} chases pointers and cannot be issued earlier" if len(stuck) else ""
     weights = np.where(free, scene.executions * latency(scene), 0.0)
     yield Finding(
         text=(
             f"Exposed latency: warps wait for loads for {100 * waits:.0f} % of the time while no resource is more "
-            f"than {100 * busiest:.0f} % busy; a loop uses each load before it issues the next{also}."
+            f"than {100 * busiest:.0f} % busy; a loop issues {in_flight:.1f} loads before it uses the first{also}."
         ),
         removal=lambda seen: seen.with_option(ahead=ahead),
         weights=weights,
@@ -50,12 +54,22 @@ def look(scene: Scene) -> Iterable[Finding]:
     )
 
 
-def latency(scene: Scene) -> np.ndarray:
+def loads_per_wait(scene: Scene, chosen: NDArray[np.bool_]) -> float:
+    """Loads that a warp issues from one wait for such data to the next, on average."""
+    events = scene.block_sample
+    warp = np.repeat(np.arange(len(events.event_start) - 1), np.diff(events.event_start))
+    waits = np.flatnonzero(events.dependence >= 0)
+    needed = events.event_start[:-1][warp[waits]] + events.dependence[waits]
+    mine = np.unique(needed[chosen[events.static[needed]]])
+    return float(chosen[events.static].sum()) / max(len(mine), 1)
+
+
+def latency(scene: Scene) -> NDArray[np.float64]:
     """Cycles of a load, by where the caches found its data."""
     gpu = scene.gpu.with_defaults
     llc = float(gpu.llc.latency_cycles)
     beyond = float(gpu.dram.latency_cycles or 0.0)
-    found: np.ndarray = scene.misses.levels @ np.array([float(gpu.l1.latency_cycles), llc, llc + beyond])
+    found: NDArray[np.float64] = scene.misses.levels @ np.array([float(gpu.l1.latency_cycles), llc, llc + beyond])
     return found
 
 

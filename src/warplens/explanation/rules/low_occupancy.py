@@ -28,23 +28,50 @@ def look(scene: Scene) -> Iterable[Finding]:
         "shared_memory_per_block_bytes": launch.shared_memory_per_block_bytes or 0,
     }
     now = occupancy(gpu, **used)
-    if now.warps_per_sm >= gpu.max_warps or (launch.blocks or float("inf")) <= float(gpu.sms) * now.blocks_per_sm:
+    places = float(gpu.sms) * now.blocks_per_sm
+    blocks = launch.blocks or float("inf")
+    if now.warps_per_sm >= gpu.max_warps or blocks < places:
         return
     resident = f"Low occupancy: {now.warps_per_sm} of {gpu.max_warps:g} warps are resident on an SM"
+    if blocks > places:
+        yield from _less(gpu, now, resident, used)
+        yield from _other_blocks(scene, now, resident, used)
+    if now.limiter == "shared memory":
+        yield from _wider_blocks(scene, now, resident, used)
+
+
+def _less(gpu: Gpu, now: Any, resident: str, used: dict[str, int]) -> Iterable[Finding]:
+    """Fewer registers or less shared memory, whichever is the limit."""
     for limit, (name, unit, least) in _STEPS.items():
         if now.limiter == limit and (step := next_step(gpu, used, name, unit, least)) is not None:
             less, warps = step
-            value, what = (
-                used[name],
-                "registers a thread" if limit == "registers" else "bytes of shared memory a block",
-            )
+            what = "registers a thread" if limit == "registers" else "bytes of shared memory a block"
             yield Finding(
-                text=f"{resident}, limited by {value} {what}; {less} would allow {warps}.",
+                text=f"{resident}, limited by {used[name]} {what}; {less} would allow {warps}.",
                 removal=lambda seen, name=name, less=less: seen.with_launch(**{name: less}),  # type: ignore[misc]
                 remedy=_REMEDIES[limit],
                 cost=_COSTS[limit],
             )
-    yield from _other_blocks(scene, now, resident, used)
+
+
+def _wider_blocks(scene: Scene, now: Any, resident: str, used: dict[str, int]) -> Iterable[Finding]:
+    """More threads for the same shared memory, where they can share the loops."""
+    threads = used["threads_per_block"]
+    for factor in (8, 4, 2):
+        if threads * factor > scene.most_threads or scene.loop_trips < factor:
+            continue
+        then = occupancy(scene.gpu, **(used | {"threads_per_block": threads * factor}))
+        if then.blocks_per_sm == now.blocks_per_sm:
+            yield Finding(
+                text=(
+                    f"{resident}, limited by {used['shared_memory_per_block_bytes']} bytes of shared memory for "
+                    f"{threads} threads; {threads * factor} threads that share it make {then.warps_per_sm} warps."
+                ),
+                removal=lambda seen, factor=factor: seen.with_larger_blocks(factor, same_work=True),  # type: ignore[misc]
+                remedy="Launch larger blocks whose threads share the same tile or table and the loop over the data.",
+                cost="More warps wait at each barrier.",
+            )
+            return
 
 
 def next_step(gpu: Gpu, used: dict[str, int], name: str, unit: int, least: int) -> tuple[int, int] | None:
@@ -62,12 +89,13 @@ def _other_blocks(scene: Scene, now: Any, resident: str, used: dict[str, int]) -
     gpu, threads = scene.gpu, used["threads_per_block"]
     removal: Removal
     if now.limiter == "blocks":
-        fits = int(gpu.max_warps) // int(now.warps_per_block)
-        warps = fits * int(now.warps_per_block)
-        removal = lambda seen: seen.with_launch(blocks_per_sm=fits)  # noqa: E731
-        why = f"limited to {now.blocks_per_sm} blocks of {threads} threads"
-        larger = 32 * int(now.warps_per_block) * -(-fits // int(now.blocks_per_sm))
-        text = f"{resident}, {why}; blocks of {larger} threads would allow {warps}."
+        warps = int(gpu.max_warps) // int(now.warps_per_block) * int(now.warps_per_block)
+        factor = -(-warps // int(now.warps_per_sm))
+        removal = lambda seen: seen.with_larger_blocks(factor, same_work=False)  # noqa: E731
+        text = (
+            f"{resident}, limited to {now.blocks_per_sm} blocks of {threads} threads; blocks of {threads * factor} "
+            f"threads would allow {warps}."
+        )
     else:
         halves = [parts for parts in (2, 4) if now.warps_per_block % parts == 0 and scene.has_free_warps]
         sizes = {parts: occupancy(gpu, **(used | {"threads_per_block": threads // parts})) for parts in halves}

@@ -11,8 +11,8 @@ from ..scene import Scene
 
 #: Waves from which on the last one does not matter, and how full it may be.
 MANY, FULL = 20.0, 0.9
-#: Pieces into which blocks are cut.
-PARTS = 4
+#: Waves of pieces, at least: the last one then takes little of the time.
+PIECES = 16
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -25,7 +25,8 @@ def look(scene: Scene) -> Iterable[Finding]:
     if not 1.0 < waves < MANY or last == 0.0 or last > FULL:
         return
     warps = int(residency.warps_per_block)
-    parts = min(PARTS, warps if scene.has_free_warps else scene.loop_trips)
+    wanted = int(2 ** np.ceil(np.log2(PIECES / waves)))
+    parts = min(wanted, warps if scene.has_free_warps else scene.loop_trips)
     if parts < 2:
         return
     yield Finding(

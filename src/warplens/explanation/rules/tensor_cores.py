@@ -64,12 +64,14 @@ def products(scene: Scene, name: str) -> tuple[NDArray[np.bool_], NDArray[np.boo
     chosen, loads = np.zeros(len(static), dtype=bool), np.zeros(len(static), dtype=bool)
     fused = [opcode.startswith(("fma.", "FFMA", "HFMA2")) for opcode in static.opcode]
     for index in np.flatnonzero(scene.kind(name) & np.array(fused)).tolist():
-        factors = [makers for makers in flow.producers.get(index, ()) if all(m >= 0 and is_load[m] for m in makers)]
-        others = [makers for makers in flow.producers.get(index, ()) if makers not in factors]
-        adds_up = any(maker >= 0 and fused[maker] for makers in others for maker in makers)
-        if len(factors) == 2 and factors[0] and factors[1] and adds_up:
+        makers = flow.producers.get(index, ())
+        if len(makers) < 3:
+            continue
+        factors, addend = makers[0] | makers[1], makers[2]
+        adds_up = any(maker >= 0 and fused[maker] for maker in addend)
+        if adds_up and all(maker >= 0 and is_load[maker] for maker in factors):
             chosen[index] = True
-            loads[list(factors[0] | factors[1])] = True
+            loads[list(factors)] = True
     return chosen, loads
 
 
