@@ -94,8 +94,16 @@ def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, coun
     machines = np.stack([random_machine(generator, warps) for _ in range(count)])
     cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     solve(stream, machines, k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy)
+    asked = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
+    sm = k.new_sm(stream, machines, blames=True)
+    solve(stream, machines, sm, k.new_memory(machines), *asked)
+    for found, same in zip((cycles, waits, busy), asked, strict=True):
+        assert np.array_equal(found, same)
+    blames = np.zeros((len(stream.events), k.BLAMES))
     for row, machine in enumerate(machines):
-        expected, expected_waits, expected_busy = network.solved(stream, machine)
+        expected, expected_waits, expected_busy, expected_blames = network.solved(stream, machine)
+        blames += [list(each.values()) for each in expected_blames]
         assert cycles[row] == expected
         assert waits[row].tolist() == pytest.approx(list(expected_waits.values()), rel=1e-12, abs=1e-9)
         assert busy[row].tolist() == pytest.approx(list(expected_busy.values()), rel=1e-12, abs=1e-9)
+    assert sm.blame == pytest.approx(blames, rel=1e-12, abs=1e-9)

@@ -42,6 +42,8 @@ class Event:
     bank: float
     channel: float
     units: list[float] = field(default_factory=list)
+    #: Cycles that warps spent because of it.
+    blame: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*CAUSES, "unit", "shared"), 0.0))
 
     @property
     def is_access(self) -> bool:
@@ -82,6 +84,7 @@ class Warp:
         self.age = 0
         self.done: list[float] = []
         self.parts: list[list[float]] = []
+        self.source: list[Event] = []
 
     @property
     def event(self) -> Event:
@@ -232,13 +235,15 @@ class Network:
 
     # -- issue --------------------------------------------------------------------------
 
-    def book(self, cycles: float, parts: list[float]) -> None:
+    def book(self, cycles: float, parts: list[float], source: Event | None = None) -> None:
         total = 0.0
         for each in parts:
             total += each
         if total > 0.0:
             for name, each in zip(PARTS, parts, strict=True):
                 self.waits[name] += cycles * each / total
+                if source is not None:
+                    source.blame[name] += cycles * each / total
 
     def go_on(self, warp: Warp, now: float) -> None:
         event = warp.event
@@ -246,7 +251,7 @@ class Network:
         if event.needs >= 0:
             reach = max(reach, warp.done[event.needs] + event.tail)
             start = max(now, reach - event.gap)
-            self.book(start - now, warp.parts[event.needs])
+            self.book(start - now, warp.parts[event.needs], warp.source[event.needs])
         warp.gap = reach - start
         warp.state, warp.ready = "data", start
 
@@ -279,6 +284,8 @@ class Network:
             reach = now + max(alone, self.in_turn(warp, q, now, work))
         self.waits["BASE"] += work + (reach - now - alone) + (now - warp.since)
         self.waits["DEP"] += alone - work
+        event.blame["BASE"] += work + (reach - now - alone) + (now - warp.since)
+        event.blame["DEP"] += alone - work
         self.busy["issue"] += work / self.schedulers
         before = reach
         for u, held in enumerate(event.units):
@@ -287,12 +294,14 @@ class Network:
                 self.unit_free[u] = max(self.unit_free[u], now) + held
                 self.unit_busy[u] += held
         self.waits["DEP"] += reach - before
+        event.blame["unit"] += reach - before
         if event.shared > 0.0:
             before = reach
             reach = max(reach, now + event.shared + min(max(self.free["port"] - now, 0.0), many * event.shared))
             self.free["port"] = max(self.free["port"], now) + event.shared
             self.busy["port"] += event.shared
             self.waits["L1"] += reach - before
+            event.blame["shared"] += reach - before
         warp.rate = work / max(reach - now, 1e-9)
         self.load[q] += warp.rate
         warp.state, warp.ready = "issuing", reach
@@ -319,6 +328,7 @@ class Network:
             warp.at, warp.age, warp.back = 0, block * per_block + k, begin
             warp.gap, warp.ready = warp.events[0].gap, begin
             warp.done, warp.parts = [0.0] * len(warp.events), [[0.0] * 6 for _ in warp.events]
+            warp.source = list(warp.events)
             slot.alive += 1
 
     def run(self) -> float:
@@ -386,6 +396,8 @@ class Network:
                     later = warp.at > 0 and now < warp.done[warp.at - 1]
                     warp.done[warp.at] = warp.done[warp.at - 1] if later else now
                     warp.parts[warp.at] = list(warp.parts[warp.at - 1]) if later else [0.0] * 6
+                if later:
+                    warp.source[warp.at] = warp.source[warp.at - 1]
                 self.leave(warp, slot, event, now)
                 if slot.alive == 0:
                     ends.append(slot.left_at)
@@ -425,6 +437,7 @@ class Network:
                 if other.state == "at barrier":
                     opens = slot.gathered + self.m["barrier"] * other.event.weight
                     self.waits["SYNC"] += opens - other.since
+                    other.event.blame["SYNC"] += opens - other.since
                     self.advance(other, slot, opens)
             slot.waiting, slot.gathered = 0, 0.0
 
@@ -441,8 +454,8 @@ class Network:
         self.book(max(warp.back - now, 0.0), self.split)
 
 
-def solved(stream: Any, machine: Any) -> tuple[float, dict[str, float], dict[str, float]]:
-    """(Cycles, waits, busy) of a compiled network's input."""
+def solved(stream: Any, machine: Any) -> tuple[float, dict[str, float], dict[str, float], list[dict[str, float]]]:
+    """(Cycles, waits, busy, blame of each event) of a compiled network's input."""
     kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end"}
     levels = ("l1", "llc", "dram", "coming", "given")
     warps = [
@@ -461,4 +474,4 @@ def solved(stream: Any, machine: Any) -> tuple[float, dict[str, float], dict[str
     order = stream.order.tolist()
     blocks = [warps[starts[b] : starts[b + 1]] for b in order]
     network = Network(blocks, [float(stream.traffic[b]) for b in order], machine)
-    return network.run(), network.waits, network.busy
+    return network.run(), network.waits, network.busy, [event.blame for warp in warps for event in warp]

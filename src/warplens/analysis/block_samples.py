@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,19 +91,8 @@ def sample_of_blocks(
     `reorder` puts PTX instructions in the order that an assembler would choose.
     Loads of a loop are issued `ahead` iterations before what waits for them.
     """
-    if reorder:
-        group = _assembled(group, trace.static)
     static = trace.static
-    kinds = instruction_kinds(static)
-    ends = group.static[group.start[1:] - 1][np.diff(group.start) > 0]
-    ends = np.unique(ends)
-    kinds[ends[kinds[ends] == 0]] = END
-    _, degrees = conflict_degrees(group, static)
-    shared = np.flatnonzero(shared_accesses(static)[group.static])
-    latencies = compute_latencies(static, latency_of_class)
-    executions = np.maximum(np.bincount(group.static[shared], minlength=len(static)), 1)
-    conflicts = np.bincount(group.static[shared], degrees, len(static)) / executions
-    latencies += np.maximum(conflicts - 1.0, 0.0)  # conflicting words arrive one per cycle; wait for the last
+    group, kinds, latencies, held = executed_by(group, static, latency_of_class, reorder=reorder)
     events = collect_events_of(group, static, kinds, latencies, line_bytes)
     at = _instruction_of_event(group, events)
     before = np.concatenate(([-1], at[:-1]))
@@ -115,13 +104,11 @@ def sample_of_blocks(
         sums = np.concatenate(([0.0], np.cumsum(values)))
         return sums[at + 1] - sums[begin]
 
-    held = np.zeros(len(group.static))
-    held[shared] = degrees
     words = np.zeros(len(group.static))
     loads = kinds == LOAD
     words[loads[group.static]] = conflict_degrees(group, static, loads)[1]
     classes = np.unique(static.class_id[group.static])
-    executed = static.class_id[group.static]
+    class_id = static.class_id[group.static]
     lanes = active_lanes(group.mask[at]).astype(np.float64)
     dependence = events.event_dependence
     if ahead:
@@ -142,10 +129,41 @@ def sample_of_blocks(
         access_bytes=lanes * static.access_bytes[events.event_static],
         bank_words=words[at],
         shared_cycles=since(held),
-        counts=np.stack([since(executed == index) for index in classes], axis=1),
+        counts=np.stack([since(class_id == index) for index in classes], axis=1),
         weight=np.ones(len(events.event_static)),
         classes=tuple(CLASS_NAMES[index] for index in classes),
     )
+
+
+class Executed(NamedTuple):
+    """Instructions of some blocks in the order in which warps issue them."""
+
+    group: WarpGroup
+    #: Kind of event, or 0, and latency apart from memory, of static instructions.
+    kinds: NDArray[np.uint8]
+    latencies: NDArray[np.float64]
+    #: Of each execution: cycles that it holds the banks of shared memory.
+    shared_cycles: NDArray[np.float64]
+
+
+def executed_by(
+    group: WarpGroup, static: StaticTable, latency_of_class: Callable[[str], float], *, reorder: bool
+) -> Executed:
+    """How warps execute the instructions of some blocks. A warp's last one is an event, whatever it does."""
+    if reorder:
+        group = _assembled(group, static)
+    kinds = instruction_kinds(static)
+    ends = np.unique(group.static[group.start[1:] - 1][np.diff(group.start) > 0])
+    kinds[ends[kinds[ends] == 0]] = END
+    _, degrees = conflict_degrees(group, static)
+    shared = np.flatnonzero(shared_accesses(static)[group.static])
+    latencies = compute_latencies(static, latency_of_class)
+    executions = np.maximum(np.bincount(group.static[shared], minlength=len(static)), 1)
+    conflicts = np.bincount(group.static[shared], degrees, len(static)) / executions
+    latencies += np.maximum(conflicts - 1.0, 0.0)  # conflicting words arrive one per cycle; wait for the last
+    held = np.zeros(len(group.static))
+    held[shared] = degrees
+    return Executed(group, kinds, latencies, held)
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:

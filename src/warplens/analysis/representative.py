@@ -301,18 +301,6 @@ def _intervals_alone(
     return end[:count], stall[:count], cause[:count]
 
 
-def instruction_stalls(
-    warp: Representative, static: StaticTable, latency: NDArray[np.float64], issue_rate: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Per static instruction: stall cycles before it issues, and stall cycles that later ones wait for its result."""
-    # With a minimum gap of 0 every stall ends an interval, so it has one cause and one waiting instruction.
-    end, stall, cause = _intervals_alone(warp, static, latency, issue_rate, 0.0)
-    waits, waited_for = np.zeros(len(static)), np.zeros(len(static))
-    np.add.at(waits, warp.instructions[end[:-1]], stall[:-1])
-    np.add.at(waited_for, cause[:-1], stall[:-1])
-    return waits, waited_for
-
-
 def graph_of_warp(warp: Representative, static: StaticTable) -> DependenceGraph:
     """Def-use dependences between the instructions of the representative warp."""
     writer: dict[int, int] = {}

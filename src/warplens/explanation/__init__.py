@@ -1,9 +1,23 @@
 """What limits a kernel, where, and what to change: the step between a prediction and its display."""
 
-from .answer import Advice, Answer, Limiter, Line, Occupancy
+from .answer import Advice, Answer, Counts, Limiter, Line, Occupancy
 from .explain import explain
+from .lines import lines_by_time
 from .rule import Finding, Rule
 from .rules import RULES
 from .scene import Scene
 
-__all__ = ["RULES", "Advice", "Answer", "Finding", "Limiter", "Line", "Occupancy", "Rule", "Scene", "explain"]
+__all__ = [
+    "RULES",
+    "Advice",
+    "Answer",
+    "Counts",
+    "Finding",
+    "Limiter",
+    "Line",
+    "Occupancy",
+    "Rule",
+    "Scene",
+    "explain",
+    "lines_by_time",
+]

@@ -11,6 +11,23 @@ from ..notebook import Displayed
 
 
 @dataclass(frozen=True)
+class Counts:
+    """What instructions did in the recorded thread blocks. What does not apply to them is None."""
+
+    executions: int
+    #: Threads of a warp that take part, on average.
+    active_lanes: float
+    #: Of accesses that reach the L1: sectors of a request, and those that its bytes need side by side.
+    sectors_per_request: float | None = None
+    least_sectors: float | None = None
+    #: Cycles that an access to shared memory holds the banks.
+    conflict_ways: float | None = None
+    l1_hit_ratio: float | None = None
+    l2_hit_ratio: float | None = None
+    dram_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
 class Line:
     """A source line; `share` is its part of what is told of it. `file` is empty where only the line is known."""
 
@@ -18,9 +35,17 @@ class Line:
     line: int
     share: float
     text: str = ""
+    counts: Counts | None = None
+    #: Lines of other files whose code was inlined here; their shares are part of this one's.
+    inner: tuple[Line, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"file": self.file, "line": self.line, "share": self.share}
+        found: dict[str, Any] = {"file": self.file, "line": self.line, "share": self.share}
+        if self.counts is not None:
+            found |= vars(self.counts)
+        if self.inner:
+            found["inner"] = [each.to_dict() for each in self.inner]
+        return found
 
 
 @dataclass(frozen=True)
@@ -100,6 +125,8 @@ class Answer(Displayed):
     advice: tuple[Advice, ...] = ()
     #: Source lines by their share of the time.
     lines: tuple[Line, ...] = field(default=(), repr=False)
+    #: The rest of the time: launching, idle SMs, and instructions of which no line is known.
+    rest: Mapping[str, float] = field(default_factory=dict, repr=False)
     #: Why there is no advice to give, or why another model answers.
     note: str = ""
     #: The launches that this is the answer for, where there are several alike.
@@ -125,4 +152,5 @@ class Answer(Displayed):
             "lines": [line.to_dict() for line in self.lines],
             "note": self.note,
             "launches": list(self.launches) or [self.prediction.launch],
+            "rest": dict(self.rest),
         }

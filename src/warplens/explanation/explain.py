@@ -13,6 +13,7 @@ from ..models import Prediction, solve_best
 from ..workload import Workload
 from .answer import Advice, Answer
 from .limits import limiter_of, occupancy_of, speed_of_light
+from .lines import lines_by_time, rest_of_time
 from .rule import Finding, Rule
 from .rules import RULES
 from .scene import LEAST_GAIN, MODEL, Scene
@@ -50,8 +51,9 @@ def explain(
         speed_of_light=speed_of_light(found),
         occupancy=occupancy_of(workload, gpu),
         advice=tuple(sorted(advice, key=lambda each: each.seconds_after)),
-        lines=(),
         note="" if workload.trace is not None else "advice needs a trace: run the kernel, or record it on a GPU",
+        lines=() if workload.trace is None else lines_by_time(scene),
+        rest={} if workload.trace is None else rest_of_time(scene),
     )
 
 

@@ -16,7 +16,9 @@ from ..analysis.block_samples import BlockSample
 from ..analysis.def_use import DefUse, def_use
 from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
+from ..models.attribution import InstructionTimes, time_by_instruction
 from ..models.prediction import Prediction
+from ..models.warplens_model import Warplens
 from ..traces import CLASS_IDS, CLASS_NAMES, SPACES, LaunchHeader, LaunchTrace, StaticTable, WarpGroup
 from ..traces.rewrite import (
     Change,
@@ -29,7 +31,7 @@ from ..traces.rewrite import (
     split_warps,
 )
 from ..workload import Workload, analyse
-from ..workload.instructions import executions_of
+from ..workload.instructions import InstructionTable, executions_of, instruction_table
 from ..workload.results import Results
 from ..workload.samples import block_sample
 from .answer import Line
@@ -103,6 +105,17 @@ class Scene:
     def addresses(self, chosen: NDArray[np.bool_]) -> LaneAddresses:
         """Addresses of the sampled executions of chosen instructions, lane by lane."""
         return lane_addresses(self.sample, self.static, chosen)
+
+    @functools.cached_property
+    def table(self) -> InstructionTable:
+        """Executions, sectors, hits and DRAM bytes of every instruction."""
+        return instruction_table(self.workload, self.gpu)
+
+    @functools.cached_property
+    def times(self) -> InstructionTimes:
+        """Each instruction's part of the time, as the model sees it."""
+        assert isinstance(self.model, Warplens)
+        return time_by_instruction(self.model, self.facts, self.prediction)
 
     @functools.cached_property
     def conflict_ways(self) -> NDArray[np.float64]:

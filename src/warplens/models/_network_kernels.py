@@ -16,6 +16,8 @@ from ._network_records import (
     AT_PORT,
     AT_SCHEDULER,
     ATOMIC,
+    B_SHARED,
+    B_UNIT,
     C_BASE,
     C_DEP,
     C_L1,
@@ -82,12 +84,18 @@ def issue(w, q, now, work, stream, machine, sm, port, waits, busy):
         reach = now + max(alone, work / max(1.0 - scheduler.taken, 1e-3))
     else:
         reach = now + max(alone, in_turn(w, q, now, work, stream, machine, sm))
-    waits[C_BASE] += work + (reach - now - alone) + (now - warp.since)
+    issuing = work + (reach - now - alone) + (now - warp.since)
+    waits[C_BASE] += issuing
     waits[C_DEP] += alone - work
     busy[R_ISSUE] += work / machine.schedulers
     before = reach
     reach = hold_units(warp.event, now, reach, many, stream, sm.units)
     waits[C_DEP] += reach - before
+    if len(sm.blame) > 0:
+        blame = sm.blame[warp.event]
+        blame[C_BASE] += issuing
+        blame[C_DEP] += alone - work
+        blame[B_UNIT] += reach - before
     held = event.shared
     if held > 0.0:
         before = reach
@@ -96,6 +104,8 @@ def issue(w, q, now, work, stream, machine, sm, port, waits, busy):
         port[R_PORT] = free + held
         busy[R_PORT] += held
         waits[C_L1] += reach - before
+        if len(sm.blame) > 0:
+            sm.blame[warp.event, B_SHARED] += reach - before
     warp.rate = work / max(reach - now, 1e-9)
     scheduler.taken += warp.rate
     warp.state = ISSUING

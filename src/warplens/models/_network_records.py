@@ -22,6 +22,9 @@ CAUSES = len(CAUSE_NAMES)
 C_BASE, C_DEP, C_L1, C_L2, C_DRAM, C_MSHR, C_NOC, C_QUEUE, C_SYNC, C_IDLE = range(CAUSES)
 FIRST_PART, PARTS = C_L1, 6
 P_L1, P_L2, P_DRAM, P_MSHR, P_NOC, P_QUEUE = range(PARTS)
+#: Cycles that warps spent because of an event, by cause. Two more tell what the instructions before it waited for.
+B_UNIT, B_SHARED = CAUSES, CAUSES + 1
+BLAMES = CAUSES + 2
 
 # Resources, by the cycles that they are busy, and servers among them. No literals: `serve` is compiled once.
 R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = np.arange(8)
@@ -175,6 +178,8 @@ class Sm(NamedTuple):
     warps: Any
     done: Any  # when the result of each event of a warp is there, and what it waited for
     parts: Any
+    source: Any  # the event that brings it: the event itself, or a slower one before it
+    blame: Any  # cycles of all warps because of each event; no rows where nobody asks
     schedulers: Any
     units: Any
     slots: Any
@@ -196,8 +201,8 @@ def new_memory(machines: Any) -> Memory:
     )
 
 
-def new_sm(stream: Stream, machines: Any) -> Sm:
-    """Room for the SM of each of some machines."""
+def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
+    """Room for the SM of each of some machines; `blames` adds up, over all of them, cycles by event."""
     slots = int(min(machines["blocks_per_sm"].max(), np.ceil(machines["blocks"].max())))
     warps = slots * int(machines["warps_per_block"].max())
     leaves = 1 << max((warps - 1).bit_length(), 1)
@@ -212,6 +217,8 @@ def new_sm(stream: Stream, machines: Any) -> Sm:
         warps=np.zeros(warps, WARP),
         done=np.zeros((warps, events)),
         parts=np.zeros((warps, events, PARTS)),
+        source=np.zeros((warps, events), dtype=I64),
+        blame=np.zeros((len(stream.events) if blames else 0, BLAMES)),
         schedulers=np.zeros(machines["schedulers"].max(), SCHEDULER),
         units=np.zeros(stream.units.shape[1], UNIT),
         slots=np.zeros(slots, SLOT),

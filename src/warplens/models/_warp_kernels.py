@@ -155,6 +155,8 @@ def advance(w, slot, now, stream, sm, split, waits):
             reach = max(reach, sm.done[w, event.needs] + event.tail)
             start = max(now, reach - event.gap)
             book(start - now, sm.parts[w, event.needs], waits)
+            if len(sm.blame) > 0:
+                book(start - now, sm.parts[w, event.needs], sm.blame[sm.source[w, event.needs]])
         warp.gap = reach - start
     set_ready(w, start, sm.ready, sm.order, sm.soonest, sm.first)
 
@@ -168,6 +170,8 @@ def open_barrier(s, stream, machine, sm, split, waits):
         if warp.state == AT_BARRIER:
             opens = slot.gathered + machine.barrier * stream.events[warp.event].weight
             waits[C_SYNC] += opens - warp.since
+            if len(sm.blame) > 0:
+                sm.blame[warp.event, C_SYNC] += opens - warp.since
             advance(w, slot, opens, stream, sm, split, waits)
     slot.waiting = 0
     slot.gathered = 0.0
@@ -182,15 +186,19 @@ def pass_event(w, now, back, stream, machine, sm, split, waits):
     event = stream.events[warp.event]
     local = warp.event - warp.first
     done = back
+    source = warp.event
     # What needs a load needs those before it: results are taken in order.
     if local > 0 and (event.kind == STORE or back < sm.done[w, local - 1]):
         done = sm.done[w, local - 1]
+        source = sm.source[w, local - 1]
         for c in range(PARTS):
             parts[w, local, c] = parts[w, local - 1, c]
     elif event.kind > ATOMIC:
         for c in range(PARTS):
             parts[w, local, c] = 0.0
     sm.done[w, local] = done
+    if len(sm.blame) > 0:
+        sm.source[w, local] = source
     if event.kind == END:
         back += event.left
     warp.back = max(warp.back, back)

@@ -37,6 +37,9 @@ class Demand:
     has_sets: bool = False
     #: Launch cycles that the cache simulation estimated; 0 unless it counted loads of data in flight.
     estimated_cycles: float = 0.0
+    #: What the events were made of, where a trace was sampled.
+    sample: BlockSample | None = None
+    config: DemandConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,8 @@ def demand_of_sample(
         busiest_channel=1.0 if without == "banks" else misses.busiest_channel,
         has_sets=bool(config.sets),
         estimated_cycles=misses.estimated_cycles,
+        sample=sample,
+        config=config,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,17 @@ MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
 _UNLIMITED = 4096
 
 
+class Blames(NamedTuple):
+    """A solved network: what was asked of which machine, and to what its warps owe their time."""
+
+    demand: Demand
+    machine: Any
+    #: Cycles of warps by cause, those that resources are busy, and those because of each event.
+    waits: Array
+    busy: Array
+    by_event: Array
+
+
 @dataclass(frozen=True)
 class Warplens(Model):
     """A closed network of warps over issue slots, units, L1 port, MSHRs, network, L2 banks and DRAM."""
@@ -81,20 +92,20 @@ class Warplens(Model):
         waits, busy = np.zeros((size, k.CAUSES)), np.zeros((size, k.RESOURCES))
         instructions = 0.0
         for rows, demand in self._demands(case):
-            machines = self._machines(case, demand)[rows]
-            part = _solve(demand.stream, machines)
-            # The cache simulation counted loads of data in flight, at its own estimate of the run time. In a longer
-            # run fewer loads find their data still in flight.
-            slower = part[0] > SLOWER * demand.estimated_cycles
-            if demand.estimated_cycles > 0.0 and np.any(slower):
-                machines["arrivals"][slower] = demand.estimated_cycles / part[0][slower]
-                for whole, again in zip(part, _solve(demand.stream, machines[slower]), strict=True):
-                    whole[slower] = again
-            cycles[rows], waits[rows], busy[rows] = part
+            cycles[rows], waits[rows], busy[rows] = _solved(demand, self._machines(case, demand)[rows])
             least = np.maximum(busy[rows].max(axis=1), 1.0)
             cycles[rows] = least if self.without == "network" else np.maximum(cycles[rows], least)
             instructions = demand.instructions_per_warp
         return self._outcome(case, instructions, cycles, waits, busy)
+
+    def blames(self, case: Case) -> Blames:
+        """To what the warps of a single traced machine owe the time that they spend."""
+        ((rows, demand),) = self._demands(case)
+        machines = self._machines(case, demand)[rows]
+        _solved(demand, machines)
+        sm = k.new_sm(demand.stream, machines, blames=True)
+        _, waits, busy = _solve(demand.stream, machines, sm)
+        return Blames(demand, machines[0], waits[0], busy[0], sm.blame)
 
     def _demands(self, case: Case) -> Any:
         """(Rows of the batch, their demand); machines with the same demand share it."""
@@ -281,13 +292,26 @@ class Warplens(Model):
         return {name: cpi * rest[:, index] for index, name in enumerate(k.CAUSE_NAMES)}
 
 
-def _solve(stream: k.Stream, machines: Any) -> tuple[Array, Array, Array]:
+def _solved(demand: Demand, machines: Any) -> tuple[Array, Array, Array]:
+    """(Cycles, waits, busy cycles) of every machine; `arrivals` of machines is set."""
+    found = _solve(demand.stream, machines)
+    # The cache simulation counted loads of data in flight, at its own estimate of the run time. In a longer run
+    # fewer loads find their data still in flight.
+    slower = found[0] > SLOWER * demand.estimated_cycles
+    if demand.estimated_cycles > 0.0 and np.any(slower):
+        machines["arrivals"][slower] = demand.estimated_cycles / found[0][slower]
+        for whole, again in zip(found, _solve(demand.stream, machines[slower]), strict=True):
+            whole[slower] = again
+    return found
+
+
+def _solve(stream: k.Stream, machines: Any, sm: k.Sm | None = None) -> tuple[Array, Array, Array]:
     """(Cycles, waits, busy cycles) of every machine."""
     from ._network_kernels import solve
 
     count = len(machines)
     found = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
-    solve(stream, machines, k.new_sm(stream, machines), k.new_memory(machines), *found)
+    solve(stream, machines, sm or k.new_sm(stream, machines), k.new_memory(machines), *found)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from .source import Counts, SourceUse, cells_of
+from .source import Row, SourceUse, cells_of
 from .view import Table
 
 #: A longer source is shown around its executed lines only, with some lines before and after.
@@ -29,7 +29,7 @@ def _head(view: SourceUse, *first: str) -> str:
     return "".join([*heads, *(f'<th scope="col" class="number">{name}</th>' for name in view.columns)])
 
 
-def _cells(view: SourceUse, row: Counts | None) -> str:
+def _cells(view: SourceUse, row: Row | None) -> str:
     width = len(view.columns)
     if row is None:
         return "<td></td>" * width
@@ -37,9 +37,9 @@ def _cells(view: SourceUse, row: Counts | None) -> str:
     return "".join(f'<td class="number">{escape(cell)}</td>' for cell in shown)
 
 
-def _heat(row: Counts | None) -> str:
-    """A tint that grows with the stalls that wait for a line."""
-    share = 0.0 if row is None else max(row.waited_for_share, row.waits_share)
+def _heat(row: Row | None) -> str:
+    """A tint that grows with the time of a line."""
+    share = 0.0 if row is None else row.share
     return f' style="--heat:{min(share, 1.0):.3f}"' if share >= 0.005 else ""
 
 
@@ -60,15 +60,25 @@ def _lines(view: SourceUse, anchor: str) -> str:
             rows.append(f'<tr><td class="number">⋮</td><td></td>{_cells(view, None)}</tr>')
         before = number
         row = counts.get(number)
-        code = escape(view.text[number - 1].rstrip()) or " "
+        code = _with_inner(f"<code>{escape(view.text[number - 1].rstrip()) or ' '}</code>", row)
         rows.append(
             f'<tr id="{anchor}-line-{number}"{_heat(row)}><td class="number">{number}</td>'
-            f"<td><code>{code}</code></td>{_cells(view, row)}</tr>"
+            f"<td>{code}</td>{_cells(view, row)}</tr>"
         )
     return (
         f'<div class="wide source" tabindex="0"><table><thead><tr>{_head(view, "line", "source")}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _with_inner(code: str, row: Row | None) -> str:
+    """A line that unfolds to the lines of headers that the compiler inlined there."""
+    if row is None or not row.inner:
+        return code
+    inner = "".join(
+        f"<li>{escape(each.file)}:{each.line}: {100 * each.share:.1f} % of the time</li>" for each in row.inner
+    )
+    return f"<details><summary>{code}</summary><ul>{inner}</ul></details>"
 
 
 def _instructions(view: SourceUse, anchor: str) -> str:

@@ -1,4 +1,4 @@
-"""Every static instruction of a traced launch: executions, divergence, misses and stalls."""
+"""Every static instruction of a traced launch: executions, divergence and misses."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.representative import instruction_stalls
 from ..machine import Gpu
 from ..traces import SPACES, LaunchTrace, StaticTable, active_lanes
 from .analyse import analyse
-from .traced import latencies_on
 from .workload import Workload
 
 
@@ -19,20 +17,19 @@ from .workload import Workload
 class InstructionTable:
     """Columns with one entry per static instruction; counts are those of the recorded thread blocks.
 
-    Stalls are cycles of the representative warp alone, as interval models see
-    them: `waits` before the instruction issues, and `waited_for` while later ones
-    wait for its result. A hit ratio is NaN if the cache got no request.
+    A hit ratio is NaN if the cache got no request.
     """
 
     static: StaticTable
     executions: NDArray[np.int64]
     active_lanes: NDArray[np.float64]
     """Average active threads of a warp."""
-    waits_cycles: NDArray[np.float64]
-    waited_for_cycles: NDArray[np.float64]
     lines: NDArray[np.float64]
     """Cache lines that one execution touches."""
     requests: NDArray[np.float64]
+    """Sectors that all executions ask of the L1."""
+    least_requests: NDArray[np.float64]
+    """Those that hold as many bytes, where lanes lie side by side."""
     l1_hit_ratio: NDArray[np.float64]
     llc_hit_ratio: NDArray[np.float64]
     dram_bytes: NDArray[np.float64]
@@ -59,9 +56,7 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
     assert traced is not None
     static, misses = trace.static, traced.misses
     executions, lanes = executions_of(workload)
-    waits, waited_for = instruction_stalls(
-        traced.warp, static, latencies_on(traced, gpu, needed_by), float(gpu.issue_rate)
-    )
+    mean_lanes = lanes / np.maximum(executions, 1)
     counted = misses.executed.astype(np.float64)
     requests, l1_hits, llc_hits, llc_misses, reads, writes = (
         misses.per_execution(name) * counted
@@ -70,11 +65,10 @@ def instruction_table(workload: Workload, gpu: Gpu) -> InstructionTable:
     return InstructionTable(
         static,
         executions,
-        lanes / np.maximum(executions, 1),
-        waits,
-        waited_for,
+        mean_lanes,
         misses.per_execution("lines"),
         requests,
+        counted * np.maximum(np.ceil(mean_lanes * static.access_bytes / misses.transfer_bytes), 1.0),
         _ratio(l1_hits, requests),
         _ratio(llc_hits, llc_hits + llc_misses),
         (reads + writes) * misses.transfer_bytes,
