@@ -118,11 +118,23 @@ def _tiny(block: int, warp: int) -> Iterator[Step]:
     yield from (Step(FFMA), Step(LDG, evenly(ARRAY + 1536, 4)), Step(FFMA), Step(BAR), Step(MUFU))
 
 
+def _uneven(block: int, warp: int) -> Iterator[Step]:
+    """Loops of different length in more blocks than are sampled: events stand for others, and some SM ends last."""
+    for turn in range(24 + 40 * (block % 7 == 3) + 8 * (block % 3) + warp):
+        yield Step(LDG, evenly(ARRAY + 4096 * block + 128 * (turn + warp), 4, 32 - turn % 5))
+        yield from (Step(FFMA), Step(IMAD), Step(LDS, evenly(4 * turn, 8)))
+        if turn % 3 == 0:
+            yield Step(STG, evenly(4 * ARRAY + 65536 * block + 512 * turn, 64, 6))
+        elif turn % 11 == 5:
+            yield from (Step(BAR), Step(MUFU))
+
+
 LAUNCHES = {
     "streaming": (_streaming, 10, 3, ROWS),
     "scattered": (_scattered, 7, 2, ROWS),
     "tiled": (_tiled, 6, 3, ROWS),
     "tiny": (_tiny, 5, 2, MORE_ROWS),
+    "uneven": (_uneven, 60, 2, ROWS),
 }
 
 
@@ -267,6 +279,7 @@ FEW = {
     "batches": ("mdm2020-small", "h200-small"),
     "unordered": ("mdm2020-small",),
     "tiny": ("mdm2020-narrow", "mdm2020-writes", "h200-narrow"),
+    "uneven": ("accelsim-small", "h200-small"),
 }
 CASES = [
     f"{part} {name} {setting}"
