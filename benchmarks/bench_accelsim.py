@@ -37,7 +37,7 @@ def larger(text: bytes) -> bytes:
 
 
 def read(path: Path) -> int:
-    """Instructions in a kernel trace, by going through it."""
+    """Number of instructions in a kernel trace; reads all of it."""
     with KernelReader(path) as reader:
         return sum(group.instructions for group in reader.groups())
 
@@ -47,7 +47,7 @@ def read_stored(path: Path) -> int:
 
 
 def rate(lines: int, times: int, work: Callable[..., object], *arguments: object) -> float:
-    """Most lines per second of CPU time in some runs."""
+    """Lines per second of CPU time: the best of some runs."""
     best = 0.0
     for _ in range(times):
         started = time.process_time()

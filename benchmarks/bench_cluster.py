@@ -1,9 +1,8 @@
-"""What it costs to hand out the units of a sweep on a Dask cluster: two workers on this machine.
+"""Scheduling overhead of a sweep on a Dask cluster: two workers on this machine.
 
-Workers note when they compute. The rest of their time between their first and
-their last unit is for scheduling: messages, rows on their way, waiting for the
-next unit. Every configuration simulates its caches, as in sweeps that are worth
-a cluster.
+Workers note when they compute. The rest of the time between their first and last
+unit is overhead: messages, transfer of rows, waiting for the next unit. Every
+configuration simulates its caches, as in sweeps that are worth a cluster.
 """
 
 from __future__ import annotations

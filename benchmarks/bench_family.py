@@ -1,6 +1,6 @@
-"""Last-level caches that differ in their ways: one pass by stack distances against one simulation each.
+"""L2 caches that differ only in their ways: one pass by stack distances against one simulation each.
 
-CPU time over the 16 kernels of data/accelsim, warps in turn; both give the same counters.
+CPU time over the 16 kernels of data/accelsim, round-robin order; both give the same counters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warplens.machine import load_gpu
 from warplens.workload import resident
 from warplens_studies.validate import accelsim
 
-#: Bytes of one way of the machine's LLC: the sets stay the same.
+#: Bytes of one way of the machine's L2: the number of sets stays the same.
 WAY_BYTES = 3 * 2**20 // 8
 ORDER = "round-robin"
 
@@ -37,7 +37,7 @@ def measure() -> list[Row]:
         together = apart = 0.0
         for events, kinds, blocks in inputs:
             runs = [cache_run(gpu, gpu, blocks, order=ORDER) for gpu in gpus]
-            simulate_family(events, kinds, runs)  # compiled, and the events in memory
+            simulate_family(events, kinds, runs)  # compile, and load the events
             start = time.process_time()
             found = simulate_family(events, kinds, runs)
             middle = time.process_time()

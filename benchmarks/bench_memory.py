@@ -1,7 +1,7 @@
 """Cache simulation: accesses (requests to L1) per second of one core, for streams of 5 million of them.
 
-Rates are per second of CPU time, so that other load on the machine counts
-little; the row about threads compares wall-clock times and needs two idle cores.
+Rates are per second of CPU time, which other load on the machine hardly changes. The
+row about threads compares wall-clock times and needs two idle cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from reference import progress as progress_oracle
 
 BLOCKS, WARPS_PER_BLOCK, BLOCKS_PER_SM = 448, 8, 8
 ACCESSES = 5_000_000
-#: Bytes of the array that divergent loads gather from: five times the LLC of `accelsim-mdm`.
+#: Bytes of the array that divergent loads gather from: five times the L2 of `accelsim-mdm`.
 GATHERED = 16 * 2**20
 ROWS = (
     StaticInstruction(0x00, "LDG.E", "load_global", "global", 4, (1,), (2,)),
@@ -37,7 +37,7 @@ KINDS = instruction_kinds(static_table(ROWS))
 
 
 def stream(divergent: bool) -> MemoryTrace:
-    """Warps that load and add in turn: all lanes at random places, or side by side in lines of their own."""
+    """Warps that load and add in turn: lanes at random addresses, or coalesced."""
     warps = BLOCKS * WARPS_PER_BLOCK
     loads = ACCESSES // (warps * (32 if divergent else 1)) + 1
     count = warps * loads
@@ -71,7 +71,7 @@ def collect(trace: MemoryTrace) -> list[Events]:
 
 
 def best_of(run: Callable[[], object], clock: Callable[[], float], times: int = 3) -> float:
-    """Least seconds of several runs, after one that compiles."""
+    """Fewest seconds of several runs, after one that compiles."""
     run()
     seconds = []
     for _ in range(times):
@@ -82,7 +82,7 @@ def best_of(run: Callable[[], object], clock: Callable[[], float], times: int = 
 
 
 def first_events(events: Events, per_warp: int) -> oracle.Launch:
-    """The first memory instructions of every warp, as the oracle takes them."""
+    """The first memory instructions of every warp, in the oracle's format."""
 
     def warp(w: int) -> list[coalescer.Event]:
         first = int(events.event_start[w])

@@ -1,7 +1,7 @@
 """Our own model once caches are simulated: CPU time of a configuration, for each kernel of data/accelsim.
 
-64 configurations in a batch, which differ in the bandwidths of DRAM and network; and
-one alone, for which what warps ask for is prepared anew. The peer is Accel-Sim's own CPU time.
+A batch of 64 configurations that differ in the bandwidths of DRAM and NoC, and a single
+one, which includes preparing the demand. The peer is Accel-Sim's own CPU time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PEER = "Accel-Sim"
 
 
 def milliseconds(workload: Workload, gpu: Gpu) -> float:
-    """Least CPU time of a few predictions, after one that compiles and simulates the caches."""
+    """Fewest CPU milliseconds of a few predictions, after one that compiles and simulates the caches."""
     model = get_model("warplens")
     predict(workload, gpu, model)
     times = []

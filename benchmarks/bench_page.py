@@ -1,9 +1,9 @@
 """The interactive page: from a slider to all figures, on the server alone and in Chromium, and the first figures of
 heavy kernels.
 
-Times in milliseconds are wall-clock times, in which whatever else runs on the
-machine counts: targets are for the quickest of some, and medians tell how busy
-it was. The browser needs Chromium on the PATH and Playwright (extra `dev`).
+Times in milliseconds are wall-clock times, so other load on the machine counts:
+targets apply to the fastest run, and medians show how busy the machine was. The
+browser needs Chromium on the PATH and Playwright (extra `dev`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from warplens.web.server import PageServer
 
 PRESSES = 24
 KERNELS = ("suite:transpose_naive", "suite:bfs")
-#: Those that take longest when nothing is known of them.
+#: Kernels with the slowest first answer.
 HEAVY = ("suite:convolution_resnet", "suite:kmeans_assign", "suite:matmul_naive", "suite:matmul_tensor")
 
 
@@ -42,7 +42,7 @@ def measure() -> list[Row]:
 
 
 def _first_figures() -> list[Row]:
-    """Of a server that has answered for another kernel: with an empty cache folder, and when started again."""
+    """First figures from a warm server: with an empty cache folder, and after a restart."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {CACHE_VARIABLE: folder}):
         for start in ("nothing known", "started again"):

@@ -1,8 +1,8 @@
-"""The Pipeline model: an occupancy sweep, and as much work as the paper's evaluation (CPU seconds of one core).
+"""The Pipeline model: an occupancy sweep, and an evaluation of the paper's size (CPU seconds of one core).
 
-The paper simulated 226 experiments for each of 3 GPUs in about 3 minutes; its
-kernels' graphs are not published, so made-up ones of like size stand in, at
-the occupancies of its Table 9 and with 256 warps for a core.
+The paper simulated 226 experiments for each of 3 GPUs in about 3 minutes. Its
+kernels' graphs are not published, so made-up ones of similar size replace them, at
+the occupancies of its Table 9 and with 256 warps per core.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WARPS_OF_A_CORE = 256
 
 
 def made_up_graph(instructions: int, barriers: int = 0, seed: int = 1) -> DependenceGraph:
-    """Instructions that wait for one or two of the six before them: an eighth loads, some special functions."""
+    """Each instruction waits for one or two of the six before it; one in eight loads, some are special functions."""
     choose = random.Random(seed)
     rows: list[Instruction] = []
     every = instructions // (barriers + 1)

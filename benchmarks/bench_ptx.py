@@ -1,6 +1,6 @@
 """PTX on the CPU: thread instructions per second of one core with recording, and compile times (CPU seconds).
 
-The peer of execution is the slow obvious interpreter in tests/reference, on a few blocks of the same kernels.
+The peer of execution is the simple interpreter in tests/reference, on a few blocks of the same kernels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PEER_BLOCKS = 2
 
 
 def execution_rate(name: str, times: int = 3) -> float:
-    """Most thread instructions per CPU second of some launches on one core; what is recorded is dropped."""
+    """Thread instructions per CPU second on one core, the best of some launches; the record is discarded."""
     kernel = get_kernel(name)
     launch, compiled = kernel.prepare("medium"), compiled_kernel(kernel)
     best = 0.0

@@ -1,7 +1,7 @@
 """CPU time of `warplens --help`, against an interpreter that does nothing; and the first prediction on a machine.
 
-That one starts from CUDA source and an empty cache folder, as the README shows it, and is elapsed time: what has to
-be compiled is compiled on two cores. Its peer is the same command once more. Other work on the machine counts too.
+The first prediction starts from CUDA source and an empty cache folder, as in the README. It is elapsed time, because
+two cores compile, so other load on the machine counts. Its peer is the same command run again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WARPLENS = [sys.executable, "-c", "from warplens.cli import main; main()"]
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """Least user + system time of five runs, with byte code cached as an installed package has it."""
+    """Least user + system time of five runs, with byte code cached as in an installed package."""
     times = []
     for _ in range(6):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -37,7 +37,7 @@ def _environment() -> dict[str, str]:
 
 
 def cold_and_warm_seconds() -> tuple[float, float]:
-    """Elapsed time of a prediction without anything compiled, and of the same again; the least of two each."""
+    """Elapsed seconds of a prediction with nothing compiled, and of the same again; the lesser of two runs each."""
     cold, warm = [], []
     for _ in range(2):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -26,7 +26,7 @@ from warplens_studies.validate import accelsim
 PAPER_SECONDS = 1.4 * 86400 / 17
 PAPER = "Table II per kernel"
 OWN = "warplens"
-#: Of the papers; our own model follows thread blocks through a network, and is measured apart.
+#: The papers' models; our own follows thread blocks through a network and is measured separately.
 INTERVAL_MODELS = [name for name, model in MODELS.items() if model.needs == "interval_profile" and name != OWN]
 CONTENTION: dict[str, Any] = {
     "dram.bandwidth": "200GB/s:1000GB/s",
@@ -39,7 +39,7 @@ CACHES: dict[str, Any] = {"sms": "7:56", "l1.size": "12KiB:96KiB:6KiB", "llc.siz
 
 
 def timed(folder: Path, inputs: Any, vary: dict[str, Any], models: list[str], sample: int) -> tuple[float, float]:
-    """Seconds, and seconds of CPU time, which other load on the machine changes little."""
+    """(elapsed seconds, CPU seconds); other load on the machine hardly changes the latter."""
     output = folder / f"{time.monotonic_ns()}.parquet"
     start, cpu = time.perf_counter(), time.process_time()
     result = run_sweep(inputs, accelsim.GPU, vary, models=models, sample=sample, output=output)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; `ratio` is against `peer`, `target` the value to be reached; None where there is none."""
+    """One measurement; `ratio` is against `peer`, `target` is the value to reach; None if there is none."""
 
     what: str
     value: float

@@ -1,8 +1,8 @@
 """Hooks of mkdocs.
 
 In the navigation `FOLDER/*` stands for all pages that FOLDER/index.md links to.
-Links to sources work in the repository; the site does not carry sources, so it
-shows their text alone.
+Links to sources work in the repository; the site has no sources, so it shows only
+the text of the link.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of Python source: which there are in a file, and the code of a function with one of them."""
+"""Mutations of Python source: lists those of a file, and compiles a function with one of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CALLS |= {"any": "all", "all": "any"}
 
 
 def changed(node: ast.AST) -> Iterator[ast.AST]:
-    """The node, changed in each of the ways that there are for it."""
+    """All mutations of a node."""
 
     def with_(**values: Any) -> Any:
         made = copy.copy(node)
@@ -91,7 +91,7 @@ class Mutant:
     after: str
     kernel: bool
     place: tuple[int, int] = field(compare=False)
-    """Position among the nodes of the module, and which of its changes."""
+    """Index of the node in the module, and index of the change."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column} {self.function}: {self.before} → {self.after}"
@@ -104,7 +104,7 @@ def _short(node: ast.AST) -> str:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that may be changed: no annotations, messages, decorators or defaults."""
+    """Nodes to mutate: no annotations, messages, decorators or defaults."""
     if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert | ast.arguments | ast.ImportFrom | ast.Import):
         return
     yield node

@@ -1,4 +1,4 @@
-"""Recordings of predictions: numbers as text that keeps every bit, a line of JSON per job, compared by result."""
+"""Recordings of predictions: one line of JSON per job, with numbers as exact text; compared by result."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _show(value: Any) -> str:
 
 
 def compare_part(before: Path, after: Path, expected: list[str], shown: int) -> int:
-    """Print how two recordings of a part differ; how many differences nobody expects."""
+    """Print how two recordings of a part differ; returns the number of unexpected differences."""
     old, new = _digests(before), _digests(after)
     keys = list(dict.fromkeys([*old, *new]))
     differing = [key for key in keys if key not in old or key not in new or old[key][0] != new[key][0]]

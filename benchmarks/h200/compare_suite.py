@@ -16,9 +16,8 @@ Here again, for each size:
 
     python benchmarks/h200/compare_suite.py collect OUT OUT/plain --size SIZE
 
-The GPU runs the very PTX that the CPU executes: the driver's compiler makes machine code of it. Only the number
-after `.version` is lowered where the driver is older than NVRTC. Inputs are made on both sides from the same seeds,
-and their hashes compared.
+The GPU runs the same PTX as the CPU; the driver compiles it to machine code. Only the number after `.version` is
+lowered if the driver is older than NVRTC. Both sides generate the inputs from the same seeds and compare hashes.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ COUNTERS = {
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "load_requests",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "load_sectors",
 }
-#: Elements of an array that are brought back beyond the small size: evenly spaced ones.
+#: Number of evenly spaced elements of an array to copy back, except at the small size.
 SAMPLE = 16_384
 #: Version of PTX that the driver of a CUDA version reads.
 PTX_VERSIONS = {13000: "9.0", 13010: "9.1", 13020: "9.2", 13030: "9.3", 13040: "9.4"}
@@ -68,7 +67,7 @@ def array_arguments(arguments):
 
 
 def sampled(array, size):
-    """What of an array is brought back: everything at the small size, else evenly spaced elements."""
+    """The part of an array to copy back: everything at the small size, else evenly spaced elements."""
     flat = array.reshape(-1)
     return flat if size == "small" else flat[:: -(-flat.size // SAMPLE)]
 
@@ -100,7 +99,7 @@ def export(folder: Path, options) -> None:
 
 
 def gpu(folder: Path, out: Path, sizes, count: bool) -> None:
-    """Run every kernel once; bring back what it left, or under a profiler (`count`) nothing but the order."""
+    """Run every kernel once; copy its results back, or under a profiler (`count`) only note the order."""
     import cupy
 
     driver = cupy.cuda.runtime.driverGetVersion()
@@ -222,7 +221,7 @@ def of_digests(digests) -> str:
 
 
 def counted(path: Path) -> list[dict]:
-    """Counters of each launch, in order, from the profiler's CSV (its own messages stand among the lines)."""
+    """Counters of each launch, in order, from the profiler's CSV (with its messages among the lines)."""
     launches: dict[int, dict] = {}
     lines = [line for line in path.read_text().splitlines() if line.startswith('"')]
     for row in csv.DictReader(lines):

@@ -1,4 +1,4 @@
-"""What only a profiler sees: a launch whose instructions, translations and data no cache holds, and write-backs.
+"""What only a profiler can measure: launches with cold caches (instructions, TLBs, data), and write-backs.
 
 On the machine with the GPU (cuda-bindings and ncu; clocks are left as they are, caches are flushed before each launch):
 
@@ -81,7 +81,7 @@ def collect(report: Path, table: Path) -> None:
 
 
 def values(table: Path) -> None:
-    """Print what the table says: cycles beyond those of the instructions, and bytes that were not written back."""
+    """Print the results of the table: cycles beyond those of the instructions, and bytes not written back."""
     with table.open() as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
 

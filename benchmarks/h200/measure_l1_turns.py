@@ -1,9 +1,10 @@
-"""Whether loads that hit the L1 and replies of loads that miss it take turns there, on a machine with a GPU:
+"""Measures on a GPU whether L1 hits and the replies of L1 misses share a port:
 
     python3 benchmarks/h200/measure_l1_turns.py > benchmarks/h200/l1_turns.csv
 
-32 warps of one SM; in each round a warp has some loads that hit, with lanes at given offsets, and some of scattered
-lines, so many lanes to a line. The columns are cycles of the SM for a round of one warp, the least of three runs.
+32 warps run on one SM. In each round a warp issues some loads that hit, with lanes at given offsets, and some loads
+of scattered lines, with `lanes_per_line` lanes each. `cycles` are SM cycles per round of one warp, the least of three
+runs.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ On the machine with the GPU (CuPy and ncu; clocks are left as they are, caches a
 
     python3 benchmarks/h200/measure_pairs.py measure $OUT/pairs.json
 
-runs three stages, each in processes of its own, and writes what it has after each: results and times by events, times
-by ncu, ncu's rules for the faults. A kernel that fails is left out with the reason. `--pairs NAME,NAME` measures some.
-The pages of ncu's reports lie beside the output. And here, to make the committed table, later files replacing pairs of
-earlier ones:
+runs three stages, each in separate processes, and writes its results after each: results and event times, times by
+ncu, ncu's rules for the faults. A kernel that fails is left out with the reason. `--pairs NAME,NAME` measures some.
+The pages of ncu's reports go beside the output. Then, here, to make the committed table (later files replace pairs of
+earlier ones):
 
     python benchmarks/h200/measure_pairs.py collect \\
         studies/src/warplens_studies/validate/data/h200/pairs.json pairs.json more.json

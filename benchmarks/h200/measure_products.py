@@ -2,7 +2,7 @@
 
     python3 benchmarks/h200/measure_products.py src/warplens/characterize/data/h200-raw.json RAW.json
 
-A run of `characterize` measures them too; this leaves all else as it was measured, and what rests on it.
+A run of `characterize` measures them too; this script keeps all other measurements unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the suite's kernels ask of L2, and how much of the L1 their shared memory takes, for Nsight Compute to count.
+"""Requests of the suite's kernels to L2, and the part of the L1 that their shared memory takes, by Nsight Compute.
 
 On the machine with the GPU, in this folder:
 

@@ -1,4 +1,4 @@
-"""Launches the suite on a GPU for Nsight Compute to measure, and writes down what was launched in which order.
+"""Launches the suite on a GPU for Nsight Compute to measure, and records the order of the launches.
 
 On the machine with the GPU (CuPy and ncu; clocks are left as they are, caches are flushed before each launch):
 
@@ -42,9 +42,9 @@ METRICS = {
     "registers": "launch__registers_per_thread",
 }
 REPEATS = 5
-#: A profiled process that is killed leaves nothing, so it ends itself in time.
+#: A killed process leaves no profile, so it stops itself in time.
 MOST_SECONDS = 260
-#: Kernels whose residents are limited by dynamic shared memory, as in Lemeire's Table 9.
+#: Kernels whose occupancy dynamic shared memory limits, as in Lemeire's Table 9.
 SWEPT = (
     *("hotspot", "srad_step1", "convolution_2d", "stencil_3d", "linear_filter", "ray_tracing", "vector_add"),
     *("matmul_naive", "black_scholes", "svm_naive", "kmeans_assign", "bfs", "cfd_flux", "spmv_csr"),
@@ -55,7 +55,7 @@ SHARED_BYTES_PER_SM = 227 * 1024
 
 
 def _jobs(parts: str) -> Iterator[tuple[str, str, int]]:
-    """(kernel, size, resident blocks per SM or 0 for as many as fit), the most wanted first."""
+    """(kernel, size, resident blocks per SM or 0 for as many as fit), most important first."""
     for part in parts.split(","):
         if part != "sweeps":
             yield from ((name, part, 0) for name in SUITE)
@@ -65,7 +65,7 @@ def _jobs(parts: str) -> Iterator[tuple[str, str, int]]:
 
 
 def run(plan: Path, options: argparse.Namespace) -> None:
-    """Launch everything of some parts, and write down what was launched; inputs are made ahead."""
+    """Launch everything of some parts and record the launches; inputs are generated ahead."""
     rows = []
     began = time.monotonic()
     jobs = [job for job in _jobs(options.parts) if job[0] in options.kernels]
@@ -82,7 +82,7 @@ def run(plan: Path, options: argparse.Namespace) -> None:
                     if wanted not in ahead:
                         ahead[wanted] = pool.submit(SUITE[wanted[0]].prepare, wanted[1])
                 current = (name, size), prepared(name, ahead[name, size].result())
-                ahead[name, size] = None  # its memory goes back
+                ahead[name, size] = None  # frees its memory
             rows += _launched(current[1], size, resident, options.repeats)
             print(f"{time.monotonic() - began:6.1f} s {name} {size} {resident}", file=sys.stderr, flush=True)
         for future in filter(None, ahead.values()):
@@ -91,7 +91,7 @@ def run(plan: Path, options: argparse.Namespace) -> None:
 
 
 def _launched(kernel: Prepared, size: str, resident: int, repeats: int) -> list[dict[str, Any]]:
-    """Repeats of one launch; none where so many blocks cannot be resident."""
+    """Repeats of one launch; none if `resident` blocks do not fit."""
     shared = kernel.launch.dynamic_shared_memory_bytes
     if resident:
         threads = int(np.prod(kernel.launch.block))
@@ -124,7 +124,7 @@ def _write_plan(plan: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def collect(plan: Path, report: Path, folder: Path, *, add: bool = False) -> None:
-    """The launches with their metrics, one row each, in base units; they take the place of older ones like them."""
+    """Write the launches with their metrics, one row each, in base units; they replace older rows."""
     document = json.loads(plan.read_text())
     lines = [line for line in report.read_text().splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(lines))[1:]  # the first one holds units

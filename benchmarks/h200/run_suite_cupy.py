@@ -2,8 +2,8 @@
 
     python benchmarks/h200/run_suite_cupy.py OUT.json [--sizes small medium large] [--kernels NAME ...]
 
-Inputs and references are made in several processes; a lock keeps launches apart. Before each timed launch the
-arguments are restored and 256 MiB are written, so that the L2 cache holds nothing of the kernel's data.
+Several processes generate inputs and references; a lock separates launches. Before each timed launch the script
+restores the arguments and writes 256 MiB, so that the L2 holds none of the kernel's data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Traces programs that nobody prepared for with the commands a user types, and predicts them beside Nsight Compute.
+"""Traces unprepared programs with the user's commands, and compares predictions with Nsight Compute.
 
 On a machine with a GPU, nvcc, ncu, PyTorch, Triton and CuPy:
 
     python3 benchmarks/h200/trace_programs.py OUT [--only NAME…]
 
-writes OUT/programs.json (what became of each) and, per program, its trace and what ncu measured.
+writes OUT/programs.json (the outcome of each) and, per program, its trace and the measurements of ncu.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PROGRAMS = {
     "endless-records-some": ("misbehaving.cu", ("endless-records",), ("--max-blocks", "64")),
 }
 
-#: What the compiler needs besides.
+#: Additional compiler options.
 FLAGS = {
     "nested.cu": ("-rdc=true", "-lcudadevrt"),
     "separate.cu": ("-rdc=true", str(HOME / "separate_other.cu")),

@@ -8,9 +8,9 @@ and anywhere:
 
     python benchmarks/h200/trace_suite.py FOLDER --source ptx --sizes medium,large
 
-FOLDER/SOURCE_SIZE.xz goes to validate/data/h200/profiles in studies, FOLDER/traced_suite.csv, which says how exact
-traces are and what they cost, beside this file. Traces are made one by one, turned into profiles and removed; kernels
-whose trace would not fit record the first waves of thread blocks only.
+Copy FOLDER/SOURCE_SIZE.xz to validate/data/h200/profiles in studies, and FOLDER/traced_suite.csv, the exactness and
+cost of the traces, beside this file. Each trace is turned into a profile and removed. Kernels whose trace would not
+fit record only the first waves of thread blocks.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies/src"))
 from warplens.suite.catalog import SUITE
 
-#: GPU memory for the records of a launch, more for some kernels, and what is recorded where it is too little.
+#: GPU memory for the records of a launch, more for some kernels, and the waves to record if it is too little.
 BUFFER_BYTES = 6 << 30
 LARGE_BUFFER_BYTES = {
     **dict.fromkeys(("matmul_tiled", "convolution_resnet", "convolution_alexnet"), 14 << 30),
     "matmul_naive": 24 << 30,
 }
 FEWER_WAVES = 2
-#: Launches of which all waves would take too long: 187 million instructions.
+#: Launches too long to record all waves: 187 million instructions.
 LONG = {("matmul_naive", "large")}
 #: Columns of FOLDER/traced_suite.csv: of the launch, of its exactness, and of the run.
 LAUNCH = ("blocks_traced", "records", "raw_bytes")
@@ -51,7 +51,7 @@ EXACTNESS = (
     "forced_waits",
 )
 RUN = ("bytes", "untraced_seconds", "traced_seconds", "counting_seconds", "decoding_seconds")
-#: What takes longest begins first.
+#: The longest jobs start first.
 LONGEST = ("matmul_naive", "convolution_resnet", "convolution_alexnet", "matmul_tiled", "instruction_mix_16")
 
 
@@ -103,7 +103,7 @@ def _job(source: str, kernel: str, size: str, folder: Path, swept: bool) -> dict
 
 
 def _tried(job: tuple[str, str, str, Path, bool]) -> dict[str, Any]:
-    """What became of a job; the others go on, whatever it was."""
+    """The outcome of a job; an error does not stop the others."""
     try:
         return _job(*job)
     except Exception as error:
@@ -139,7 +139,7 @@ def _merged(source: str, size: str, folder: Path) -> None:
 
 
 def write_table(rows: list[dict[str, Any]], path: Path, about: dict[str, str]) -> None:
-    """What became of each trace, without the profiles."""
+    """Write the outcome of each trace, without the profiles."""
     with path.open("w", encoding="utf-8", newline="") as out:
         out.writelines(f"# {key}: {about[key]}\n" for key in ("GPU", "command", "warplens"))
         writer = csv.writer(out, lineterminator="\n")
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--kernels", help="some of them, separated by commas")
     parser.add_argument("--jobs", type=int, default=min(12, os.cpu_count() or 1))
     parser.add_argument("--no-sweeps", action="store_true", help="only with as many residents as fit")
-    parser.add_argument("--most-seconds", type=float, default=3600.0, help="what is not done by then is left out")
+    parser.add_argument("--most-seconds", type=float, default=3600.0, help="leave out what is not finished by then")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -170,7 +170,7 @@ def main() -> None:
     jobs = [job for job in jobs if not (options.folder / "{}-{}-{}.xz".format(*job)).exists()]
     log = options.folder / f"{options.source}.json"
     rows = json.loads(log.read_text()) if log.exists() else []
-    # A process for each, so that memory goes back.
+    # One process per job, so that its memory is freed.
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
         results = pool.imap_unordered(_tried, [(*job, options.folder, not options.no_sweeps) for job in jobs])
         try:

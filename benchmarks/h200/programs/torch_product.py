@@ -1,4 +1,4 @@
-"""One product of half-precision matrices, which cuBLAS does with warpgroups' products and bulk copies."""
+"""One half-precision matrix product, for which cuBLAS uses warpgroup products and bulk copies."""
 
 import torch
 
