@@ -40,7 +40,7 @@ def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bo
         try:
             picture = draw(made, folder)
         except MissingPackageError as error:
-            missing = error  # the numbers of all items come first
+            missing = error  # write the numbers of all items first
         if as_json:
             files = {"csv": str(data), "png": None if picture is None else str(picture)}
             documents.append({**made.to_dict(), **files})
@@ -74,7 +74,7 @@ def _list(names: tuple[str, ...], as_json: bool, schema: int) -> None:
 
 
 def _show(made: Any) -> None:
-    """The short table of an item, the text's claims, and what was assumed."""
+    """Show the short table of an item, the paper's claims, and our assumptions."""
     from rich.text import Text
 
     out = console()

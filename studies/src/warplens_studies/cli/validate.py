@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
-@click.option("--fresh", is_flag=True, help="h200: compute all predictions anew and keep them in the source tree.")
+@click.option("--fresh", is_flag=True, help="h200: compute all predictions again and keep them in the source tree.")
 @json_option
 def validate(
     datasets: tuple[str, ...],
@@ -110,7 +110,7 @@ def validate(
 
 
 def _write(found: Validation, folder: Path, pages: tuple[Path, ...]) -> tuple[list[Path], MissingPackageError | None]:
-    """The files written, and what pictures lack: numbers do not wait for Matplotlib."""
+    """The written files, and the error if Matplotlib is missing: numbers do not need it."""
     from ..validate.figures import draw_all
     from ..validate.report import sections, update_sections, write_files
 

@@ -30,9 +30,9 @@ def validate_h200_command(
     files: list[Path] = []
     reason = "" if fresh else stale()
     if reason:
-        warn(f"the kept predictions do not hold: {reason}; computing anew, which takes minutes (--fresh keeps them)")
+        warn(f"the kept predictions are stale: {reason}; computing them again takes minutes (--fresh keeps them)")
     if fresh or reason:
-        machine = fingerprint()  # before: whoever changes the file meanwhile makes the predictions stale
+        machine = fingerprint()  # taken first: if the file changes meanwhile, the predictions are stale
         predicted = _predict(kernels)
         if fresh:
             files.append(write_predictions(predicted, machine))
@@ -45,7 +45,7 @@ def validate_h200_command(
     try:
         files += draw_all(found, folder)
     except MissingPackageError as error:
-        missing = error  # the numbers come first
+        missing = error  # write the numbers first
     for page in pages:
         update_sections(page, DATASET, sections(found))
     document = {

@@ -1,4 +1,4 @@
-"""What the datasets of `warplens validate` share: which kernels are meant, and how results leave the command."""
+"""What the datasets of `warplens validate` share: the choice of kernels, and the output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLES = ("", "yellow", "bold red")
 
 
 def chosen_kernels(pattern: re.Pattern[str] | None, every: Collection[str]) -> list[str]:
-    """The kernels that --kernel leaves."""
+    """The kernels that --kernel selects."""
     from warplens.errors import UnknownNameError, nearest
 
     kernels = [name for name in every if pattern is None or pattern.search(name)]

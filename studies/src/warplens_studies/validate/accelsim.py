@@ -12,8 +12,8 @@ from typing import Any
 FOLDER = Path(__file__).parent / "data" / "accelsim"
 GPU = "accelsim-mdm"
 
-#: What each configuration changes of the machine `accelsim-mdm`. The flit width, which sets the NoC's
-#: bandwidth, is that of the SMs' ports too (README of the data).
+#: What each configuration changes in the machine `accelsim-mdm`. The flit width sets the bandwidth of the NoC and of
+#: the SMs' ports (README of the data).
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "base": {},
     "mshr32": {"l1.mshrs": 32},

@@ -1,4 +1,4 @@
-"""What each kernel could at best take on a machine, part by part: the yardstick for what bounds the reference."""
+"""Lower bounds on the cycles of each kernel by part of the machine, to see what bounds the reference."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PARTS = {"issue": "issue", "L1 port": "l1_port", "NoC": "noc", "DRAM": "dram", "
 
 @dataclass(frozen=True)
 class Bounds:
-    """Least cycles of a launch by each part of the machine alone, beside the reference.
+    """Fewest cycles that each part of the machine alone needs for a launch, and the reference's cycles.
 
     `issue`: warp instructions at the issue rate. `l1_port`: lines at one a
     cycle. `noc`: lines of read replies. `dram`: lines read, and written back
-    before the end. `latency`: one warp alone, as often as an SM is filled.
-    Two more numbers show uneven LLC banks: `busiest_bank` is the line accesses
-    of the busiest one over their mean; `in_step` is no bound, but what the bank
-    ports would need if all warps made their n-th load at the same time.
-    `estimate` is when the last access ends in the estimate behind the default
-    order, which has latencies, barriers, MSHRs, ways of sets, and ports of banks.
+    before the end. `latency`: one warp alone, times the number of waves. Two more
+    numbers show uneven L2 banks: `busiest_bank` is the busiest bank's line accesses
+    over the mean; `in_step` is not a bound, but the cycles of the bank ports if all
+    warps made their n-th load at the same time. `estimate` is the end of the last
+    access in the estimate behind the default order, which models latencies,
+    barriers, MSHRs, L1 ways and bank ports.
     """
 
     kernel: str
@@ -47,7 +47,7 @@ class Bounds:
 
     @property
     def largest(self) -> str:
-        """The part that needs most."""
+        """The part that needs the most cycles."""
         return max(PARTS, key=lambda part: getattr(self, PARTS[part]))
 
     @property
@@ -92,7 +92,7 @@ def bounds_of(kernel: str, workload: Workload, gpu: Gpu, reference_cycles: float
 
 
 def _banks(workload: Workload, gpu: Gpu, found: MissProfile, needed_by: str) -> tuple[float, float]:
-    """(Accesses of the busiest bank over their mean, cycles of the bank ports if loads went in step)."""
+    """(Accesses of the busiest bank over the mean, cycles of the bank ports if loads were in step)."""
     assert workload.trace is not None
     banks = int(gpu.with_defaults.llc.banks)
     line_bytes = int(gpu.require("l1.line_bytes", needed_by))

@@ -1,9 +1,9 @@
-"""Changes of a parameter that our own model gets wrong, and which mechanism is missing.
+"""Parameter changes whose effect our own model gets wrong, and the mechanism that is missing.
 
-Each is shown with the model's caches exchanged for others (`exchanges`). What is
-wrong with the right caches too is not their fault: the detailed simulator, and
-the model, are run with a mechanism switched off. The simulator's runs are
-recorded (`scripts/record-simulations changes`).
+Each is shown with the model's caches exchanged for others (`exchanges`). If the error
+remains with the right caches, they are not the cause: then the detailed simulator and
+the model run with a mechanism switched off. The simulator's runs are recorded
+(`scripts/record-simulations changes`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .report import write_csv
 from .tables import Cell, Table, percent
 
 PATH = Path(__file__).parent / "data" / "switched.csv"
-#: Changes of a configuration that count as such, and how near the predicted one has to be.
+#: Smallest change that counts, and the tolerance of the predicted change.
 LEAST_CHANGE, NEAR = 0.03, 0.10
-#: A predicted change that is smaller has no sign.
+#: A smaller predicted change has no sign.
 NOTHING = 0.001
-#: Errors of IPC that none should exceed.
+#: Largest acceptable IPC error.
 LARGE = 0.3
 #: Cycles by (configuration, kernel).
 Cycles = Mapping[tuple[str, str], float]
@@ -40,7 +40,7 @@ Cycles = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class Switch:
-    """A mechanism of the detailed simulator, and overrides of a machine that leave nothing of it."""
+    """A mechanism of the detailed simulator, and machine overrides that disable it."""
 
     words: str
     changes: Mapping[str, Any]
@@ -80,7 +80,7 @@ EXPERIMENTS = (
 
 @dataclass(frozen=True)
 class Change:
-    """What a configuration does to the cycles, as a part of those at base."""
+    """Relative change of the cycles from base to a configuration."""
 
     configuration: str
     kernel: str
@@ -89,13 +89,13 @@ class Change:
 
     @property
     def right(self) -> bool:
-        """The same sign, and near."""
+        """The same sign, and within the tolerance."""
         same_sign = self.predicted * self.real > 0.0 and abs(self.predicted) >= NOTHING
         return same_sign and abs(self.predicted - self.real) <= NEAR
 
 
 def changes_of(cycles: Cycles) -> list[Change]:
-    """All configurations that change what the third-party simulator counts."""
+    """All configurations that change the third-party simulator's cycles."""
     found = []
     for (configuration, kernel), predicted in cycles.items():
         reference = accelsim.measurements()
@@ -109,7 +109,7 @@ def changes_of(cycles: Cycles) -> list[Change]:
 
 
 def _runs(kernel: str, configuration: str, switch: str) -> list[tuple[Any, Any]]:
-    """Where a kernel runs with a mechanism switched off: at base, and with the configuration."""
+    """(workload, machine) with a mechanism switched off: at base, and with the configuration."""
     workload = workload_of_trace(traced(kernel))
     return [
         place(workload, accelsim.GPU, {**accelsim.CONFIGURATIONS[name], **SWITCHES[switch].changes})
@@ -124,7 +124,7 @@ def simulate_switched(kernel: str, configuration: str, switch: str) -> float:
 
 
 def predict_switched(kernel: str, configuration: str, switch: str) -> float:
-    """The same of the model's cycles."""
+    """The change of the model's cycles without a mechanism."""
     base, changed = (float(predict(*run, MODEL).cycles) for run in _runs(kernel, configuration, switch))
     return changed / base - 1.0
 
@@ -139,7 +139,7 @@ def switched() -> Mapping[tuple[str, str, str], float]:
 
 
 def write(path: Path = PATH) -> None:
-    """Do all experiments and write them down."""
+    """Run all experiments and write the results."""
     keys = ("kernel", "configuration", "switch")
     rows = [{**dict(zip(keys, each, strict=True)), "change": simulate_switched(*each)} for each in EXPERIMENTS]
     write_csv(path, rows)
@@ -153,7 +153,7 @@ def _of(exchanged: Mapping[tuple[str, str, str], float], name: str) -> dict[tupl
 
 
 def exchange_table(exchanged: Mapping[tuple[str, str, str], float]) -> Table:
-    """What other caches make of the errors."""
+    """Errors with other caches."""
     rows = []
     for name, words in EXCHANGES.items():
         cycles = _of(exchanged, name)
@@ -173,7 +173,7 @@ def exchange_table(exchanged: Mapping[tuple[str, str, str], float]) -> Table:
 
 
 def change_table(exchanged: Mapping[tuple[str, str, str], float]) -> Table:
-    """Changes of a parameter that the model gets wrong, and what they become with other caches."""
+    """Parameter changes that the model gets wrong, and the same with other caches."""
     found = {
         name: {(each.kernel, each.configuration): each for each in changes_of(_of(exchanged, name))}
         for name in EXCHANGES

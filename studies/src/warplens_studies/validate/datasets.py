@@ -1,4 +1,4 @@
-"""The references there are, by the name that `warplens validate` knows them by."""
+"""The reference datasets, by their name in `warplens validate`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Dataset:
     run: Callable[..., Validation]
 
     def choose_kernels(self, pattern: re.Pattern[str] | None) -> list[str]:
-        """Kernels whose name the pattern finds; it is an error if there are none."""
+        """Kernels whose name matches the pattern; an error if there are none."""
         chosen = [kernel for kernel in self.kernels if pattern is None or pattern.search(kernel)]
         if not chosen:
             assert pattern is not None
@@ -56,7 +56,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def find_datasets(names: Iterable[str]) -> list[Dataset]:
-    """Datasets by name, without repeats; all of them where no name is given."""
+    """Datasets by name, without repeats; without names, all of them."""
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in DATASETS:

@@ -1,8 +1,8 @@
-"""Our own model with caches that are not its own, on the runs of the third-party simulator.
+"""Our own model with other cache results, on the runs of the third-party simulator.
 
-It is given those of the detailed simulator, those in the order of the changed
-machine, and its own with as many misses as the third-party simulator counted.
-What the detailed simulator's caches did is recorded
+It takes the results of the detailed simulator, results in the access order of the
+changed machine, or its own scaled to the misses that the third-party simulator
+counted. The detailed simulator's results are recorded
 (`scripts/record-simulations changes`).
 """
 
@@ -35,7 +35,7 @@ from .report import write_csv
 T = TypeVar("T")
 MODEL = "warplens"
 PATH = Path(__file__).parent / "data" / "simulated_caches.csv"
-#: Whose cycles, or what the model is given; the first is the model as it is.
+#: What the model is given; the first is the model unchanged.
 EXCHANGES = {
     "own": "the model",
     "simulated": "with the simulator's caches",
@@ -43,7 +43,7 @@ EXCHANGES = {
     "counted": "with the misses that Accel-Sim counted",
     "detailed": "the simulator",
 }
-#: Columns that are kept of a cache simulation: counters, arrivals, and what it says of the launch.
+#: Recorded columns of a cache simulation: counters, arrivals, and values of the whole launch.
 _COUNTERS = tuple(name.upper() for name in COUNTERS.names or ())
 _ARRIVALS = ("L1", "L1_LEFT", "LLC", "LLC_LEFT")
 _OF_LAUNCH = ("dirty_left", "l1_dirty_left", "busiest_bank", "busiest_channel")
@@ -68,12 +68,12 @@ def with_caches(workload: Workload, misses: MissProfile) -> Workload:
 
 
 def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
-    """Misses of loads, and of their executions, in the same proportions, but as many in all as were counted."""
+    """Scale the misses of loads, and of their executions, to the counted totals; proportions stay."""
     counters = records_of(misses.counters.copy(), COUNTERS)
     loads = misses.kinds == LOAD
 
     def scaled(names: list[str], total: float, limit: Any) -> None:
-        """Loads' numbers so that with the other instructions' the first counter has this total."""
+        """Scale the loads so that the first counter, with the other instructions, has this total."""
         whole = counters[names[0]].sum()
         mine = counters[names[0]][loads].sum()
         factor = max(total - (whole - mine), 0.0) / max(mine, 1.0)
@@ -82,7 +82,7 @@ def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
 
     requests, executed = counters["requests"].copy(), counters["executed"]
     counters["l1_hits"] = requests - counters["l1_hits"]  # misses, for now
-    counters["worst_llc"] += counters["worst_dram"]  # all that leave the SM
+    counters["worst_llc"] += counters["worst_dram"]  # all requests that leave the SM
     scaled(["l1_hits", "worst_llc"], measured.l1_miss_ratio * requests.sum(), (requests, executed))
     leaving = np.where(loads, counters["l1_hits"], counters["llc_hits"] + counters["llc_misses"])
     scaled(
@@ -98,7 +98,7 @@ def as_counted(misses: MissProfile, measured: accelsim.Measured) -> MissProfile:
 
 
 def _crowded(misses: MissProfile, own: MissProfile) -> MissProfile:
-    """With what our own simulation says about crowded banks: the detailed simulator does not count that."""
+    """Add queued requests at banks from our own simulation: the detailed simulator does not count them."""
     assert misses.arrivals is not None
     arrivals = records_of(misses.arrivals.copy(), ARRIVALS)
     for name in ("bank_ahead", "channel_ahead"):
@@ -107,13 +107,13 @@ def _crowded(misses: MissProfile, own: MissProfile) -> MissProfile:
 
 
 def exchanged(kernel: str, workload: Workload, configuration: str) -> dict[str, float]:
-    """Cycles of a run by what is exchanged."""
+    """Cycles of a run by exchange."""
     placed, gpu = place(workload, accelsim.GPU, accelsim.CONFIGURATIONS[configuration])
     own = cache_misses(placed, gpu)
     given = {
         "own": placed,
         "simulated": with_caches(placed, _crowded(simulated_caches(kernel, configuration), own)),
-        # Without the machine as named, times are those of the machine itself.
+        # Without the original machine, times come from the changed machine itself.
         "order": with_caches(placed, cache_misses(placed, dataclasses.replace(gpu, original=None))),
         "counted": with_caches(placed, as_counted(own, accelsim.measurements()[configuration, kernel])),
     }
@@ -125,7 +125,7 @@ def exchanged(kernel: str, workload: Workload, configuration: str) -> dict[str, 
 
 
 def _cache_rows(kernel: str, configuration: str, misses: MissProfile) -> Iterable[dict[str, Any]]:
-    """What was executed, one row per static instruction."""
+    """One row per executed static instruction."""
     for static in np.flatnonzero(misses.executed).tolist():
         yield {
             "kernel": kernel,
@@ -147,7 +147,7 @@ def _recorded_caches() -> Mapping[tuple[str, str], list[dict[str, str]]]:
 
 
 def simulated_caches(kernel: str, configuration: str) -> MissProfile:
-    """What became of a run's accesses in the detailed simulator."""
+    """Cache results of a run in the detailed simulator."""
     static = traced(kernel).static
     rows = _recorded_caches()[kernel, configuration]
     counters = np.zeros(len(static), dtype=COUNTERS)
@@ -172,7 +172,7 @@ def simulated_caches(kernel: str, configuration: str) -> MissProfile:
 
 
 def write(path: Path = PATH) -> None:
-    """Simulate all runs and write down what the caches did."""
+    """Simulate all runs and write their cache results."""
     rows: list[dict[str, Any]] = []
     for kernel in accelsim.kernels():
         workload = workload_of_trace(traced(kernel))

@@ -30,7 +30,7 @@ DEPTHS = (1, 4, 6, 8, 10, 12, 16, 64)
 #: Kernels whose miss ratios depend on the order of accesses.
 SENSITIVE = ("listing1_gs32", "saxpy", "stencil", "graph")
 
-#: Machines on which saxpy's lines fight less for the sets of its L1, with the configuration that has a reference.
+#: Machines on which saxpy has fewer conflict misses in L1, with the configuration of the reference.
 _CONFLICTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("base", {}),
     ("", {"l1.ways": 8, "l1.size": "64KiB"}),
@@ -58,12 +58,12 @@ class Experiment:
     changes: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     instead_of: str = ""
-    """The model whose error at base it is compared with, where that is another."""
+    """The model whose error at base it is compared with, if different."""
     order: str = DEFAULT_ORDER
 
     @property
     def change(self) -> str:
-        """As typed on the command line."""
+        """The change, as typed on the command line."""
         parts = [f"--set {key}={value}" for key, value in self.changes.items()]
         parts += [f"--option {self.model}.{key}={value}" for key, value in self.options.items()]
         parts += [f"--order {self.order}"] if self.order != DEFAULT_ORDER else []
@@ -209,7 +209,7 @@ def _accesses(found: MissProfile, kind: int) -> tuple[float, float]:
 
 
 def conflict_table() -> Table:
-    """L1 miss ratio of saxpy where its sets have more ways, or fewer lines in flight."""
+    """L1 miss ratio of saxpy with more ways, or with fewer lines in flight."""
     rows = []
     for configuration, changes in _CONFLICTS:
         ours = _ratios("saxpy", changes)[0]
@@ -220,7 +220,7 @@ def conflict_table() -> Table:
 
 
 def depth_table() -> Table:
-    """Miss ratios of order-sensitive kernels over the depth of the memory queue, and how far all kernels are off."""
+    """Miss ratios of order-sensitive kernels by depth of the memory queue, and the errors of all kernels."""
     measured = accelsim.measurements()
     reference = [measured["base", kernel] for kernel in SENSITIVE]
     rows = [

@@ -13,7 +13,7 @@ from warplens.reports.style import LINE_COLOURS, pyplot, save
 from .harness import Validation
 from .paper import CAPPED, MODELS, STATED, SWEEPS, TITLES, Stated, Sweep
 
-#: Above this error (%) the bar of a kernel is cut, and its number stands at the cut.
+#: Bars above this error (%) are cut; the number is shown at the cut.
 _CUT = 250.0
 _COLOURS = dict(zip(MODELS, (LINE_COLOURS[index] for index in (0, 3, 5, 4, 1)), strict=True))
 _RULES = {"queues take all requests": MODELS, "queues take requests capped by the MSHRs": CAPPED}
@@ -72,7 +72,7 @@ def _legend(figure: Any, axis: Any, *, paper: bool = False) -> None:
 
 
 def _bars(axis: Any, groups: Sequence[str], series: Series, *, cut: float | None = None) -> None:
-    """One bar per group of every (label, colour, percentages); numbers on all, or on those that `cut` shortens."""
+    """One bar per group and (label, colour, percentages); numbers on all bars, or on those that `cut` shortens."""
     from matplotlib.patheffects import withStroke
 
     width = 0.84 / len(series)
@@ -101,7 +101,7 @@ def _bars(axis: Any, groups: Sequence[str], series: Series, *, cut: float | None
 
 
 def _dash(axis: Any, group: int, stated: Stated) -> None:
-    """What the paper states, across the bar of its model."""
+    """Draw the paper's value across the bar of its model."""
     width = 0.84 / len(MODELS)
     place = group + (MODELS.index(stated.model) - (len(MODELS) - 1) / 2) * width
     ends = [place - 0.55 * width, place + 0.55 * width]
@@ -182,7 +182,7 @@ def _said(figure: str) -> str:
 
 
 def _sweep(plt: Any, validation: Validation, sweep: Sweep) -> Any:
-    """Mean error of the divergent kernels: orders down, rules of the queues across."""
+    """Mean error of the divergent kernels: a row per order, a column per rule of the queues."""
     orders = validation.orders
     settings = list(sweep.settings.values())
     number = f"Fig. {sweep.figure.removeprefix('mdm-fig')}"

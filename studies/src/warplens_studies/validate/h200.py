@@ -1,7 +1,7 @@
-"""The models against an H200: the suite's kernels, measured with Nsight Compute, beside what models say of them.
+"""The models against an H200: the suite's kernels, measured with Nsight Compute, beside their predictions.
 
-Models are fed from traces of SASS, recorded on the H200, and from traces of
-PTX, executed on the CPU (`h200_profiles` makes the predictions).
+Models predict from traces of SASS, recorded on the H200, and from traces of PTX,
+executed on the CPU (`h200_profiles` makes the predictions).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .metrics import cycle_error, mape, mape_shape, rank_correlation, to_be_rank
 FOLDER = Path(__file__).parent / "data" / "h200"
 MACHINE = "h200"
 MACHINE_FILE = Path(machine.__file__).parent / "data" / f"{MACHINE}.toml"
-#: What is predicted from, and the sizes of the suite; the first of each is what pages show where they show one.
+#: Sources of the traces, and sizes of the suite; pages that show one show the first.
 SOURCES = ("sass", "ptx")
 SIZES = ("medium", "large")
-#: Kernels that end sooner are left out of the means: launching takes a large part of their time.
+#: Shorter kernels are left out of the means: launch overhead dominates them.
 LEAST_NS = 20_000.0
 #: The name of the bound from measured counters, beside the models' names.
 BOUND = "counters"
@@ -45,10 +45,10 @@ SIMULATED = (
     "bank_cycles",
 )
 
-#: What our own model says of its cycles.
+#: Columns of our own model's range.
 RANGE = ("cycles_low", "cycles_high")
 
-#: A kernel and the thread blocks that an SM may hold; 0 for as many as fit.
+#: A kernel and its resident blocks per SM; 0 for as many as fit.
 Setting = tuple[str, int]
 
 
@@ -64,7 +64,7 @@ class Measured:
     repeats: int
     least_cycles: float
     most_cycles: float
-    """Of the elapsed cycles of the repeats."""
+    """Fewest and most elapsed cycles of the repeats."""
     elapsed_cycles: float
     active_cycles: float
     duration_ns: float
@@ -82,7 +82,7 @@ class Measured:
 
     @property
     def spread(self) -> float:
-        """Of the elapsed cycles: (most - least) / median."""
+        """Spread of the elapsed cycles: (most - least) / median."""
         return (self.most_cycles - self.least_cycles) / self.elapsed_cycles
 
     def differs(self, other: Measured) -> bool:
@@ -124,7 +124,7 @@ def provenance() -> dict[str, str]:
 
 
 def bound_parts(measured: Measured, gpu: Gpu) -> dict[str, float]:
-    """Cycles that issue, L2 and DRAM need at least, from the counters."""
+    """Fewest cycles that issue, L2 and DRAM need, from the counters."""
     seconds = {
         "L2": measured.l2_bytes / gpu.require("noc.bandwidth_bytes_per_s", "the bound from counters"),
         "DRAM": (measured.dram_read_bytes + measured.dram_write_bytes)
@@ -139,7 +139,7 @@ def bound_parts(measured: Measured, gpu: Gpu) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the models say of one launch, and what the cache simulation found."""
+    """Predictions of one launch, and its cache simulation."""
 
     kernel: str
     resident_blocks: int
@@ -151,9 +151,9 @@ class Predicted:
     dram_read_bytes: float
     dram_write_bytes: float
     bank_cycles: float
-    """Cycles that the banks of an SM's shared memory need for its accesses, one after the other."""
+    """Cycles for which the accesses of an SM hold the banks of its shared memory."""
     cycles: Mapping[str, float] = field(default_factory=dict)
-    """By model; a model that cannot run is missing."""
+    """Cycles by model; a model that cannot run is missing."""
     cycles_low: float = math.nan
     cycles_high: float = math.nan
     """The range that `warplens` gives."""
@@ -181,7 +181,7 @@ class Summary:
     """Kernels within 10, 20 and 30 %."""
     mape_active: float
     mape_all: float
-    """Over all kernels, short ones too."""
+    """MAPE over all kernels, including short ones."""
     rank_ipc: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -199,9 +199,9 @@ class Sweep:
     mape_shape: float
     rank: float
     concordance: float
-    """Over pairs of occupancies that the repeats tell apart: those in the measured order less those in the other."""
+    """Concordant minus discordant pairs, over the pairs of occupancies that the repeats distinguish."""
     span: float
-    """Slowest over fastest median, less 1."""
+    """Slowest over fastest median, minus 1."""
     noise: float
     """The largest spread of repeats."""
 
@@ -277,7 +277,7 @@ class H200Validation:
         )
 
     def levels(self, kernel: str) -> list[int]:
-        """Measured residents, up to the first that holds all blocks that fit."""
+        """Measured numbers of resident blocks, up to the first that reaches the limit."""
         found = [blocks for name, blocks in self.predicted if name == kernel and blocks]
         warps = {blocks: self.predicted[kernel, blocks].warps_per_sm for blocks in found}
         return [blocks for i, blocks in enumerate(found) if i == 0 or warps[blocks] > warps[found[i - 1]]]
@@ -340,7 +340,7 @@ def _within(values: Sequence[float], limit: float) -> int:
 
 
 def compare(predicted: Iterable[Predicted]) -> dict[tuple[str, str], H200Validation]:
-    """Predictions beside what was measured, by source and size."""
+    """Predictions beside measurements, by source and size."""
     groups: dict[tuple[str, str], dict[Setting, Predicted]] = {}
     for row in predicted:
         groups.setdefault((row.source, row.size), {})[row.kernel, row.resident_blocks] = row

@@ -14,7 +14,7 @@ from .h200_tables import DRAWN, Found, main_of
 
 
 def draw_all(comparisons: Found, folder: Path) -> list[Path]:
-    """h200-scatter.png, and h200-sweeps.png where kernels were swept."""
+    """h200-scatter.png and, if kernels were swept, h200-sweeps.png."""
     found = main_of(comparisons)
     models = [model for model in DRAWN if model in found.models]
     paths = [folder / "h200-scatter.png"]
@@ -70,9 +70,9 @@ def _scatter(plt: Any, found: H200Validation, models: Sequence[str]) -> Any:
 
 
 def _label(axis: Any, points: Mapping[str, tuple[float, Any]]) -> None:
-    """Names beside points, from the lowest up; one that would stand on another is raised."""
+    """Label points from the lowest up; a label that would overlap another is raised."""
     low, high = map(math.log10, axis.get_ylim())
-    per_point = (high - low) / 150  # decades; a panel is about so many points high
+    per_point = (high - low) / 150  # in decades; a panel is about 150 points high
     free = low
     for kernel, (x, y) in sorted(points.items(), key=lambda item: item[1][1]):
         height = math.log10(y) - 2 * per_point

@@ -1,4 +1,4 @@
-"""Our own model on an H200: its range beside what was measured, and what each mechanism buys there."""
+"""Our own model on an H200: its range beside the measurements, and the effect of each mechanism."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MECHANISMS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 
 
 def counted(found: H200Validation) -> list[Setting]:
-    """Launches that count: kernels that run longer than 20 µs, and all sweeps of residents."""
+    """Launches that count: kernels longer than 20 µs, and all occupancy sweeps."""
     return [key for key in found.predicted if key[1] or found.measured[key].duration_ns > LEAST_NS]
 
 
 def range_table(comparisons: Sequence[H200Validation]) -> Table:
-    """How often the range holds what was measured, and how wide it is."""
+    """How often the range contains the measurement, and how wide it is."""
     rows = []
     for found in comparisons:
         every = counted(found)
@@ -79,7 +79,7 @@ def range_table(comparisons: Sequence[H200Validation]) -> Table:
 
 
 def request_table(found: H200Validation) -> Table:
-    """What kernels ask of L2 beside the cache simulation, what is busy, and what shared memory leaves."""
+    """Requests to L2, counted and simulated; busy units; and the L1 that shared memory leaves."""
     workloads, _ = shipped_profiles(found.source, found.size)
     rows = []
     for row in lines(FOLDER / "requests.csv")[1]:
@@ -112,7 +112,7 @@ def request_table(found: H200Validation) -> Table:
 
 
 def mechanism_table(found: H200Validation) -> Table:
-    """What becomes of the errors when one mechanism is left out."""
+    """Errors with one mechanism left out."""
     workloads, _ = shipped_profiles(found.source, found.size)
     rows = []
     for words, (options, changes) in MECHANISMS.items():

@@ -1,8 +1,8 @@
-"""Predictions of the suite on an H200 from profiles of its launches, which ship: of SASS traced there, and of PTX.
+"""Predictions of the suite on an H200, from bundled profiles of SASS traced there and of PTX.
 
-A profile has what the models need of a trace (`warplens.workload.profiled`); so every
-prediction can be made again anywhere. That takes minutes, so predictions are kept
-too, with a fingerprint of the machine's values.
+A profile holds what the models need of a trace (`warplens.workload.profiled`), so every
+prediction can be repeated anywhere. That takes minutes, so predictions are kept too,
+with a fingerprint of the machine's values.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from .report import csv_text
 
 PROFILES = FOLDER / "profiles"
 PREDICTIONS = FOLDER / "predictions.csv"
-#: Residents are limited by asking for all shared memory, and the L1 keeps what is left of their common 256 KiB
-#: (NVIDIA H100 white paper).
+#: Dynamic shared memory limits the residents; the L1 keeps the rest of their common 256 KiB (NVIDIA H100 white
+#: paper).
 SWEEP_L1_BYTES = 256 * 1024 - 228 * 1024
 
 
@@ -60,12 +60,12 @@ SWEEP_L1_BYTES = 256 * 1024 - 228 * 1024
 
 
 def levels_of(kernel: str, size: str) -> list[int]:
-    """Residents that were measured, 0 first, for as many as fit."""
+    """Measured numbers of resident blocks, after 0 (as many as fit)."""
     return sorted(blocks for name, blocks in measurements(size) if name == kernel) or [0]
 
 
 def profile_launch(trace: LaunchTrace, kernel: str, size: str, *, swept: bool = True) -> Workload:
-    """What every model asks of a trace, with each number of resident blocks that was measured, or with all."""
+    """A profile for every model, with each measured number of resident blocks, or only with all that fit."""
     workload = profile_of_trace(trace)
     for blocks in levels_of(kernel, size) if swept else (0,):
         predict_launch(workload, kernel, blocks)
@@ -93,14 +93,14 @@ def shipped_profiles(source: str, size: str) -> tuple[dict[str, Workload], dict[
 
 @dataclass(frozen=True)
 class _BankCount:
-    """What the passes of the banks depend on: the trace alone."""
+    """What the bank cycles depend on: the trace alone."""
 
     kept_as: ClassVar[str] = "banks"
 
 
 @dataclass(frozen=True)
 class _BankPasses:
-    """Cycles that the accesses of a launch hold the banks of shared memory, all SMs together."""
+    """Cycles for which the accesses of a launch hold the banks of shared memory, all SMs together."""
 
     total: int
 
@@ -117,7 +117,7 @@ def _bank_cycles(workload: Workload, machine: Gpu) -> float:
 
 
 def placed_launch(workload: Workload, blocks: int) -> tuple[Workload, Gpu]:
-    """A launch with so many resident blocks (0: as many as fit), and the machine as it is then."""
+    """A launch with `blocks` residents per SM (0: as many as fit), and the machine with the remaining L1."""
     machine = load_gpu(MACHINE)
     if not blocks:
         return workload, machine
@@ -127,7 +127,7 @@ def placed_launch(workload: Workload, blocks: int) -> tuple[Workload, Gpu]:
 
 
 def predict_launch(workload: Workload, kernel: str, blocks: int) -> Predicted:
-    """Every model on one launch, with so many resident blocks (0: as many as fit)."""
+    """Every model on one launch, with `blocks` residents per SM (0: as many as fit)."""
     bank_cycles = _bank_cycles(workload, load_gpu(MACHINE))
     placed, machine = placed_launch(workload, blocks)
     cycles, bounds = {}, dict.fromkeys(RANGE, math.nan)
@@ -179,7 +179,7 @@ def predict_all(
         try:
             row = predict_launch(shipped_profiles(source, size)[0][kernel], kernel, blocks)
             found.append(replace(row, source=source, size=size))
-        except MissingInputError:  # a profile that was made without sweeps
+        except MissingInputError:  # the profile was made without sweeps
             pass
         if progress is not None:
             progress(done + 1, len(jobs))
@@ -190,7 +190,7 @@ def predict_all(
 
 
 def _values(table: Any) -> Any:
-    """A machine file without its words: what a prediction can depend on."""
+    """The values of a machine file, without its texts: what a prediction can depend on."""
     if isinstance(table, dict):
         words = ("source", "sources", "description")
         return {key: _values(value) for key, value in table.items() if key not in words}
@@ -214,7 +214,7 @@ def write_predictions(rows: Iterable[Predicted], machine: str) -> Path:
 
 
 def kept_predictions() -> list[Predicted]:
-    """What comes with the package, whatever machine it belongs to."""
+    """The predictions that ship with the package, even if they are stale."""
     found = []
     for row in lines(PREDICTIONS)[1]:
         cycles = {name: float(row[name]) for name in MODELS if row.get(name)}
@@ -230,7 +230,7 @@ def kept_comparison(source: str = SOURCES[0], size: str = SIZES[0]) -> H200Valid
 
 
 def stale() -> str:
-    """Why the kept predictions are not those of this machine file and these models; empty where they are."""
+    """Why the kept predictions do not belong to this machine file and these models; empty if they do."""
     if not PREDICTIONS.exists():
         return f"{PREDICTIONS.name} is missing"
     comments, rows = lines(PREDICTIONS)

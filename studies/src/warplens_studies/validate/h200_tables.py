@@ -28,7 +28,7 @@ DATASET = "h200"
 STATED = {"mdm": 40, "pipeline": 24}
 #: Models of the pictures: one of every family, and the bound from counters.
 DRAWN = ("roofline", "mwp-cwp-corrected", "wfg-corrected", "gpumech", "mdm", "pipeline", "warplens", BOUND)
-#: Models whose CPI stacks stand beside sampled stalls.
+#: Models whose CPI stacks are shown beside sampled stalls.
 STACKED = ("gpumech", "mdm", "warplens")
 _PER_TABLE = 10
 #: Comparisons by source and size; the first is what tables and pictures of one comparison show.
@@ -49,7 +49,7 @@ def _heading(model: str) -> str:
 
 
 def main_of(found: Found) -> H200Validation:
-    """The comparison that stands for all where one is shown."""
+    """The comparison to show if only one is shown."""
     keys = [(source, size) for source in SOURCES for size in SIZES]
     return found[min(found, key=keys.index)]
 
@@ -142,7 +142,7 @@ def overview_table(found: Found) -> Table:
 
 
 def _parts(models: Sequence[str]) -> list[Sequence[str]]:
-    """Models in tables of a bearable width, the bound in each."""
+    """Split models into tables of moderate width, each with the bound."""
     names = [model for model in models if model != BOUND]
     return [(*names[i : i + _PER_TABLE], BOUND) for i in range(0, len(names), _PER_TABLE)]
 
@@ -193,7 +193,7 @@ def all_errors_table(found: Found) -> Table:
 
 
 def measured_table(found: H200Validation) -> Table:
-    """What was measured, and which counter bounds it."""
+    """Measurements, and the counter that bounds each kernel."""
     rows = []
     for kernel in found.kernels:
         measured = found.measured[kernel, 0]
@@ -340,7 +340,7 @@ def sweep_kernel_tables(found: H200Validation) -> list[Table]:
 
 
 def option_table(found: Found) -> Table:
-    """What the option `launch_overhead` does to models that are without it in their papers' form."""
+    """The effect of the option `launch_overhead` on models whose papers lack it."""
     main = main_of(found)
     workloads, _ = shipped_profiles(main.source, main.size)
     rows = []

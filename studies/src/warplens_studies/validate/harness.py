@@ -22,9 +22,9 @@ from . import accelsim, recorded
 from .bounds import Bounds, bounds_of
 from .metrics import cycle_error, ipc_error, log_error
 
-#: The order the papers use, and the project's own: the models are tabulated with both.
+#: The papers' order and the project's own; tables show the models with both.
 ORDERS = ("round-robin", DEFAULT_ORDER)
-#: Orders that only the cache comparison shows beside those.
+#: Further orders, shown only in the comparison of caches.
 MORE_ORDERS = ("oldest-8", "oldest-24")
 #: Models shown with an option set, beside their default form.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -92,7 +92,7 @@ class SkippedRow:
 
 @dataclass(frozen=True)
 class Validation:
-    """The whole table, what the caches did, and what bounds each kernel. Names are in the order of tables."""
+    """All predictions, miss ratios and bounds. Names are in the order of tables."""
 
     dataset: str
     kernels: tuple[str, ...]
@@ -107,7 +107,7 @@ class Validation:
 
     @property
     def main_configuration(self) -> str:
-        """The one that detailed tables show: `base` where it was run."""
+        """The configuration of detailed tables: `base` if it was run."""
         return "base" if "base" in self.configurations else self.configurations[0]
 
     @property
@@ -132,7 +132,7 @@ class Validation:
     def mean_error(
         self, model: str, *, order: str, configuration: str = "base", divergent: bool | None = None
     ) -> float | None:
-        """Mean |IPC error| (M-11) over all kernels, or the divergent or the other ones; None where there are none."""
+        """Mean |IPC error| (M-11) over all kernels, the divergent ones or the others; None if there are none."""
         errors = [
             abs(row.ipc_error)
             for row in self.rows
@@ -157,9 +157,9 @@ def validate_accelsim(
     workers: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Validation:
-    """Run the models on all kernels and configurations of the data; `progress` hears of each finished kernel.
+    """Run the models on all kernels and configurations of the data; `progress` is called after each kernel.
 
-    Orders that are not given are the usual ones, with more of them for the caches.
+    Without `orders`, the usual ones run, and further ones for the caches.
     """
     chosen = list(kernels or accelsim.kernels())
     settings = list(configurations or accelsim.CONFIGURATIONS)
@@ -239,7 +239,7 @@ def _validate_kernel(
             misses.append(MissRow(order, setting, kernel, *ratios))
             for name in models if order in model_orders else ():
                 try:
-                    if name == recorded.NAME:  # its own caches: the same in every order
+                    if name == recorded.NAME:  # it has its own caches, so the order does not matter
                         cycles = recorded.recorded()[setting, kernel].cycles
                     else:
                         base_name, options = VARIANTS.get(name, (name, {}))

@@ -20,7 +20,7 @@ def cycle_error(predicted_cycles: float, reference_cycles: float) -> float:
 
 
 def log_error(predicted_cycles: float, reference_cycles: float) -> float:
-    """|ln(T_model / T_ref)|, which treats twice too slow and twice too fast alike."""
+    """|ln(T_model / T_ref)|: 2× too slow counts as much as 2× too fast."""
     return abs(math.log(predicted_cycles / reference_cycles))
 
 
@@ -31,7 +31,7 @@ def mape(predicted: Sequence[float], real: Sequence[float]) -> float:
 
 
 def mape_shape(occupancy: Sequence[float], predicted: Sequence[float], real: Sequence[float]) -> float:
-    """MAPE after the best linear fit of the differences is taken off: how well the curve's shape is met."""
+    """MAPE after subtracting the best linear fit of the differences: the error of the curve's shape."""
     p, r = np.asarray(predicted, dtype=np.float64), np.asarray(real, dtype=np.float64)
     difference = p - r
     x = np.asarray(occupancy, dtype=np.float64)
@@ -44,7 +44,7 @@ def mape_shape(occupancy: Sequence[float], predicted: Sequence[float], real: Seq
 
 
 def to_be_ranked(values: Sequence[float]) -> list[float]:
-    """Values to six digits: what differs by less is alike, not in an order that rounding gives it."""
+    """Values rounded to six digits, so that rounding errors do not decide ranks."""
     return [float(f"{value:.6g}") for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Our own model held against both simulators: what each of its mechanisms buys, and the suite's kernels.
+"""Our own model against both simulators: the effect of each mechanism, and the suite's kernels.
 
 The cycles of the detailed simulator are recorded (`scripts/record-simulations`).
 """
@@ -37,9 +37,8 @@ DATASET = "network"
 PATH = Path(__file__).parent / "data" / "suite_simulated.csv"
 SIZE = "small"
 
-#: Machines on which the suite is simulated. The detailed simulator lets a load wait for a line of which another
-#: sector is on its way, which no GPU does, and has one line a cycle at the L1: both are taken from the H200 here,
-#: with all that the simulator has no term for.
+#: Machines on which the suite is simulated. In the detailed simulator a load waits if another sector of its line is
+#: in flight, which no GPU does. The H200 here therefore has no sectors, and nothing of `_NOT_SIMULATED`.
 MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "accelsim-mdm": (accelsim.GPU, {}),
     "gpumech2014": (GPUMECH_GPU, GPUMECH_PARTS),
@@ -54,7 +53,7 @@ _NOT_SIMULATED = {
     ),
     "dram": ("write_factor",),
 }
-#: The simulator executes PTX as it stands, and has no launch.
+#: The simulator executes PTX without reordering, and has no launch overhead.
 OPTIONS = {"assembler": False, "launch_overhead": False}
 
 #: What each part of the ablation leaves out.
@@ -92,7 +91,7 @@ def suite_workload(kernel: str) -> Workload:
 
 @cache
 def machine_of(name: str) -> Gpu:
-    """One of the machines, without what the detailed simulator has no term for."""
+    """One of the machines, without what the detailed simulator does not model."""
     gpu = load_gpu(MACHINES[name][0])
     parts: dict[str, Any] = {
         section: dataclasses.replace(getattr(gpu, section), **dict.fromkeys(leaves))
@@ -114,7 +113,7 @@ def simulate_suite(kernel: str) -> dict[str, float]:
 
 
 def write(path: Path = PATH) -> None:
-    """Simulate the suite on all machines and write it down."""
+    """Simulate the suite on all machines and write the results."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["kernel", "machine", "cycles"])
@@ -163,7 +162,7 @@ class NetworkValidation:
 def validate_network(
     kernels: Sequence[str] | None = None, progress: Callable[[int, int], None] | None = None
 ) -> NetworkValidation:
-    """Run the model on the suite and on Accel-Sim's kernels, or on those that are named."""
+    """Run the model on the suite and on Accel-Sim's kernels, or on the named ones."""
     ours = [name for name in SUITE if kernels is None or name in kernels]
     theirs = [name for name in accelsim.kernels() if kernels is None or name in kernels]
     suite: dict[tuple[str, str], float] = {}

@@ -1,7 +1,7 @@
 """What the text of mdm-micro2020 (§V) says about its Figs. 5 to 9: the settings they vary, and the errors it states.
 
-Its benchmarks, simulator (GPGPU-Sim 3.2) and SM counts are others than ours, so
-the numbers stand beside each other to compare trends, not to agree.
+Its benchmarks, simulator (GPGPU-Sim 3.2) and SM counts differ from ours, so compare
+trends, not numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Sweep:
     figure: str
     title: str
     settings: dict[str, str]
-    """Labels of the axis, with the configuration of the data that stands for each."""
+    """Labels of the axis, with the corresponding configuration of the data."""
 
 
 SWEEPS = (

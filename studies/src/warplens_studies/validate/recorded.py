@@ -1,7 +1,7 @@
 """Runs of the reference simulator on the kernels of the data, recorded: together they take minutes.
 
-`scripts/record-simulations` writes them anew; tests simulate some again, the
-slow tier all of them.
+`scripts/record-simulations` renews them. Tests simulate some again; the slow tier
+simulates all.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from warplens.workload import MeasuredRun
 from . import accelsim
 
 PATH = Path(__file__).parent / "data" / "simulated.csv"
-#: What the reference simulator is called beside models.
+#: Name of the reference simulator among the models.
 NAME = "detailed"
 
-#: Machine of GPUMech's Table I. What the table leaves out: L2 and DRAM in six parts, each 128 KiB and 32 GB/s,
-#: and a network that limits nothing, as its latency is part of the L2's (§VI-A).
+#: Machine of GPUMech's Table I. The table omits two things, assumed here: L2 and DRAM have six parts of 128 KiB and
+#: 32 GB/s each, and the network limits nothing, because its latency is part of the L2's (§VI-A).
 GPUMECH_GPU = "gpumech2014"
 GPUMECH_PARTS = {"llc.banks": 6, "dram.channels": 6, "noc.bandwidth": "2048GB/s"}
 WARPS = (8, 16, 32, 48)
@@ -39,13 +39,13 @@ GRID_KERNELS = ("saxpy", "graph")
 #: (NoC, DRAM) bandwidths (GB/s) of MDM's Fig. 14, and the kernel.
 BANDWIDTHS = ((525, 240), (525, 480), (1050, 240), (1050, 480), (1050, 960), (2100, 480), (2100, 960))
 BANDWIDTH_KERNEL = "graph"
-#: The setting at the clock at which Fig. 13 starts.
+#: The setting at Fig. 13's first clock.
 FAST, FAST_HZ = "clock2000", 2e9
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine, what is changed of it, and the kernels that are simulated on it."""
+    """A machine, its overrides, and the kernels that are simulated on it."""
 
     gpu: str
     changes: Mapping[str, Any]
@@ -54,13 +54,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What is kept of a run."""
+    """The recorded values of a run."""
 
     cycles: float
     cpi: float
     stack: dict[str, float]
     miss_latency: dict[str, float]
-    #: What CRISP would have counted.
+    #: CRISP's counters.
     run: dict[str, float]
 
     @property
@@ -69,13 +69,13 @@ class Simulated:
 
 
 def grid_name(sms: int, bandwidth: int) -> str:
-    """The setting with so many SMs and so much DRAM bandwidth."""
+    """The setting with this number of SMs and DRAM bandwidth."""
     known = {(28, 480): "base", (14, 480): "sm14", (56, 480): "sm56", (28, 240): "dram240", (28, 960): "dram960"}
     return known.get((sms, bandwidth), f"sm{sms}-dram{bandwidth}")
 
 
 def bandwidth_name(noc: int, dram: int) -> str:
-    """The setting with so much NoC and DRAM bandwidth."""
+    """The setting with these NoC and DRAM bandwidths."""
     known = {1050: f"dram{dram}", 480: f"noc{noc}"}
     return "base" if (noc, dram) == (1050, 480) else known.get(noc, known.get(dram, f"noc{noc}-dram{dram}"))
 
@@ -95,7 +95,7 @@ def settings() -> Mapping[str, Setting]:
             "dram.bandwidth": f"{dram}GB/s",
         }
         found.setdefault(bandwidth_name(noc, dram), Setting(accelsim.GPU, changes, (BANDWIDTH_KERNEL,)))
-    # 4096 MSHRs (§VII); what is in flight is limited by the SM's NoC queue.
+    # 4096 MSHRs (§VII); the SM's NoC queue limits misses in flight.
     found[FAST] = Setting(accelsim.GPU, {"clock": FAST_HZ}, kernels)
     found["streaming"] = Setting(accelsim.GPU, {"l1.streaming": "true", "l1.mshrs": 4096}, kernels)
     varied: dict[str, dict[str, Any]] = {"rr": {}, "gto": {"scheduler": "gto"}}
@@ -136,13 +136,13 @@ def simulate_again(runs: Iterable[tuple[str, str]], workers: int = 2) -> dict[tu
         counted = vars(measured_run(result))
         return Simulated(result.cycles, result.cpi, result.stack, result.miss_latency, counted)
 
-    first = {run: one(run) for run in chosen[:1]}  # compiles before threads ask for it at once
-    with ThreadPoolExecutor(workers) as threads:  # compiled code holds no lock
+    first = {run: one(run) for run in chosen[:1]}  # compile before the threads start
+    with ThreadPoolExecutor(workers) as threads:  # compiled code releases the lock
         return first | dict(zip(chosen[1:], threads.map(one, chosen[1:]), strict=True))
 
 
 def write(path: Path = PATH) -> None:
-    """Simulate everything and write it down; numbers with nine digits."""
+    """Simulate everything and write the results, with nine digits."""
     runs = [(name, kernel) for name, setting in settings().items() for kernel in setting.kernels]
     found = simulate_again(runs)
     with path.open("w", encoding="utf-8", newline="") as file:

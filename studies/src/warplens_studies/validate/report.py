@@ -1,7 +1,7 @@
 """A validation as files: rows as CSV, and tables between the markers of Markdown pages.
 
 A page holds `<!-- validate: accelsim SECTION -->` … `<!-- /validate -->`. The
-table of that section replaces what stands between; the rest of the page stays.
+section's table replaces the text between; the rest of the page stays.
 `<!-- validate: accelsim SECTION in data/NAME.csv -->` writes the table to that
 file, beside the page, and leaves a link to it.
 """
@@ -46,7 +46,7 @@ def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def table_csv(table: Table) -> str:
-    """A table for a file: plain numbers, and nothing in cells that have none."""
+    """A table as CSV: plain numbers, and empty cells where there are none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([_heading(name) for name in table.columns])
@@ -78,7 +78,7 @@ def write_files(validation: Validation, folder: Path) -> list[Path]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write rows to a file, whose folder is made."""
+    """Write rows to a file; creates its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(csv_text(rows), encoding="utf-8")
@@ -143,7 +143,7 @@ def _heading(name: str) -> str:
 
 
 def paper_table(validation: Validation) -> Table:
-    """What the text of mdm-micro2020 states, and ours for the same models, in both forms of the queues."""
+    """Errors that the text of mdm-micro2020 states, and ours for the same models in both forms of the queues."""
     order = validation.main_order
     forms = dict(zip(MODELS, CAPPED, strict=True))
     rows = []
@@ -165,12 +165,12 @@ def paper_table(validation: Validation) -> Table:
     return Table("mean |IPC error|", columns, tuple(rows), labels=3)
 
 
-#: What a page can hold, by name, made when asked for.
+#: Sections that a page can hold, by name, made on demand.
 Sections = Mapping[str, Callable[[], list[Table]]]
 
 
 def sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
-    """What a page can hold, made when asked for."""
+    """The sections that a page can hold, made on demand."""
 
     def one(make: Callable[..., Table], *arguments: Any, **options: Any) -> Callable[[], list[Table]]:
         return lambda: [make(*arguments, **options)]
@@ -201,7 +201,7 @@ def sections(validation: Validation) -> dict[str, Callable[[], list[Table]]]:
 
 
 def rewritten(text: str, page: Path, dataset: str, parts: Sections) -> dict[Path, str]:
-    """The page with every marked part of a dataset as `parts` gives it, and the CSV files it links to."""
+    """The page with every marked part of a dataset renewed from `parts`, and the CSV files it links to."""
     files: dict[Path, str] = {}
 
     def replace(match: re.Match[str]) -> str:
@@ -223,7 +223,7 @@ def rewritten(text: str, page: Path, dataset: str, parts: Sections) -> dict[Path
 
 
 def outdated(page: Path, dataset: str, parts: Sections) -> list[Path]:
-    """The page, and the CSV files it links to, where they differ from what `parts` gives."""
+    """The page and the CSV files it links to, as far as they differ from `parts`."""
     made = rewritten(page.read_text(encoding="utf-8"), page, dataset, parts)
     return [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
 
@@ -231,13 +231,13 @@ def outdated(page: Path, dataset: str, parts: Sections) -> list[Path]:
 def update_sections(
     page: Path, dataset: str, parts: Sections, wanted: Callable[[str], bool] = lambda name: True
 ) -> None:
-    """Write a page's marked parts of one dataset anew; a page that is not there is made, with the `wanted` ones."""
+    """Renew a page's marked parts of one dataset; a missing page is created with the `wanted` parts."""
     try:
         text = page.read_text(encoding="utf-8") if page.exists() else _new_page(dataset, filter(wanted, parts))
         if not _MARKED.search(text):
             raise InputError(
                 f"{page}: has no place for tables; write <!-- validate: {dataset} {next(iter(parts))} --> and "
-                "<!-- /validate --> on lines of their own where one is to stand"
+                "<!-- /validate --> on separate lines where a table should go"
             )
         for path, made in rewritten(text, page, dataset, parts).items():
             path.parent.mkdir(parents=True, exist_ok=True)

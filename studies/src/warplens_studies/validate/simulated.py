@@ -13,7 +13,7 @@ from .tables import Cell, Table, percent
 
 
 def simulator_errors(runs: Mapping[tuple[str, str], Simulated] | None = None) -> dict[tuple[str, str], float]:
-    """Signed error of cycles by (configuration, kernel); of the recorded runs unless others are given."""
+    """Signed cycle error by (configuration, kernel), by default of the recorded runs."""
     found = recorded() if runs is None else runs
     return {run: cycle_error(found[run].cycles, each.cycles) for run, each in accelsim.measurements().items()}
 

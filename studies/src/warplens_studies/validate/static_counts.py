@@ -44,7 +44,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class StaticRow:
-    """One kernel: what was counted without running it and what it executed."""
+    """One kernel: its static counts and its executed counts."""
 
     kernel: str
     static: Counted
@@ -53,7 +53,7 @@ class StaticRow:
     reason: str = ""
 
     def error(self, kind: str) -> float | None:
-        """static / executed - 1 of a kind, of `total` or of `lines`; None where both are nothing."""
+        """static / executed - 1 of a kind, of `total` or of `lines`; None if both are 0."""
         if kind == "lines":
             a, b = self.static.lines, self.executed.lines
         elif kind == "total":
@@ -145,7 +145,7 @@ def _error(value: float | None) -> Cell:
 
 
 def kernel_table(rows: Iterable[StaticRow]) -> Table:
-    """Counts of a warp as executed, and by how much the static ones are off, in percent."""
+    """Executed counts of a warp, and the error of the static ones in percent."""
     made = []
     for row in rows:
         executed = row.executed
@@ -181,7 +181,7 @@ def _worst(errors: list[float]) -> Cell:
 
 
 def sections(rows: Sequence[StaticRow]) -> Sections:
-    """What a page can hold."""
+    """The sections that a page can hold."""
     return {"summary": lambda: [summary_table(rows)], "kernels": lambda: [kernel_table(rows)]}
 
 

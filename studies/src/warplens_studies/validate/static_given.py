@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: By kernel and source line, for the suite's small inputs: what the longest of a warp's 32 threads does, on average.
+#: By kernel and source line, for the suite's small inputs: average trips of the longest of a warp's 32 threads.
 #: The probes of the hash table (page_view_count, line 19) are a guess.
 GIVEN: Mapping[str, Mapping[str, float]] = {
     "bfs": {"10": 25},

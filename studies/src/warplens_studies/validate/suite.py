@@ -24,23 +24,23 @@ FOLDER = Path(__file__).parent / "data" / "h200"
 #: MDM §I: more divergent loads per thousand instructions make a kernel memory-divergent.
 DIVERGENT_DPKI = 10.0
 LINE_BYTES, SECTOR_BYTES = 128, 32
-#: Side by side, 16 bytes a thread take four lines; loads of more than that are scattered rather than unaligned.
+#: Coalesced accesses of 16 bytes per thread take four lines; loads of more lines are scattered, not just unaligned.
 SCATTERED_LINES = 4
-#: With it neither NVRTC nor the driver's compiler may turn a product and a sum into one rounding.
+#: Forbids NVRTC and the driver to contract a product and a sum into one operation.
 WITHOUT_CONTRACTION = "-fmad=false"
-#: PTX instructions whose result the PTX manual gives within an error only.
+#: PTX instructions whose result the PTX manual specifies only within an error.
 _LOOSE = (".approx", "mma.")
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What an H200 did with one kernel."""
+    """Results and counts of one kernel on an H200."""
 
     kernel: str
     inputs_sha256: str
     outputs_sha256: str
     uncontracted_sha256: str
-    """Of the results of the kernel compiled with `-fmad=false`; empty where that was not run."""
+    """Hash of the results with `-fmad=false`; empty if that was not run."""
     registers_per_thread: int
     warp_instructions: int
     thread_instructions: int
@@ -50,7 +50,7 @@ class Hardware:
 
 @cache
 def hardware(size: str) -> Mapping[str, Hardware]:
-    """What the H200 did at a size, by kernel; lines that begin with # say where it comes from."""
+    """Results of the H200 at a size, by kernel; lines that begin with # give the provenance."""
     with (FOLDER / f"suite_{size}.csv").open(encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["kernel"]: _row(row) for row in rows}
@@ -73,7 +73,7 @@ def provenance(size: str) -> Mapping[str, str]:
 
 
 def fingerprint(arrays: Iterable[Any]) -> str:
-    """SHA-256 of the SHA-256 of every array's bytes; what is no array is left out."""
+    """SHA-256 of the SHA-256 of every array's bytes; other arguments are left out."""
     parts = [hashlib.sha256(a.tobytes()).hexdigest() for a in arrays if isinstance(a, np.ndarray)]
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
@@ -123,13 +123,13 @@ class SuiteRow:
     kernel: str
     size: str
     matches_reference: bool
-    """Whether our result is NumPy's, within the kernel's tolerance."""
+    """Whether our result equals NumPy's, within the kernel's tolerance."""
     identical: bool
-    """Whether our result is the H200's, bit for bit."""
+    """Whether our result equals the H200's, bit for bit."""
     elements: int
-    """Of the arrays that the kernel changed."""
+    """Number of elements of the arrays that the kernel changed."""
     differing_elements: int | None
-    """Elements of the results that differ from the H200's; None where the H200's are not kept."""
+    """Elements of the results that differ from the H200's; None if the H200's are not kept."""
     max_ulps: float | None
     """Largest difference, as `ArgumentComparison.max_ulps` counts it."""
     identical_without_contraction: bool | None
@@ -141,7 +141,7 @@ class SuiteRow:
 
     @property
     def instruction_ratio(self) -> float:
-        """PTX instructions of ours to each machine instruction of the H200."""
+        """Our PTX instructions per machine instruction of the H200."""
         return self.warp_instructions / self.hardware.warp_instructions
 
     @property
@@ -154,7 +154,7 @@ class SuiteRow:
 
     @property
     def scattered_dpki(self) -> float:
-        """As DPKI, of loads that touch more than four lines."""
+        """Like DPKI, for loads that touch more than four lines."""
         return 1000.0 * self.loads.scattered / self.warp_instructions
 
     @property
@@ -186,7 +186,7 @@ class SuiteRow:
 
 
 def compare_with_h200(kernel: SuiteKernel, size: str) -> SuiteRow:
-    """Execute a kernel here and lay what it did beside the H200's."""
+    """Execute a kernel here and compare it with the H200."""
     measured = hardware(size)[kernel.name]
     run = run_on_cpu(kernel, size, record=True)
     if fingerprint((*run.launch.arguments, *run.launch.constants.values())) != measured.inputs_sha256:
@@ -224,14 +224,14 @@ def compare_with_h200(kernel: SuiteKernel, size: str) -> SuiteRow:
 
 
 def _difference(run: SuiteRun) -> tuple[int | None, float | None]:
-    """Elements that differ from the H200's and the largest difference, where its arrays are kept."""
+    """Elements that differ from the H200's, and the largest difference, if its arrays are kept."""
     path = FOLDER / f"suite_{run.size}.npz"
     kept: Mapping[str, Any] = np.load(path) if path.exists() else {}
     names = {i: f"{run.kernel.name}.{i}" for i, a in enumerate(run.arguments) if isinstance(a, np.ndarray)}
     theirs = {i: kept[name].reshape(run.arguments[i].shape) for i, name in names.items() if name in kept}
     complete = [theirs.get(i, a) for i, a in enumerate(run.arguments)]
     if fingerprint(complete) != hardware(run.size)[run.kernel.name].outputs_sha256:
-        return None, None  # an array differs now that did not when the H200's were brought back
+        return None, None  # this array did not differ when the H200's were copied
     found = [compare_arrays(i, run.arguments[i], array) for i, array in theirs.items()]
     return sum(each.mismatches for each in found), max(each.max_ulps for each in found)
 
@@ -247,7 +247,7 @@ class SuiteValidation:
 def validate_suite(
     size: str = "small", kernels: Sequence[str] | None = None, progress: Callable[[str], None] | None = None
 ) -> SuiteValidation:
-    """Compare the named kernels, or all, with the H200; `progress` is told each one that is done."""
+    """Compare the named kernels, or all, with the H200; calls `progress` after each."""
     rows = []
     for name in SUITE if kernels is None else kernels:
         rows.append(compare_with_h200(SUITE[name], size))

@@ -15,7 +15,7 @@ DATASET = "suite"
 #: PTX instructions per machine instruction outside of which a kernel needs a remark.
 USUAL_RATIO = (0.7, 1.4)
 
-#: Why a kernel's instructions or loads are off, from a look at its machine code.
+#: Why a kernel's instructions or loads differ, from inspecting its machine code.
 REMARKS = {
     "srad_step1": "four divisions and a reciprocal with correct rounding: one PTX instruction each, eight or more in "
     "SASS",
@@ -90,7 +90,7 @@ def result_table(found: SuiteValidation) -> Table:
 
 
 def difference_table(found: SuiteValidation) -> Table:
-    """Kernels whose results are not the H200's bit for bit, and why."""
+    """Kernels whose results differ from the H200's in any bit, and why."""
     rows = []
     for row in found.rows:
         if row.identical:
@@ -162,7 +162,7 @@ def _class(dpki: float) -> str:
 
 
 def divergence_table(found: SuiteValidation) -> Table:
-    """Every kernel: what it stands for, its DPKI, and its class by it and in the papers."""
+    """Every kernel: what it stands for, its DPKI, and its class by DPKI and in the papers."""
     rows = []
     for row in found.rows:
         kernel = SUITE[row.kernel]
@@ -228,7 +228,7 @@ def all_tables(found: SuiteValidation) -> list[Table]:
 
 
 def sections(found: SuiteValidation, progress: Callable[[str], None] | None = None) -> Sections:
-    """What a page can hold: `results small` and so on. Sizes that `found` does not have are run when asked for."""
+    """The sections that a page can hold: `results small` and so on. Sizes missing in `found` run on demand."""
 
     @cache
     def of_size(size: str) -> SuiteValidation:

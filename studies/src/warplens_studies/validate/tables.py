@@ -1,4 +1,4 @@
-"""The tables of a validation, ready for a terminal or a page: headings, cells, and how bad each cell is."""
+"""The tables of a validation, for a terminal or a page: headings, cells, and the grade of each cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .harness import MissRow, Validation
 POOR, BAD = 0.3, 1.0
 #: Difference of miss ratios above which a cell is poor, and bad.
 POOR_MISS, BAD_MISS = 0.05, 0.2
-#: Models whose equations read caches and queues off a trace stand in one table, the others in another.
+#: Models that take cache misses and queues from a trace have one table, the others another.
 _INTERVAL_FAMILY = ("gpumech", "mdm")
 #: Memory-divergent kernels, the others, and all of them.
 _CLASSES: dict[str, bool | None] = {"MD": True, "NMD": False, "all": None}
@@ -23,7 +23,7 @@ _CLASSES: dict[str, bool | None] = {"MD": True, "NMD": False, "all": None}
 
 @dataclass(frozen=True)
 class Cell:
-    """Text, and 1 or 2 where the number behind it is poor or bad."""
+    """Text, and a grade: 1 for a poor number, 2 for a bad one."""
 
     text: str
     level: int = 0
@@ -54,7 +54,7 @@ def _heading(model: str) -> str:
 
 
 def _families(models: Sequence[str]) -> list[tuple[str, ...]]:
-    """Models in tables of a bearable width; the reference simulator stands in each."""
+    """Split models into tables of moderate width, each with the reference simulator."""
     simulator = tuple(name for name in models if name == recorded.NAME)
     interval = tuple(name for name in models if name.startswith(_INTERVAL_FAMILY))
     others = tuple(name for name in models if name not in (*interval, *simulator))
@@ -224,7 +224,7 @@ def miss_table(validation: Validation) -> Table:
 
 
 def miss_difference_table(validation: Validation) -> Table:
-    """Orders: mean and largest difference of the miss ratios from the reference's, at the main one and anywhere."""
+    """Orders: mean and largest difference of miss ratios from the reference, at the main configuration and at all."""
     rows = []
     for order in validation.miss_orders:
         cells = [Cell(order)]
@@ -245,7 +245,7 @@ def miss_difference_table(validation: Validation) -> Table:
 
 
 def bound_table(validation: Validation) -> Table:
-    """Kernels × parts of the machine: least cycles, and how near the reference is to the largest of them."""
+    """Kernels × parts of the machine: fewest cycles, and the largest of them over the reference."""
     rows = [
         (
             Cell(each.kernel),
@@ -289,7 +289,7 @@ def traffic_table(validation: Validation) -> Table:
 
 
 def all_tables(validation: Validation) -> list[Table]:
-    """What the command prints."""
+    """The tables that the command prints."""
     tables = [table for order in validation.orders for table in error_tables(validation, order)]
     tables.append(mean_table(validation))
     if len(validation.configurations) > 1:
