@@ -1,4 +1,4 @@
-"""What a reproduction is: numbers, the paper's beside ours, claims of the text, assumptions, and a drawing."""
+"""A reproduction: the paper's numbers beside ours, claims of the text, assumptions, and a drawing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = tuple[Cell, ...]
 #: Columns of the usual summary: the paper's number and ours.
 COMPARISON = ("quantity", "paper", "ours", "difference")
 
-#: What the numbers of a recipe come from.
+#: Data that a recipe's numbers come from.
 FROM_THE_PAPER = "inputs that the paper prints"
 FROM_KERNELS = "16 kernels on our simulator and Accel-Sim"
 FROM_H200 = "the suite, measured on an H200"
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper's text, whether our numbers bear it out, and which numbers those are."""
+    """A statement of the paper's text, whether our numbers support it, and those numbers."""
 
     text: str
     holds: bool
@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a recipe computes. `summary` is the short table for people; without it, all rows are shown."""
+    """The result of a recipe. `summary` is a short table for people; without it, all rows are shown."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -59,7 +59,7 @@ class Findings:
     claims: tuple[Claim, ...] = ()
     assumptions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What a reader should know besides: explained differences, things left out."""
+    """Notes for the reader: explained differences, omissions."""
     summary: Table | None = None
 
 
@@ -93,11 +93,11 @@ class Reproduction:
         }
 
     def to_csv(self) -> str:
-        """The rows as CSV. What they are, what was assumed and which claims hold come first, as comments."""
+        """The rows as CSV, after comments with the description, the assumptions and the claims that hold."""
         return f"# warplens {__version__}, reproduce {self.name}\n{self.results_csv()}"
 
     def results_csv(self, digits: int = 12) -> str:
-        """The same without the version, with numbers of so many digits."""
+        """The same without the version, with numbers rounded to `digits`."""
         head = [
             str(self.paper),
             self.title,
@@ -123,9 +123,9 @@ class Recipe:
     compares: str
     compute: Callable[[], Findings]
     data: str = FROM_THE_PAPER
-    """What the numbers come from."""
+    """Data that the numbers come from."""
     timed: bool = False
-    """Measures time: no two runs give the same numbers."""
+    """Whether it measures time, which differs from run to run."""
 
     def __call__(self) -> Reproduction:
         found = self.compute()
@@ -180,7 +180,7 @@ def natural_order(name: str) -> list[int | str]:
 
 
 def find_recipes(names: Iterable[str]) -> list[Recipe]:
-    """Recipes by name, without repeats; all of them where no name is given."""
+    """Recipes by name, without repeats; without names, all of them."""
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in RECIPES:
@@ -217,7 +217,7 @@ def compare(quantity: str, paper: float | None, ours: float) -> Row:
 
 
 def difference(paper: float | None, ours: float) -> str:
-    """How far ours is from the paper's, in percent of it; empty where the paper has no number."""
+    """Difference of ours from the paper's, in percent of the latter; empty if the paper has no number."""
     if paper is None:
         return ""
     if abs(ours - paper) <= 1e-9 * abs(paper):

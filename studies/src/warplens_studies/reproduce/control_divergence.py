@@ -1,4 +1,4 @@
-"""Kernels whose warps do different amounts or kinds of work, made for GPUMech's Fig. 7: the data has none."""
+"""Kernels whose warps do different amounts or kinds of work, made for GPUMech's Fig. 7 because the data has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from warplens.traces import LaunchHeader, MemoryTrace, StaticInstruction, WarpGroup, static_table
 
 WARPS_PER_BLOCK = 8
-#: Three times what 16 SMs with 32 warps each hold, as the paper asks of its kernels.
+#: Three times the capacity of 16 SMs with 32 warps each, as in the paper.
 BLOCKS = 3 * 16 * 4
 _WARPS = BLOCKS * WARPS_PER_BLOCK
 _LINE_BYTES = 128
@@ -24,7 +24,7 @@ def _row(pc: int, opcode: str, kind: str, destination: int, *sources: int, acces
     return StaticInstruction(16 * pc, opcode, kind, space, access, destinations, tuple(sources))
 
 
-#: Before the loop; an iteration that loads and uses the value; one that only computes.
+#: Instructions before the loop, of an iteration that loads and uses the value, and of one that only computes.
 _BEFORE = (0, 1, 2)
 _LOADING = (3, 4, 5, 9)
 _COMPUTING = (6, 7, 8, 9)
@@ -45,7 +45,7 @@ _ROWS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """Iterations of every warp that load, and that only compute; lines that a load touches."""
+    """Per warp: iterations that load, and iterations that only compute; lines that a load touches."""
 
     loading: np.ndarray
     computing: np.ndarray
@@ -53,7 +53,7 @@ class Plan:
 
 
 def _few_long(share: float, factor: int) -> np.ndarray:
-    """Some warps, evenly spread, that run `factor` times longer."""
+    """A few warps, evenly spread, run `factor` times longer."""
     every = round(1 / share)
     return np.where(np.arange(_WARPS) % every == every - 1, 4 * factor, 4)
 
@@ -67,7 +67,7 @@ def _none() -> np.ndarray:
 
 
 def _either(share: float, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Warps of which a share computes, the others load."""
+    """A share of the warps computes; the others load."""
     computes = np.random.default_rng(11).random(_WARPS) < share
     return np.where(computes, 0, iterations), np.where(computes, iterations, 0)
 

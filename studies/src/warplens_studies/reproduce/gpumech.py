@@ -17,7 +17,7 @@ from warplens.workload import Workload
 from .base import COMPARISON, Claim, Findings, Row, Table, compare, recipe
 from .warp_issue import Interval, Issue, Miss, count_nonoverlapped, issue_timeline, mshr_timeline, stall_of
 
-#: Ways to count instructions that hide no stall: model and its options.
+#: Ways to count non-overlapped instructions: model and its options.
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "naive (G-1)": ("naive-interval", {}),
     "RR as printed (G-11)": ("gpumech-mt", {"policy": "rr"}),
@@ -40,7 +40,7 @@ def _intervals(workload: Workload) -> list[Interval]:
 
 
 def _repeated(intervals: list[Interval]) -> list[Interval]:
-    """With the first interval once more: its first issue shows when the representative warp goes on."""
+    """Append the first interval again: its first issue shows when the representative warp continues."""
     return [*intervals, intervals[0]]
 
 

@@ -1,4 +1,4 @@
-"""GPUMech, MICRO 2014: what intervals are (Figs. 1, 6), and what divergence (Fig. 3) and each part (Fig. 4) do."""
+"""GPUMech, MICRO 2014: intervals (Figs. 1, 6), divergence (Fig. 3) and the effect of each part (Fig. 4)."""
 
 from __future__ import annotations
 

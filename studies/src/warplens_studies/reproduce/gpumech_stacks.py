@@ -15,7 +15,7 @@ from .base import FROM_KERNELS, Claim, Findings, recipe
 from .gpumech_errors import PARTS
 from .kernels import RECORDED, predicted
 
-#: Our kernel in the role of the paper's, by how far its accesses diverge.
+#: Our kernel for each of the paper's, chosen by divergence.
 KERNELS = {
     "copy": "cfd_step_factor: coalesced",
     "strided8": "cfd_compute_flux: medium divergence",
@@ -30,7 +30,7 @@ def _setting(warps: int) -> str:
 
 
 def _directions(values: list[float]) -> list[int]:
-    """Of each step: 1 up, -1 down, 0 where it changes by less than 5 %."""
+    """Direction of each step: 1 up, -1 down, 0 for a change below 5 %."""
     steps = [b / a - 1 for a, b in itertools.pairwise(values)]
     return [0 if abs(step) < _FLAT else 1 if step > 0 else -1 for step in steps]
 

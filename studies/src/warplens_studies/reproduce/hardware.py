@@ -75,7 +75,7 @@ def mdm_figure10() -> Findings:
 
 
 def _ipc_errors(found: H200Validation, model: str) -> list[float]:
-    """In per cent, of the kernels above 20 µs."""
+    """IPC errors in percent, of the kernels above 20 µs."""
     return [
         100.0 * ipc_error(found.predicted[kernel, 0].cycles[model], found.measured[kernel, 0].elapsed_cycles)
         for kernel in found.long_kernels

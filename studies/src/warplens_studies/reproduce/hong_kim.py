@@ -209,7 +209,7 @@ def figure14() -> Findings:
 
 
 def _load_cost(made: Prediction) -> float:
-    """Cycles between two uncoalesced loads of an SM where memory bounds: what one more load should cost."""
+    """Cycles between two uncoalesced loads of a memory-bound SM: the expected cost of one more load."""
     return float(made.terms["Mem_L"] / made.terms["MWP"])
 
 

@@ -36,7 +36,7 @@ BENCHMARKS = {
 }
 UNCOALESCED = tuple(name for name in BENCHMARKS if name != "SVM")
 SIDE = 2000  # of the multiplied matrices
-#: Evenly spaced, as the axes of Figs. 15 and 16 run; powers of two are the other reading.
+#: Evenly spaced, like the axes of Figs. 15 and 16; they could also be powers of two.
 THREADS = tuple(range(4, 513, 4))
 THREADS_POWERS_OF_TWO = tuple(2**power for power in range(2, 10))
 #: Tile sides that divide the matrix and give the range of counts that Table 5 prints.

@@ -1,7 +1,7 @@
 """Hong & Kim, ISCA 2009, Figs. 5 to 11: warps that take turns, memory that serves some at a time, and barriers.
 
-The figures are drawings without numbers. Here a small simulation executes what
-the text says of each, and the equations are laid beside what it takes.
+The figures are drawings without numbers. Here a small simulation executes what the
+text says of each, and its time is compared with the equations.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def simulate_periods(
 
     One computation runs at a time, of the warp that is ready first. At most
     `servers` memory warps are served together, and they leave at least
-    `departure` apart. With a barrier, no warp goes on before all have been served.
+    `departure` apart. With a barrier, no warp continues before all have been served.
     """
     ready = [(0.0, warp) for warp in range(warps)]
     heapq.heapify(ready)
@@ -120,7 +120,7 @@ def _findings(
     assumptions: Sequence[str],
     remarks: Sequence[str] = (),
 ) -> Findings:
-    """Cases: title, what the simulation did, the equation and what it gives."""
+    """Cases: title, simulated periods, equation and its result."""
     return Findings(
         columns=("case", "warp", "period", "start [cycles]", "end [cycles]"),
         rows=tuple(
@@ -339,7 +339,7 @@ def figure11() -> Findings:
     free = simulate_periods(warps, repeats, compute, MEMORY, int(mwp), departure)
     held = simulate_periods(warps, repeats, compute, MEMORY, int(mwp), departure, barrier=True)
     runs = {"no barrier": free, "a barrier after each memory period": held}
-    barriers = repeats - 1  # the last period is followed by no other
+    barriers = repeats - 1  # no period follows the last one
     extra = (_end(held) - _end(free)) / barriers
     cost = departure * (mwp - 1)  # Eq. (H-26), one barrier of one block
     rows: list[Row] = [

@@ -31,7 +31,7 @@ SHOWN_WITH = {
     "lemeire-table12": "lemeire-table10",
 }
 
-#: Results of the recipes that measure no time, so that the list can say how each compares without computing it.
+#: Results of the recipes that do not measure time, so that the list need not compute them.
 OUTCOMES = Path(__file__).parent / "outcomes.csv"
 
 
@@ -101,7 +101,7 @@ def outcomes() -> dict[str, str]:
 
 
 def listing() -> list[dict[str, str]]:
-    """One row for each figure, table or section: what is compared, with which data, how it comes out, or why not."""
+    """One row per figure, table or section: what is compared, with which data, and the outcome or the omission."""
     rows = []
     for recipe in find_recipes(()):
         others = [name for name, shown in SHOWN_WITH.items() if shown == recipe.name]
@@ -124,7 +124,7 @@ def chosen(names: Iterable[str]) -> list[Recipe]:
 
 
 def write_outcomes(found: dict[str, str]) -> None:
-    """Keep what `statements` gave for each recipe."""
+    """Store the result of `statements` for each recipe."""
     lines = ["name,statements", *(f"{name},{found[name]}" for name in sorted(found, key=natural_order))]
     OUTCOMES.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -30,7 +30,7 @@ def workload(kernel: str, selection: str = "clustering") -> Workload:
 
 @cache
 def predicted(model: str, setting: str, kernel: str, selection: str = "clustering") -> Prediction:
-    """What a model, or a variant of one, gives for a kernel in a setting of `validate.recorded`."""
+    """The prediction of a model or variant for a kernel in a setting of `validate.recorded`."""
     chosen = settings()[setting]
     name, options = VARIANTS.get(model, (model, {}))
     placed, gpu = place(workload(kernel, selection), chosen.gpu, chosen.changes)
@@ -65,7 +65,7 @@ def other_kernels() -> list[str]:
 
 
 def error(model: str, setting: str, kernel: str, source: str) -> float:
-    """Signed error of IPC (M-11); positive where the model is too fast."""
+    """Signed IPC error (M-11); positive if the model is too fast."""
     return ipc_error(cycles_of(model, setting, kernel), reference_cycles(source, setting, kernel))
 
 

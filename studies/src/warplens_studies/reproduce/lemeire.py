@@ -53,7 +53,7 @@ class Line:
     colour: str
     options: Mapping[str, Any] = field(default_factory=dict)
     memory_issues: bool | None = None
-    """Only for GPUMech: which of the `READINGS` its intervals follow."""
+    """GPUMech only: the entry of `READINGS` that its intervals follow."""
     style: str = "-"
 
     def prediction(self, warps: Array = OCCUPANCIES) -> Prediction:
@@ -131,7 +131,7 @@ def _curves(lines: tuple[Line, ...], made: list[Prediction], printed: dict[tuple
 
 
 def _draw_curves(lines: tuple[Line, ...], made: list[Prediction], zoom: float | None = None) -> Any:
-    """All curves; where `zoom` is given, first a panel of the low occupancies up to that height."""
+    """Draw all curves; with `zoom`, after a panel of low occupancies up to that height."""
 
     def panel(axis: Any) -> None:
         axis.axhline(PAPER_ROOF, color="#bbbbbb", linewidth=6, alpha=0.5, zorder=0)

@@ -1,4 +1,4 @@
-"""Lemeire et al., Figs. 3, 6 and 12: how Transit balances, where WFG fails, and what an instruction mix shows."""
+"""Lemeire et al., Figs. 3, 6 and 12: Transit's balance, WFG's failure, and instruction mixes."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _draw_figure6(curves: dict[str, dict[str, Array]], plt: Any) -> Any:
 
 
 def _as_mix(case: str) -> Workload:
-    """A case of Fig. 6 for Volkov's model, which reads counts."""
+    """A case of Fig. 6 as counts, for Volkov's model."""
     workload = load_workload(case)
     assert workload.flow is not None
     entries = {node.instruction_class: MixEntry(node.count) for node in workload.flow.nodes}
@@ -200,7 +200,7 @@ LAMBDA_1, LAMBDA_2, ISSUE_LIMIT = 1.0, 4.0, 1.0
 RATIOS = tuple(float(beta) for beta in range(1, 21))
 #: Warps and repetitions of the simulated kernel.
 MIX_WARPS, MIX_REPEATS = 64, 64
-#: Column, and the bundled model's machine for it: subsystem of the second type, issue limit.
+#: Column of the figure, and its machine: subsystem of the second type, issue limit.
 ARCHITECTURES = {
     "1 subsystem": ("compute", None),
     "2 subsystems": ("sfu", None),
@@ -318,7 +318,7 @@ def mix_kernel(beta: int, repeats: int) -> DependenceGraph:
 
 
 def _mix_simulated(beta: float, second_subsystem: str, issue_limit: float | None, policy: str = "rr") -> float:
-    """The same from the Pipeline model: a chain of repetitions (Fig. 11) in as many warps as fill the pipelines."""
+    """The same from the Pipeline model: chains of repetitions (Fig. 11), in enough warps to fill the pipelines."""
     kernel = Workload(
         "instruction-mix",
         Launch(warps_per_sm=float(MIX_WARPS)),

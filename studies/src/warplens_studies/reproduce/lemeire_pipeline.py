@@ -174,7 +174,7 @@ def barrier_kernel(repeats: int = BARRIER_REPEATS) -> DependenceGraph:
 
 
 def barrier_runs(gpu: Gpu) -> list[BarrierRun]:
-    """All occupancies and group sizes, sorted on occupancy and then on group size as the figure is."""
+    """All occupancies and group sizes, sorted like the figure: by occupancy, then by group size."""
     graph = barrier_kernel()
     runs = []
     for occupancy in range(1, int(gpu.max_warps) + 1):

@@ -161,7 +161,7 @@ TABLE7 = {
     Aspect.ISSUE_LIMIT: "NYYNNY",
     Aspect.SCHEDULER: "NNNNYY",
 }
-#: Why ours and the paper's differ where they do.
+#: Why our entry differs from the paper's.
 REASONS = {
     ("Roofline", Aspect.ILP): "perfect overlap is assumed, so ILP is allowed for but changes no prediction",
     ("Roofline", Aspect.ISSUE_LIMIT): "our Roofline has the issue limit as one more roof",

@@ -21,7 +21,7 @@ Reader = Callable[[Gpu], Cell]
 
 
 def same(printed: Cell, ours: Cell) -> str:
-    """yes or no; empty where the paper prints nothing."""
+    """yes or no; empty if the paper prints nothing."""
     if printed is None:
         return ""
     if isinstance(printed, str) or isinstance(ours, str) or ours is None:
@@ -75,7 +75,7 @@ def _register(name: str, paper: Any, title: str, compares: str) -> Callable[[Cal
 def _transposed(
     printed: Mapping[str, Sequence[Cell]], readers: Mapping[str, Reader], machines: Mapping[str, str]
 ) -> list[tuple[str, str, Cell, Cell]]:
-    """Rows of a table whose columns are machines; a reader turns a machine into our value of a row."""
+    """Rows of a table whose columns are machines; each row's reader gives our value for a machine."""
     return [
         (label, row, values[column], readers[row](load_gpu(name)))
         for column, (label, name) in enumerate(machines.items())

@@ -129,7 +129,7 @@ def figure3() -> Findings:
 
 
 def _grid(kernel: str) -> dict[str, list[float]]:
-    """Performance of each point of the grid by simulator or model, over the simulated one at 28 SMs and 480 GB/s."""
+    """Performance at each grid point by simulator or model, relative to the simulated one at 28 SMs and 480 GB/s."""
     names = [grid_name(*point) for point in GRID]
     base = recorded()["base", kernel].cycles
     return {

@@ -105,7 +105,7 @@ class Case:
 
 
 def serve_loads(label: str, warps: int, requests: int, entries: int, loads: int = 1) -> Case:
-    """Each warp's next load begins when its last one is complete; the cache serves who asked first."""
+    """Each warp's next load begins when its previous one is complete; the cache serves first come, first served."""
     ready = [0] * warps
     made: list[Miss] = []
     free = [0] * entries

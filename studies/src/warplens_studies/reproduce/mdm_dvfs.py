@@ -1,4 +1,4 @@
-"""MDM, MICRO 2020: what a lower clock costs (Fig. 13), predicted by GPUMech and MDM, and from a run by CRISP."""
+"""MDM, MICRO 2020: the slowdown at a lower clock (Fig. 13), predicted by GPUMech, MDM and CRISP."""
 
 from __future__ import annotations
 

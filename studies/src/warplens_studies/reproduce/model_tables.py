@@ -27,7 +27,7 @@ def _table2_mix() -> InstructionMix:
     return mix
 
 
-#: Tables of a workload file, as Hong & Kim's and Lemeire's lists need them.
+#: Tables of a workload file that provide the inputs in Hong & Kim's and Lemeire's lists.
 _WORKLOAD = {
     "launch.threads_per_block": lambda: load_workload("hong-kim-table2").launch.threads_per_block,
     "launch.blocks": lambda: load_workload("hong-kim-table2").launch.blocks,
@@ -42,7 +42,7 @@ _WORKLOAD = {
 def _listed(
     rows: Sequence[tuple[str, str, bool]], columns: tuple[str, str], claim: str, remarks: Sequence[str] = ()
 ) -> Findings:
-    """Printed entries and where ours is; the flag says whether it was found there."""
+    """Printed entries and the place of ours; the flag says whether it was found there."""
     found = sum(there for *_, there in rows)
 
     def draw(plt: Any) -> Any:
@@ -68,7 +68,7 @@ def _place_exists(place: str) -> bool:
 
 # -- Hong & Kim ----------------------------------------------------------------------------
 
-#: Table 1: where each parameter comes from here; those that the model works out name the term it reports.
+#: Table 1: the origin of each parameter here; a derived parameter names the model's term.
 TABLE1 = {
     "Threads_per_warp": "warp_size",
     "Issue_cycles": "instructions.comp.interval",
@@ -223,7 +223,7 @@ def gpumech_table3() -> Findings:
     )
 
 
-#: Table V: queue model and MSHR model, which the terms of a divergent interval tell apart.
+#: Table V: queue model and MSHR model, distinguished by the terms of a divergent interval.
 TABLE_V = {
     "GPUMech": ("GPUMech", "GPUMech"),
     "GPUMech+": ("GPUMech with NoC", "GPUMech w/ queue"),

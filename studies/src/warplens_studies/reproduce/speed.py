@@ -23,7 +23,7 @@ from .kernels import OURS, THEIRS
 
 #: Compiles everything before the clock runs.
 _WARM_UP = "compute_ilp4_lowocc"
-#: A machine whose caches have to be simulated again, and one whose need not.
+#: A machine that needs a new cache simulation, and one that does not.
 _OTHER_CACHES = {"l1.mshrs": 64}
 _OTHER_BANDWIDTH = {"dram.bandwidth": "240GB/s"}
 _CONFIGURATIONS = (1, 10, 100, 1000)
@@ -44,11 +44,11 @@ class Times:
     equations: float
     """Intervals of the representative warp on that machine, and the model's equations."""
     bandwidth: float
-    """All of a prediction where only a bandwidth changes."""
+    """A whole prediction after a change of bandwidth only."""
     simulation: float
     """One run of the reference simulator, without reading the trace."""
     accelsim: float
-    """What Accel-Sim took, as recorded with the data."""
+    """Accel-Sim's time, as recorded with the data."""
 
     @property
     def one_time(self) -> float:
@@ -96,7 +96,7 @@ def _all(model: str) -> Times:
 
 
 def machine() -> str:
-    """The processor's name, where the system tells it."""
+    """The processor's name, if the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

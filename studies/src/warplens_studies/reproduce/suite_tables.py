@@ -58,7 +58,7 @@ def _loads(kernel: str) -> tuple[Loads, int]:
 
 
 def _dpki(kernels: Sequence[str]) -> tuple[float, float]:
-    """Divergent loads per thousand instructions: of more than four lines, and of more than one."""
+    """Loads per thousand instructions that touch more than four lines, and more than one."""
     found = [_loads(kernel) for kernel in kernels]
     instructions = sum(count for _, count in found) / 1000.0
     return (

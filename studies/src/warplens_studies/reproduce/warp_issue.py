@@ -1,4 +1,4 @@
-"""Small explicit simulations that check GPUMech's counting: warps that take turns, and loads that wait for MSHRs."""
+"""Small explicit simulations that check GPUMech's counts: warp scheduling, and loads that wait for MSHRs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Issue:
 def issue_timeline(policy: str, intervals: Sequence[Interval], warps: int) -> tuple[Issue, ...]:
     """Every issue of `warps` equal warps on a core that issues one instruction a cycle.
 
-    Round robin goes on with the next warp that is ready. Greedy-then-oldest
-    stays with a warp until it stalls, then takes the one that has been ready
-    longest. Warp 0 is the representative one.
+    Round robin continues with the next ready warp. Greedy-then-oldest stays with a
+    warp until it stalls, then takes the warp that has been ready longest. Warp 0 is
+    the representative.
     """
     place = [(0, 0)] * warps  # interval and instruction to issue next
     ready = [0] * warps
@@ -77,7 +77,7 @@ def count_nonoverlapped(issued: Sequence[Issue], intervals: Sequence[Interval], 
 
 @dataclass(frozen=True)
 class Miss:
-    """One request in an MSHR; it had to wait from `asked` to `start`."""
+    """One request in an MSHR; it waits from `asked` to `start`."""
 
     warp: int
     entry: int
@@ -91,7 +91,7 @@ class Miss:
 
 
 def mshr_timeline(asked: Sequence[int], requests: int, entries: int, latency: int) -> tuple[Miss, ...]:
-    """Loads that each send `requests` misses at the cycles `asked`; a miss takes the entry that is free first."""
+    """Loads that each send `requests` misses at the cycles `asked`; a miss takes the first free entry."""
     free = [(0, entry) for entry in range(entries)]
     misses: list[Miss] = []
     for warp, cycle in sorted(enumerate(asked), key=lambda item: item[1]):
