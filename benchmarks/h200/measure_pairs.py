@@ -357,9 +357,12 @@ def collect(table: Path, measured: list[Path]) -> None:
     for pair, about in index.items():
         kernels = {kernel: dict(found.get(pair, {}).get(kernel, {})) for kernel in KERNELS}
         for values in kernels.values():
-            rules = values.pop("rules", [])
-            if rules:
-                values["rules"] = [{key: rule[key] for key in ("rule", "kind", "percent")} for rule in rules]
+            values |= {name: float(f"{value:.5g}") for name, value in values.items() if isinstance(value, float)}
+            values.pop("seconds_of_repeats", None)
+            if "rules" in values:
+                values["rules"] = [
+                    {key: rule[key] for key in ("rule", "kind", "percent")} for rule in values["rules"]
+                ]
         lines.append(f"{json.dumps(pair)}: {json.dumps({**about, **kernels})}")
     head = json.dumps({"provenance": documents[-1]["provenance"]})[:-1]
     table.write_text(head + ', "pairs": {\n' + ",\n".join(lines) + "\n}}\n", "utf-8")

@@ -3,38 +3,30 @@
 // threads' counters of one value lie side by side, and every lane has a bank of its own.
 constexpr int kThreads = 256, kValues = 16, kPerWord = 8;
 
-__device__ void add_up(int value, int sum, int *counts)
+template <int kOfThread, int kOfValue>
+__device__ void count(int words, const unsigned *in, int *counts)
 {
-    for (int distance = 16; distance > 0; distance /= 2)
-        sum += __shfl_down_sync(0xffffffff, sum, distance);
-    if (threadIdx.x % 32 == 0)
-        atomicAdd(&counts[value], sum);
-}
-
-extern "C" __global__ void fault(int words, const unsigned *in, int *counts)
-{
-    __shared__ int own[kThreads][kValues];
-    for (int value = 0; value < kValues; ++value)
-        own[threadIdx.x][value] = 0;
+    __shared__ int own[kThreads * kValues];
+    for (int i = threadIdx.x; i < kThreads * kValues; i += kThreads)
+        own[i] = 0;
+    __syncthreads();
     for (int i = blockIdx.x * kThreads + threadIdx.x; i < words; i += gridDim.x * kThreads) {
         unsigned word = in[i];
         for (int k = 0; k < kPerWord; ++k, word >>= 4)
-            ++own[threadIdx.x][word & 15];
+            ++own[kOfThread * threadIdx.x + kOfValue * (word & 15)];
     }
-    for (int value = 0; value < kValues; ++value)
-        add_up(value, own[threadIdx.x][value], counts);
+    __syncthreads();
+    for (int value = threadIdx.x / 32; value < kValues; value += kThreads / 32) {
+        int sum = 0;
+        for (int thread = threadIdx.x % 32; thread < kThreads; thread += 32)
+            sum += own[kOfThread * thread + kOfValue * value];
+        for (int distance = 16; distance > 0; distance /= 2)
+            sum += __shfl_down_sync(0xffffffff, sum, distance);
+        if (threadIdx.x % 32 == 0)
+            counts[blockIdx.x * kValues + value] = sum;
+    }
 }
 
-extern "C" __global__ void cure(int words, const unsigned *in, int *counts)
-{
-    __shared__ int own[kValues][kThreads];
-    for (int value = 0; value < kValues; ++value)
-        own[value][threadIdx.x] = 0;
-    for (int i = blockIdx.x * kThreads + threadIdx.x; i < words; i += gridDim.x * kThreads) {
-        unsigned word = in[i];
-        for (int k = 0; k < kPerWord; ++k, word >>= 4)
-            ++own[word & 15][threadIdx.x];
-    }
-    for (int value = 0; value < kValues; ++value)
-        add_up(value, own[value][threadIdx.x], counts);
-}
+extern "C" __global__ void fault(int words, const unsigned *in, int *counts) { count<kValues, 1>(words, in, counts); }
+
+extern "C" __global__ void cure(int words, const unsigned *in, int *counts) { count<1, kThreads>(words, in, counts); }

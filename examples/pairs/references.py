@@ -63,7 +63,8 @@ def matmul_conflicts(n, inner, a, b, c):
 
 
 def private_counters(words, values, counts):
-    return np.bincount((values[:, None] >> np.arange(0, 32, 4, dtype=values.dtype) & 15).ravel(), minlength=16)
+    halves = values[:, None] >> np.arange(0, 32, 4, dtype=values.dtype) & 15
+    return _by_block(halves, None, counts)
 
 
 def histogram_global(count, values, bins):
@@ -79,7 +80,14 @@ def segment_sums(count, keys, values, sums):
 
 
 def histogram_shared(count, weights, values, bins):
-    return np.bincount(values % 16, weights, minlength=16)
+    return _by_block(values[:, None], weights, bins)
+
+
+def _by_block(values, weights, bins):
+    """Sums by value for each block of 256 threads, which the grid's loop gives 256 rows at a time."""
+    blocks = len(bins)
+    block = np.arange(len(values)) // 256 % blocks
+    return np.bincount((block[:, None] * 16 + values).ravel(), weights, minlength=16 * blocks).reshape(blocks, 16)
 
 
 def few_blocks(columns, matrix, norms):

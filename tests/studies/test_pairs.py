@@ -44,11 +44,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "row-sums": {"rows": 500, "matrix": [500, 64], "sums": [500], "grid": [2], "cure": {"grid": [63]}},
     "index-order": {"width": 64, "height": 64, "depth": 5, "volume": [5, 64, 64], "most": [64, 64], "grid": [2, 8]},
     "matmul-conflicts": PRODUCT | {"grid": [4, 4]},
-    "private-counters": {"words": 3000, "values": [3000], "grid": [2]},
+    "private-counters": {"words": 3000, "values": [3000], "counts": [2, 16], "grid": [2]},
     "histogram-global": {"count": 3000, "values": [3000], "grid": [2]},
     "sum-atomics": {"count": 3000, "values": [3000], "grid": [2]},
     "segment-sums": {"count": 3000, "keys": [3000], "values": [3000], "sums": [6], "grid": [12]},
-    "histogram-shared": {"count": 3000, "values": [3000], "weights": [3000], "grid": [2]},
+    "histogram-shared": {"count": 3000, "values": [3000], "weights": [3000], "bins": [2, 16], "grid": [2]},
     "few-blocks": {"columns": 3000, "matrix": [3, 3000], "norms": [3], "grid": [3], "cure": {"grid": [2, 3]}},
     "single-block": {"count": 3000, "values": [3000], "out": [3000], "cure": {"grid": [12]}},
     "tail-wave": {"count": 6000, "segment": 2048, "samples": [6000], "out": [6000], "grid": [3]}
