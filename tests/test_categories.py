@@ -49,13 +49,14 @@ SHOWN_EVERYWHERE = """
 from click.testing import CliRunner
 from warplens.cli.main import cli
 from warplens.frontends.ncu.stalls import stack_shares
-from warplens.reports.headline import _waits
+from warplens.reports.answer import time_bar
+from warplens.reports.elements import html
 from warplens.reports.style import CATEGORY_COLOURS
 from warplens.sweeps.evaluate import CATEGORIES as COLUMNS
 
 prediction = warplens.predict("lemeire-example", model="spilling")
 assert list(prediction.stack) == ["BASE", "SPILL"]
-assert "50 % of the time waits for spilled registers" in _waits(prediction)
+assert "register spills 50 %" in html(time_bar(prediction))
 assert stack_shares(prediction.stack)["memory"] == 0.5
 assert list(COLUMNS)[-1] == "SPILL" and CATEGORY_COLOURS["SPILL"] == "#123456"
 printed = CliRunner().invoke(cli, ["predict", "lemeire-example", "--model", "spilling"], env={"COLUMNS": "200"})

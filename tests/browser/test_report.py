@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from warplens.api import load_workloads
 from warplens.reports.build import make_report
@@ -23,17 +25,47 @@ def report(tmp_path_factory) -> Path:
     return path
 
 
-def opened(page, path: Path):
+def opened(page, path: Path, *, unfolded: bool = False):
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready=true]")
+    if unfolded:
+        for summary in page.locator(".fold > summary").all():
+            summary.click()
     return page
 
 
-def test_all_figures_are_drawn(page, report):
+def test_the_answer_stands_before_the_fold(page, report):
     opened(page, report)
+    first = page.locator("section.kernel").first
+    headings = first.locator("h2, h3, .fold > summary")
+    shown = [each.inner_text() for each in headings.all() if each.is_visible()]
+    assert shown[1:3] == ["Where the time goes", "What to change"]
+    assert shown[-2:] == ["Source, line by line", "For model researchers"]
+    parts = first.locator(".time-bar > span")
+    widths = [part.bounding_box()["width"] for part in parts.all()]
+    assert sum(widths) == pytest.approx(first.locator(".time-bar").bounding_box()["width"], rel=0.02)
+    assert first.locator(".meters > div").count() == 5
+    # Nothing lies over a legend, and no number has more digits than it can mean.
+    assert page.locator(".modebar").count() == 0
+    assert not re.search(r"\d\.\d{3,} %", page.inner_text("main"))
+
+
+def test_a_kernel_on_two_gpus_takes_four_screens(page, tmp_path):
+    make_report("matmul", tmp_path / "out.html", gpus=["h200", "accelsim-mdm"], models=["mdm", "warplens"])
+    opened(page, tmp_path / "out.html")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 900
+    assert page.locator("section.kernel").count() == 2
+    pair = page.locator(".pair").first.locator("figure")
+    assert [each.inner_text() for each in pair.locator("h3").all()] == ["FLOP roofline", "Instruction roofline"]
+    left, right = (each.bounding_box() for each in pair.all())
+    assert left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
+
+
+def test_all_figures_are_drawn(page, report):
+    opened(page, report, unfolded=True)
     places = page.locator(".plot")
     assert places.count() >= 14
-    assert page.locator(".plot .main-svg").count() >= places.count()
+    expect(page.locator(".plot:not(:has(.main-svg))")).to_have_count(0)
     assert page.evaluate("window.hacked") is None
     assert page.locator("h2", has_text="<script>window.hacked").count() == 1
     # Nothing is wider than the window.
@@ -60,7 +92,7 @@ def test_light_and_dark(page, report):
 
 def test_tables_open_on_demand(page, report):
     opened(page, report)
-    details = page.locator("figure details", has_text="Numbers").first
+    details = page.locator(".pair figure details", has_text="Numbers").first
     assert not details.locator("table").is_visible()
     details.locator("summary").focus()
     page.keyboard.press("Enter")
@@ -69,6 +101,7 @@ def test_tables_open_on_demand(page, report):
 
 def test_an_instruction_leads_to_its_line(page, report):
     opened(page, report)
+    page.get_by_text("Source, line by line").first.click()
     page.get_by_text("Instructions (").first.click()
     page.locator("details table a", has_text="6").first.click()
     assert page.url.endswith("-line-6")

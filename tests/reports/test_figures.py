@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.api import compare, place
+from warplens.api import compare, load_workloads, place
 from warplens.errors import InputError
-from warplens.reports.figures import Reference, cpi_stacks, occupancy, roofline
+from warplens.machine import load_gpu
+from warplens.reports.figures import Reference, cpi_stacks, flop_roofline, occupancy, roofline
+from warplens.reports.quoted import quoted
 from warplens.reports.style import CATEGORY_COLOURS, model_style
 from warplens.workload import analyse
+from warplens.workload.flops import flops_of, lane_flops, peak_flops, product_flops
 
 from .checks import check_view
 
@@ -72,10 +75,71 @@ def test_names_cannot_carry_markup(predictions):
     assert good["data"]
 
 
+def under_the_roofs(view):
+    """No dot lies above the bandwidth of its level, nor above a ceiling that binds."""
+    slopes = {level.label: level.slope for level in view.levels}
+    ceiling = min(each.speed for each in view.ceilings if each.binds)
+    assert view.points
+    for point in view.points:
+        assert point.speed <= (1 + 1e-9) * slopes[point.level] * point.intensity
+        assert point.speed <= (1 + 1e-9) * ceiling or point.label != view.points[0].label
+
+
+@pytest.mark.parametrize("gpu", ["h200", "mdm2020", "accelsim-mdm"])
+@pytest.mark.parametrize("kernel", ["saxpy", "matmul"])
+def test_dots_of_a_traced_kernel_lie_under_their_roofs(kernel, gpu, tmp_path):
+    workload, machine = place(load_workloads(kernel, gpu=gpu)[0], gpu)
+    prediction = warplens.predict(workload, machine, "warplens")
+    for make in (roofline, flop_roofline):
+        view = make(workload, machine, prediction)
+        check_view(view, tmp_path)
+        under_the_roofs(view)
+
+
+def test_flops_are_counted_by_precision():
+    """16 x 16 blocks of 16 x 16 threads; each thread has an inner product of 256 elements."""
+    workload, gpu = place(load_workloads("matmul", gpu="h200")[0], "h200")
+    assert flops_of(workload) == {"fp32": 2.0 * 256**3}
+    made = warplens.predict(workload, gpu, "warplens")
+    reached = next(each.speed for each in flop_roofline(workload, gpu, made).points)
+    assert reached == pytest.approx(2.0 * 256**3 / made.seconds / 1e12)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "flops"),
+    [("fma.rn.f32", 2), ("add.f32", 1), ("FFMA.FTZ", 2), ("HFMA2.MMA", 4), ("mul.rn.f16x2", 2), ("setp.lt.f32", 0)],
+)
+def test_flops_of_a_lane(opcode, flops):
+    assert lane_flops(opcode) == flops
+
+
+@pytest.mark.parametrize(
+    ("opcode", "instruction_class", "flops"),
+    [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "tensor", 4096),
+        ("HMMA.1688.F32", "tensor", 2048),
+        ("HMMA.16816.F32", "tensor", 4096),
+        ("HGMMA.64x256x16.F32", "tensor_n256", 131_072),
+    ],
+)
+def test_flops_of_a_warps_matrix_product(opcode, instruction_class, flops):
+    assert product_flops(opcode, instruction_class) == flops
+
+
+def test_peaks_are_the_data_sheets():
+    """67 TFLOP/s of fp32, half of it in fp64, and 4096 a cycle of an SM in tensor cores, at 1.98 GHz."""
+    peaks = {name: each / 1e12 for name, each in peak_flops(load_gpu("h200")).items()}
+    assert peaks == {
+        "fp64": pytest.approx(33.5, rel=0.01), "fp32": pytest.approx(66.9, rel=0.01),
+        "fp16": pytest.approx(133.8, rel=0.01), "tensor": pytest.approx(1070, rel=0.01),
+    }  # fmt: skip
+
+
 def test_roofline_of_an_interval_profile_has_bytes(predictions, tmp_path):
     workload, gpu = place("mdm-baseline")
-    view = roofline(workload, gpu, predictions)
+    view = roofline(workload, gpu, quoted(predictions))
     check_view(view, tmp_path)
+    under_the_roofs(view)
     # 32 read misses in 4 instructions, all of which go to DRAM.
     moved = analyse(workload, gpu).bytes_per_instruction()
     assert moved == {"LLC": pytest.approx(32 * 128 / 4), "DRAM": pytest.approx(32 * 128 / 4)}
@@ -87,8 +151,9 @@ def test_roofline_of_an_interval_profile_has_bytes(predictions, tmp_path):
 def test_roofline_of_a_mix_is_the_models_roof(tmp_path):
     workload, gpu = place("lemeire-example")
     made = warplens.predict("lemeire-example", model="roofline")
-    view = roofline(workload, gpu, [made])
+    view = roofline(workload, gpu, made)
     check_view(view, tmp_path)
+    under_the_roofs(view)
     assert view.bound[1] == pytest.approx(made.ipc / gpu.sms)
 
 

@@ -8,7 +8,9 @@ import time
 
 import pytest
 
-from warplens.api import compare
+from warplens.api import compare, explain
+from warplens.explanation.words import limit
+from warplens.explanation.words import time as show_time
 from warplens.web.app import Page
 from warplens.web.errors import Cancelled
 
@@ -33,6 +35,11 @@ def answer(page, machines, kernel=KERNEL, models=MODELS):
     return parts
 
 
+def texts(tree) -> str:
+    """The words of a tree of elements."""
+    return tree if isinstance(tree, str) else "".join(texts(child) for child in tree[2])
+
+
 def of_kind(parts, kind, machine=0):
     return [part for part in parts if part["type"] == kind and part.get("machine", 0) == machine]
 
@@ -45,14 +52,33 @@ def test_a_page_says_what_predict_says(page) -> None:
         expected = compare(workload, [gpu], MODELS, overrides=overrides)
         (found,) = of_kind(parts, "predictions", index)
         assert found["predictions"] == [each.to_dict() for each in expected.predictions]
-        assert {part["view"] for part in of_kind(parts, "view", index)} == {"stacks", "roofline", "occupancy"}
-        assert all("figure" in part for part in of_kind(parts, "view", index))
+        views = {part["view"]: part for part in of_kind(parts, "view", index)}
+        assert views.keys() == {"stacks", "roofline", "flops", "occupancy"}
+        assert views.pop("flops")["message"] == "transpose_naive: does no floating-point arithmetic"
+        assert all("figure" in part for part in views.values())
     (done,) = of_kind(parts, "done")
     rows = list(csv.DictReader(io.StringIO(done["csv"])))
     assert [(row["gpu"], row["model"]) for row in rows] == [
         (gpu, name) for gpu in ("h200", "mdm2020") for name in MODELS
     ]
     assert float(rows[0]["dram.bandwidth"]) == 2e12 and rows[-1]["dram.bandwidth"] == ""
+
+
+def test_the_answer_and_its_advice_are_those_of_explain(page) -> None:
+    machines = [{"gpu": "h200", "set": {}}]
+    expected = explain(page.kernels[KERNEL].load(None), "h200")
+    (said,) = of_kind(answer(page, machines), "answer")
+    words = "".join(map(texts, said["nodes"]))
+    assert show_time(expected.seconds) in words and limit(expected) in words
+    parts: list = []
+    page.advice({"kernel": KERNEL, "models": MODELS, "machines": machines}, page.visitors.get(None), lambda: None,
+                parts.append)  # fmt: skip
+    (advised,) = of_kind(parts, "advice")
+    assert advised["answer"] == expected.to_dict()
+    words = "".join(map(texts, advised["nodes"]))
+    assert expected.advice and all(each.text in words and each.remedy in words for each in expected.advice)
+    assert of_kind(parts, "progress")[-1]["text"] == "Looking for advice"
+    assert parts[-1] == {"type": "done"}
 
 
 def test_times_bandwidths_and_clocks_need_no_cache_simulation_and_take_less_than_100_ms(page) -> None:

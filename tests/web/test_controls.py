@@ -40,6 +40,19 @@ def test_every_wrong_part_of_a_state_names_its_field(document: object, field: st
 
 
 @pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sms": 1e30}, "is more than 1024"),
+        ({"sms": 10**400}, "is more than 1024"),
+        ({"clock": 31e9}, "than 5000 MHz"),
+    ],
+)
+def test_what_is_too_much_is_told_so(changes, words) -> None:
+    with pytest.raises(FieldError, match=words):
+        checked_changes(changes, "machines.0.set")
+
+
+@pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
         ({"sms": 1.5}, "sms", "whole"),

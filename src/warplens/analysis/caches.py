@@ -121,6 +121,12 @@ class MissProfile:
         return self._total("llc_hits", "llc_misses", "writeback_hits", "writeback_misses")
 
     @property
+    def llc_loads(self) -> int:
+        """Those requests that bring data to an SM."""
+        loads = self.kinds == LOAD
+        return int(self.column("llc_hits")[loads].sum() + self.column("llc_misses")[loads].sum())
+
+    @property
     def llc_misses(self) -> int:
         return self._total("llc_misses", "writeback_misses")
 

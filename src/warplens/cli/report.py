@@ -57,6 +57,7 @@ def report(
 
     if models is None:
         compile_models_aside()
+    from ..explanation import words
     from ..reports.build import make_report
     from ..reports.style import check_format
 
@@ -97,7 +98,9 @@ def report(
         print_json({**made.to_dict(), "output": str(output)})
         return
     for section in made.sections:
-        say(f"{section.title}: {section.headline}")
+        said = [f"{section.title}: {words.time(section.base.seconds)}"]
+        said += [f"limited by {words.limit(section.answer)}"] if section.answer and section.answer.limiter else []
+        say("; ".join([*said, *section.compared]))
     for sweep in made.sweeps:
         say(f"{sweep.name}: {'; '.join(sweep.headline)}")
     say(f"{'picture' if picture else 'page'}: {output}")

@@ -14,7 +14,7 @@ from ..frontends.ncu import KernelProfile
 from ..machine import Gpu
 from ..models import Prediction
 from ..workload import Workload, workload_of_trace
-from .headline import preferred_model
+from .quoted import quoted
 from .section import VIEWS, Section, Settings, make_section
 from .sweep_section import SweepSection, sweep_section
 from .view import View
@@ -95,8 +95,8 @@ def make_report(
     sweep. `profiles` are Nsight Compute's (`warplens.frontends.ncu`), taken to
     be of the first machine; with `simulate` traced launches also run in the
     reference simulator. `source` is the text of a kernel whose trace has none,
-    `wanted` are names of views (all where absent). Also callable as
-    `warplens.report(…)`.
+    `wanted` are names of views; where absent, all, with the answer before them.
+    Also callable as `warplens.report(…)`.
     """
     names = frozenset(VIEWS if wanted is None else wanted)
     for name in names - set(VIEWS):
@@ -109,6 +109,7 @@ def make_report(
         simulate,
         source,
         names,
+        wanted is None,
     )
     machines = tuple(gpus) or (None,)
     sweeps: list[SweepSection] = []
@@ -195,5 +196,4 @@ def _group(
 
 
 def _seconds(found: Comparison) -> float:
-    name = preferred_model(found.predictions)
-    return next(float(p.seconds) for p in found.predictions if p.model == name)
+    return float(quoted(found.predictions).seconds)

@@ -5,7 +5,7 @@ from .disagreement import Disagreement, disagreement
 from .intervals import Intervals, intervals
 from .memory import MemoryUse, memory_use
 from .occupancy import Occupancy, occupancy
-from .roofline import Roofline, roofline
+from .roofline import FlopRoofline, Roofline, flop_roofline, roofline
 from .simulation import Simulated, simulated
 from .source import SourceUse, source_use
 from .stacks import CpiStacks, Reference, cpi_stacks
@@ -20,6 +20,7 @@ __all__ = [
     "Curves",
     "Disagreement",
     "Figure",
+    "FlopRoofline",
     "Front",
     "HeatMaps",
     "Intervals",
@@ -37,6 +38,7 @@ __all__ = [
     "batch_curve",
     "cpi_stacks",
     "disagreement",
+    "flop_roofline",
     "front",
     "heat_maps",
     "intervals",

@@ -11,7 +11,7 @@ import numpy as np
 from ..api import Input, place, predict
 from ..errors import InputError
 from ..machine import Gpu
-from ..models import MODELS, get_model
+from ..models import BEST, MODELS, get_model
 from ..workload import resident
 from .stacks import MOST_LINEAR
 from .style import model_style
@@ -61,10 +61,11 @@ class Occupancy(View):
 
     @property
     def summary(self) -> str:
-        points = ", ".join(f"{curve.model} at {self.saturation(curve):g}" for curve in self.curves)
+        order = {curve.model: curve for curve in self.curves}
+        best = next((order[name] for name in BEST if name in order), self.curves[0])
         return (
             f"IPC over resident warps of {self.kernel} on {self.gpu}, which has {self.resident_warps:g} of them; "
-            f"{100 * SATURATED:g} % of the best IPC is reached by {points} warps"
+            f"{best.model} reaches {100 * SATURATED:g} % of its best IPC with {self.saturation(best):g}"
         )
 
     def table(self) -> Table:

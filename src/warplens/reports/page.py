@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..categories import CATEGORIES
 from ..errors import MissingPackageError
-from ..formatting import show_number, show_seconds
+from ..explanation import words
+from ..formatting import show_factor, show_number, show_seconds
 from ..models import Prediction
-from .headline import preferred_model
+from .answer import answer_nodes
+from .elements import html
 from .source_page import source_listing
-from .stacks import CpiStacks
 from .sweep_section import SweepSection
 from .view import Figure, Table, View
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .build import Report
     from .section import Section
 
+#: Views that are not for model researchers alone, and where they stand.
+_PLACES = {"flops": "front", "roofline": "front", "source": "source"}
 #: Rows of a table beside a figure; `--json` has them all.
 MOST_ROWS = 200
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -82,7 +84,8 @@ def page(report: Report) -> str:
         f'<li><a href="#{anchor}">{text(title)}</a></li>'
         for anchor, title in zip((*anchors, *sweep_anchors), titles, strict=True)
     )
-    navigation = f'<nav aria-label="Contents"><ol>{contents}</ol></nav>' if len(titles) > 1 else ""
+    # The overview leads to kernels.
+    navigation = f'<nav aria-label="Contents"><ol>{contents}</ol></nav>' if report.sweeps and len(titles) > 1 else ""
     title = text(titles[0] if len(titles) == 1 else f"{len(titles)} results")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -92,7 +95,7 @@ def page(report: Report) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="warplens {__version__}">
 <title>{title} – warplens</title>
-<style>{_asset("report.css")}</style>
+<style>{_asset("report.css")}{_asset("answer.css")}</style>
 </head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
@@ -120,20 +123,22 @@ def _asset(name: str) -> str:
 
 
 def _overview(report: Report, anchors: Sequence[str]) -> str:
+    """Kernels at a glance; what limits each and what to change stands in its section."""
     if len(report.sections) < 2:
         return _notes(report.notes)
     rows = []
     for section, anchor in zip(report.sections, anchors, strict=True):
-        base = section.base
         link = f'<a href="#{anchor}">{text(section.kernel)}</a>'
-        numbers = "".join(f'<td class="number">{text(value)}</td>' for value in _numbers(base))
-        says = text("; ".join(section.headline.lead))
+        answer = section.answer
+        limiter = answer.limiter.name if answer is not None and answer.limiter is not None else ""
+        gain = show_factor(answer.advice[0].speedup) if answer is not None and answer.advice else ""
+        time = words.time(section.base.seconds)
         rows.append(
-            f"<tr><td>{link}</td><td>{text(section.gpu)}</td><td>{text(base.model)}</td>{numbers}<td>{says}</td></tr>"
+            f"<tr><td>{link}</td><td>{text(section.gpu)}</td>"
+            f'<td class="number">{time}</td><td>{text(limiter)}</td><td class="number">{gain}</td></tr>'
         )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("kernel", "GPU", "model"))
-    head += "".join(f'<th scope="col" class="number">{name}</th>' for name in ("time", "cycles", "CPI"))
-    head += '<th scope="col">in words</th>'
+    head = '<th scope="col">kernel</th><th scope="col">GPU</th><th scope="col" class="number">time</th>'
+    head += '<th scope="col">limiter</th><th scope="col" class="number">largest gain</th>'
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     return (
         f'<section id="overview"><h2>Overview</h2>{_notes(report.notes)}'
@@ -157,6 +162,7 @@ def _numbers(p: Prediction) -> tuple[str, str, str]:
 
 
 def _section(section: Section, anchor: str, figures: _Figures) -> str:
+    """The answer with its rooflines, then two folds: the source line by line, and what model researchers ask for."""
     changed = ", ".join(
         f"{key} = {show_number(v) if isinstance(v, float) else v}" for key, v in section.overrides.items()
     )
@@ -165,19 +171,24 @@ def _section(section: Section, anchor: str, figures: _Figures) -> str:
         parts.append(f'<p class="description">{text(section.description)}</p>')
     if changed:
         parts.append(f'<p class="description">with {text(changed)}</p>')
-    parts.append(_headline(section.headline.lead, section.headline.rest))
-    parts.append(_predictions(section))
-    parts.append(_jumps(section.views, anchor))
-    parts += [_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views)]
-    parts.append(_validity(section))
+    if section.answer is not None:
+        parts += map(html, answer_nodes(section.answer))
+    parts += [f'<p class="note">{text(each)}</p>' for each in section.compared]
+    shown: dict[str, list[str]] = {}
+    for number, view in enumerate(section.views):
+        drawn = _view(view, f"{anchor}-view-{number}", figures)
+        shown.setdefault(_PLACES.get(view.name, "research"), []).append(drawn)
+    parts.append(f'<div class="pair">{"".join(shown.get("front", []))}</div>')
+    if source := shown.get("source"):
+        parts.append(_fold("Source, line by line", "".join(source)))
+    research = _predictions(section) + "".join(shown.get("research", [])) + _validity(section)
+    parts.append(_fold("For model researchers", research, opened=section.answer is None))
     parts.append("</section>")
     return "".join(parts)
 
 
-def _headline(lead: Sequence[str], rest: Sequence[str] = ()) -> str:
-    told = "; ".join(lead)
-    items = "".join(f"<li>{text(each[0].upper() + each[1:])}</li>" for each in rest)
-    return f'<div class="headline"><p>{text(told[:1].upper() + told[1:])}.</p><ul>{items}</ul></div>'
+def _fold(title: str, content: str, *, opened: bool = False) -> str:
+    return f'<details class="fold"{" open" if opened else ""}><summary>{title}</summary>{content}</details>'
 
 
 def _predictions(section: Section) -> str:
@@ -199,8 +210,7 @@ def _predictions(section: Section) -> str:
             )
         )
     table = Table(("model", "time", "cycles", "IPC", "CPI", "largest part", "notes"), tuple(rows))
-    chosen = preferred_model(section.predictions)
-    return f"<h3>Predictions</h3><p>The headline quotes {text(chosen)}.</p>{html_table(table, numbers_from=1)}"
+    return f"<h3>Predictions of all models</h3>{html_table(table, numbers_from=1)}"
 
 
 def _numbered_warnings(section: Section) -> dict[str, int]:
@@ -225,35 +235,23 @@ def _notes(notes: Sequence[str]) -> str:
     return "".join(f'<p class="note">{text(note)}</p>' for note in notes)
 
 
-def _jumps(views: Sequence[View], anchor: str) -> str:
-    """Links to the figures of a section."""
-    links = [f'<a href="#{anchor}-view-{number}">{text(view.title)}</a>' for number, view in enumerate(views)]
-    return f'<p class="jumps">{" · ".join(links)}</p>' if len(links) > 1 else ""
-
-
 def _view(view: View, anchor: str, figures: _Figures) -> str:
     heading = f"<h3>{text(view.title)}</h3>"
     caption = f"<figcaption>{text(view.summary)}</figcaption>"
-    legend = _category_legend(view) if isinstance(view, CpiStacks) else ""
     numbers = f"<details><summary>Numbers</summary>{html_table(view.table(), numbers_from=1)}</details>"
     extra = source_listing(view, anchor) if view.name == "source" else ""
-    return f'<figure id="{anchor}">{heading}{figures.place(view)}{caption}{legend}{extra}{numbers}</figure>'
+    return f'<figure id="{anchor}">{heading}{figures.place(view)}{caption}{extra}{numbers}</figure>'
 
 
-def _category_legend(view: CpiStacks) -> str:
-    items = "".join(
-        f'<li><span style="background:{each.colour}"></span>{each.name}: {text(each.label)}</li>'
-        for each in (CATEGORIES[name] for name in view.categories)
-    )
-    return f'<ul class="legend">{items}</ul>' if items else ""
+def _told(sentences: Sequence[str]) -> str:
+    return f'<ul class="told">{"".join(f"<li>{text(each[0].upper() + each[1:])}</li>" for each in sentences)}</ul>'
 
 
 def _sweep(section: SweepSection, anchor: str, figures: _Figures) -> str:
-    shown = _jumps(section.views, anchor)
-    shown += "".join(_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views))
+    shown = "".join(_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views))
     absent = "".join(f"<li>Not shown: {text(n)}: {text(reason)}</li>" for n, reason in section.absent.items())
     return (
-        f'<section id="{anchor}" class="kernel"><h2>Sweep {text(section.name)}</h2>{_headline(section.headline)}'
+        f'<section id="{anchor}" class="kernel"><h2>Sweep {text(section.name)}</h2>{_told(section.headline)}'
         f"<h3>Fastest configurations</h3>{html_table(section.fastest, numbers_from=2)}{shown}"
         f"<h3>Do the models agree on designs?</h3>"
         "<p>Rank correlation of the configurations, and by what factor the best design would be faster.</p>"

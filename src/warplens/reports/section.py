@@ -1,4 +1,4 @@
-"""One launch on one machine: what it says in words, its views, and what could not be shown."""
+"""One launch on one machine: the answer, the views behind it, and what could not be shown."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..api import Comparison, place, simulate
+from ..api import Comparison, explain, place, simulate
 from ..errors import InputError
+from ..explanation import Answer
+from ..formatting import show_number
 from ..frontends.ncu import KernelProfile, profiles_by_kernel
 from ..machine import Gpu
 from ..models import Prediction
 from ..sweeps.local import sensitivity
 from ..workload import Workload, resident
 from . import figures
-from .headline import Headline, headline, preferred_model
 from .occupancy import MOST_POINTS
+from .quoted import quoted
 from .view import View
 
 #: Occupancies that are worked out for a trace, each with a cache simulation of its own.
 TRACED_POINTS = 8
 
 VIEW_KINDS: tuple[type[View], ...] = (
+    figures.FlopRoofline,
+    figures.Roofline,
+    figures.SourceUse,
     figures.CpiStacks,
     figures.Disagreement,
-    figures.Tornado,
-    figures.Roofline,
-    figures.Occupancy,
-    figures.TransitDiagram,
     figures.MemoryUse,
-    figures.SourceUse,
+    figures.Occupancy,
+    figures.Tornado,
+    figures.TransitDiagram,
     figures.Intervals,
     figures.Timeline,
     figures.Simulated,
@@ -43,9 +46,9 @@ VIEW_KINDS: tuple[type[View], ...] = (
 VIEWS: dict[str, str] = {each.name: each.heading for each in VIEW_KINDS}
 """Names that `--view` takes, with their headings."""
 
-#: Parts of the time that views take, about, where each simulates caches anew; the others share the rest.
-_SHARES = {"sensitivity": 0.4, "occupancy": 0.3}
-_REST = 0.3 / 10
+#: Parts of the time that the answer and views take, about, which simulate caches anew; the others share the rest.
+_SHARES = {"answer": 0.4, "sensitivity": 0.2, "occupancy": 0.2}
+_REST = 0.2 / 11
 
 #: Told that a part of a section is done.
 Step = Callable[[float], None]
@@ -62,17 +65,20 @@ class Settings:
     simulate: bool = False
     source: str | None = None
     wanted: frozenset[str] = frozenset(VIEWS)
+    #: Whether advice is worked out, which takes a while.
+    answers: bool = True
 
 
 @dataclass(frozen=True)
 class Section:
-    """One launch on one machine: what it says in words, in pictures, and what could not be shown."""
+    """One launch on one machine: the answer, pictures, and what could not be shown."""
 
     kernel: str
     launch: int | None
     gpu: str
     description: str
-    headline: Headline
+    #: None where only views were asked for.
+    answer: Answer | None
     predictions: tuple[Prediction, ...]
     views: tuple[View, ...]
     #: View -> why it is not there.
@@ -89,16 +95,21 @@ class Section:
 
     @property
     def base(self) -> Prediction:
-        """The prediction that the headline quotes."""
-        name = preferred_model(self.predictions)
-        return next(p for p in self.predictions if p.model == name)
+        """The prediction that is quoted."""
+        return self.answer.prediction if self.answer is not None else quoted(self.predictions)
+
+    @property
+    def compared(self) -> list[str]:
+        """How far the quoted prediction is from what was measured or simulated."""
+        return [_compared(self.base, each) for each in self.references]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "kernel": self.kernel,
             "launch": self.launch,
             "gpu": self.gpu,
-            "headline": list(self.headline.sentences),
+            "answer": None if self.answer is None else self.answer.to_dict(),
+            "compared": self.compared,
             "predictions": [p.to_dict() for p in self.predictions],
             "views": [view.to_dict() for view in self.views],
             "absent": dict(self.absent),
@@ -116,7 +127,7 @@ class _Making:
     absent: dict[str, str] = field(default_factory=dict)
 
     def attempt(self, name: str, make: Callable[[], View], detail: str = "") -> None:
-        if name in self.wanted or name == "roofline":  # which the headline needs
+        if name in self.wanted:
             key = f"{name}, {detail}" if detail else name
             try:
                 self.views[key] = make()
@@ -132,26 +143,18 @@ def make_section(
     placed, machine = place(workload, gpu, settings.overrides)
     making = _Making(settings.wanted, step)
     references = _measured(placed, settings) if measured else []
-    references += _make_views(making, placed, machine, found.predictions, references, settings)
-    roof, tornado = making.views.get("roofline"), making.views.get("sensitivity")
-    told = headline(
-        placed,
-        machine,
-        found.predictions,
-        references,
-        roof if isinstance(roof, figures.Roofline) else None,
-        tornado if isinstance(tornado, figures.Tornado) else None,
-    )
+    answer = _answer(placed, machine, settings, step) if settings.answers else None
+    best = answer.prediction if answer is not None else quoted(found.predictions)
+    references += _make_views(making, placed, machine, found.predictions, best, references, settings)
     order = list(VIEWS)
-    shown = [view for view in making.views.values() if view.name in settings.wanted]
     return Section(
         placed.name,
         placed.launch_index if _is_traced(placed) else None,
         machine.name,
         placed.description,
-        told,
+        answer,
         found.predictions,
-        tuple(sorted(shown, key=lambda view: order.index(view.name))),
+        tuple(sorted(making.views.values(), key=lambda view: order.index(view.name))),
         {name: reason for name, reason in making.absent.items() if name.partition(",")[0] in settings.wanted},
         {each.model: each.reason for each in found.skipped},
         tuple(references),
@@ -159,16 +162,30 @@ def make_section(
     )
 
 
+def _answer(placed: Workload, machine: Gpu, settings: Settings, step: Step) -> Answer:
+    share, told = _SHARES["answer"], 0.0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        step(share * done / total - told)
+        told = share * done / total
+
+    answer = explain(placed, machine, options=settings.options, progress=progress)
+    progress(1, 1)
+    return answer
+
+
 def _make_views(
     making: _Making,
     placed: Workload,
     machine: Gpu,
     predictions: tuple[Prediction, ...],
+    best: Prediction,
     references: list[figures.Reference],
     settings: Settings,
 ) -> list[figures.Reference]:
     """All views that the input allows; returns what the reference simulator adds to compare with."""
-    base, traced = preferred_model(predictions), _is_traced(placed)
+    base, traced = quoted(predictions).model, _is_traced(placed)
     found: list[figures.Reference] = []
     result = None
     if settings.simulate and traced:
@@ -203,7 +220,8 @@ def _make_views(
         ]
         making.attempt("stacks", lambda: figures.cpi_stacks(predictions, all_references))
         making.attempt("disagreement", lambda: figures.disagreement(predictions, base))
-        making.attempt("roofline", lambda: figures.roofline(placed, machine, predictions, all_references))
+        making.attempt("roofline", lambda: figures.roofline(placed, machine, best, all_references))
+        making.attempt("flops", lambda: figures.flop_roofline(placed, machine, best, all_references))
         making.attempt("transit", lambda: figures.transit_diagram(placed, machine))
         making.attempt("memory", lambda: figures.memory_use(placed, machine, list(predictions)))
         making.attempt("source", lambda: figures.source_use(placed, machine, settings.source, result))
@@ -212,6 +230,13 @@ def _make_views(
         for each in slow:
             each.result()
     return found
+
+
+def _compared(base: Prediction, each: figures.Reference) -> str:
+    factor = base.cpi / each.cpi_beside(base) - 1.0
+    far = f"{100 * abs(factor):.0f} % {'above' if factor >= 0 else 'below'}"
+    off = far if abs(factor) >= 0.005 else "within 0.5 %"
+    return f"{each.label}: {show_number(each.cycles)} cycles; {base.model} is {off}"
 
 
 def _is_traced(workload: Workload) -> bool:

@@ -102,7 +102,7 @@ class Tornado(View):
     """Speed at half and twice of every parameter, relative to the machine as it is."""
 
     name = "sensitivity"
-    heading = "What would help"
+    heading = "Other machines"
     shows = "speed at half and twice each parameter"
 
     of: str

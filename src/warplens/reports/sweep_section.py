@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from ..errors import InputError, OverrideError
 from ..formatting import show_number
+from ..models import BEST
 from ..sweeps import questions
 from ..sweeps.space import canonical_key
 from ..sweeps.store import read_sweep
 from .curves import sweep_curves
-from .headline import PREFERRED
 from .sweep import front, heat_maps, shown
 from .view import Table, View
 
@@ -100,7 +100,7 @@ def varied_keys(table: pa.Table) -> list[str]:
 
 def _models(table: pa.Table) -> list[str]:
     names = list(dict.fromkeys(table.column("model").to_pylist()))
-    first = [name for name in PREFERRED if name in names]
+    first = [name for name in BEST if name in names]
     return [*first, *(name for name in names if name not in first)][:MOST_MODELS]
 
 

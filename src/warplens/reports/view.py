@@ -27,13 +27,17 @@ class Table:
 
     def text(self) -> list[list[str]]:
         """The cells as text."""
-        return [[_cell(value) for value in row] for row in self.rows]
+        return [[_cell(value, name) for value, name in zip(row, self.columns, strict=True)] for row in self.rows]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, column: str) -> str:
     if value is None:
         return ""
-    return show_number(float(value)) if isinstance(value, int | float | np.number) else str(value)
+    if not isinstance(value, int | float | np.number):
+        return str(value)
+    if column.endswith("%"):
+        return "<0.1" if 0 < value < 0.05 else f"{value:.1f}"
+    return show_number(float(value))
 
 
 @dataclass(frozen=True)

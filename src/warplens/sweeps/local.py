@@ -35,6 +35,8 @@ KEYS = (
 SMALL_STEP = 1.01
 #: Smallest gain that makes another step worthwhile.
 WORTH_WHILE = 0.01
+#: How far steps improve a parameter, and a clock that no GPU reaches: nobody can build what lies beyond.
+MOST_IMPROVED, MOST_CLOCK_HZ = 4.0, 4e9
 #: Fraction of the best performance that counts as saturated.
 SATURATED = 0.95
 
@@ -171,13 +173,16 @@ def limits(
     changed = {canonical_key(key): value for key, value in (overrides or {}).items()}
     placed, machine = place(workload, gpu, changed)
     chosen = [canonical_key(key) for key in keys] if keys is not None else _given(machine)
-    values = {key: _value(placed, machine, key) for key in chosen}
+    own = {key: _value(placed, machine, key) for key in chosen}
+    values = dict(own)
     first = now = predict(workload, gpu, model, overrides=changed)
     found: list[Limit] = []
     while len(found) < steps:
         best: tuple[str, float, Prediction] | None = None
         for key, value in values.items():
             better = _scaled(key, value, 0.5 if key.endswith(".latency") else 2.0)
+            if not _can_be_built(key, better, own[key]):
+                continue
             try:
                 made = predict(workload, gpu, model, overrides={**changed, key: better})
             except InputError:
@@ -193,6 +198,12 @@ def limits(
         changed[key] = values[key] = value
         now = made
     return found
+
+
+def _can_be_built(key: str, value: float, own: float) -> bool:
+    if key == "clock" and value > MOST_CLOCK_HZ:
+        return False
+    return max(value / own, own / value) <= MOST_IMPROVED
 
 
 # -- warps and clocks ------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ from typing import Any
 
 from ..api import JSON_SCHEMA, place, predict, summary
 from ..errors import InputError, WarplensError
+from ..explanation import Answer, explain
 from ..machine import Gpu
 from ..models import MODELS, Prediction, get_model
-from ..reports.figures import cpi_stacks, occupancy, roofline
-from ..reports.headline import headline
+from ..reports.answer import advice_list, hot_lines, time_bar, verdict
+from ..reports.figures import cpi_stacks, flop_roofline, occupancy, roofline
 from ..reports.view import View, plain
 from ..workload import Workload, resident
 from .controls import blamed, check_machine, checked_changes, described
@@ -123,21 +124,33 @@ class Watch:
         return replace(workload, before_simulation=before)
 
 
-def answers(
-    state: State,
-    workload_of: Callable[[str, str, Progress], Workload],
-    machine_of: Callable[[str, Workload], Gpu],
-    stopped: Callable[[], None],
-    tell: Callable[[Part], None],
-) -> Iterator[Part]:
-    """The parts of an answer, those that need most simulations last (see `Watch` for `stopped` and `tell`)."""
+@dataclass(frozen=True)
+class Sources:
+    """Where a question finds its kernels and machines."""
+
+    workload_of: Callable[[str, str, Progress], Workload]
+    machine_of: Callable[[str, Workload], Gpu]
+
+    def tasks(self, state: State, watch: Watch) -> Iterator[Task]:
+        """The machines of a state, one by one, each with its kernel loaded."""
+        for index, choice in enumerate(state.machines):
+            watch.stopped()
+            watch.tell({"type": "progress", "text": "Loading the kernel", "done": 0, "total": 0})
+            try:
+                workload = self.workload_of(state.kernel, choice.gpu, watch.running)
+            except InputError as error:
+                raise FieldError("kernel", str(error)) from None
+            try:
+                yield Task(index, workload, self.machine_of(choice.gpu, workload), choice)
+            except InputError as error:
+                raise FieldError(f"machines.{index}.gpu", str(error)) from None
+
+
+def answers(state: State, sources: Sources, watch: Watch) -> Iterator[Part]:
+    """The parts of an answer, those that need most simulations last. Advice is asked for apart: it takes longer."""
     began = time.perf_counter()
-    watch = Watch(stopped, tell)
     done: list[tuple[Task, Workload, Gpu, list[Prediction]]] = []
-    for index, choice in enumerate(state.machines):
-        stopped()
-        tell({"type": "progress", "text": "Loading the kernel", "done": 0, "total": 0})
-        task = _task(index, choice, state.kernel, lambda name, gpu: workload_of(name, gpu, watch.running), machine_of)
+    for task in sources.tasks(state, watch):
         try:
             placed, gpu = task.placed()
         except FieldError:
@@ -145,39 +158,44 @@ def answers(
             raise
         yield _machine_part(task, placed, gpu)
         watched = watch.over(placed, "Simulating caches", 1)
-        predictions, skipped = _predicted(state, watched, gpu, stopped)
+        answer = explain(watched, gpu, ())
+        yield _answer_part(task, answer)
+        predictions, skipped = _predicted(state, watched, gpu, watch.stopped)
         yield _predictions_part(task, watched, gpu, predictions, skipped)
+        yield _view(task, "flops", partial(flop_roofline, watched, gpu, answer.prediction))
+        yield _view(task, "roofline", partial(roofline, watched, gpu, answer.prediction))
         if predictions:
             yield _view(task, "stacks", partial(cpi_stacks, predictions))
-            yield _view(task, "roofline", partial(roofline, watched, gpu, predictions))
             done.append((task, placed, gpu, predictions))
     for task, placed, gpu, predictions in done:
-        stopped()
+        watch.stopped()
         # A curve over warps starts from the launch as it is, whatever number of warps is chosen.
         launch = watch.over(task.workload, "Simulating caches at other occupancies", OCCUPANCIES)
         yield _view(task, "occupancy", partial(_occupancy, launch, placed, gpu, predictions))
-        text = str(headline(placed, gpu, predictions))
-        yield {"type": "headline", "machine": task.index, "text": text}
     table = table_of([each for *_, predictions in done for each in predictions])
     took = 1e3 * (time.perf_counter() - began)
     yield {"type": "done", "milliseconds": took, "simulations": watch.simulations, "csv": table}
 
 
-def _task(
-    index: int,
-    choice: MachineChoice,
-    kernel: str,
-    workload_of: Callable[[str, str], Workload],
-    machine_of: Callable[[str, Workload], Gpu],
-) -> Task:
-    try:
-        workload = workload_of(kernel, choice.gpu)
-    except InputError as error:
-        raise FieldError("kernel", str(error)) from None
-    try:
-        return Task(index, workload, machine_of(choice.gpu, workload), choice)
-    except InputError as error:
-        raise FieldError(f"machines.{index}.gpu", str(error)) from None
+def advice(state: State, sources: Sources, watch: Watch) -> Iterator[Part]:
+    """What to change in the kernel, machine by machine."""
+    for task in sources.tasks(state, watch):
+
+        def looking(done: int, total: int) -> None:
+            watch.stopped()
+            watch.tell({"type": "progress", "text": "Looking for advice", "done": done, "total": total})
+
+        found = explain(*task.placed(), progress=looking)
+        nodes = [advice_list(found), hot_lines(found)]
+        part: Part = {"type": "advice", "machine": task.index, "answer": plain(found.to_dict())}
+        yield part | {"nodes": [each for each in nodes if each is not None]}
+    yield {"type": "done"}
+
+
+def _answer_part(task: Task, answer: Answer) -> Part:
+    """Time, limiter and where the time goes."""
+    nodes = [verdict(answer), time_bar(answer.prediction)]
+    return {"type": "answer", "machine": task.index, "nodes": [each for each in nodes if each is not None]}
 
 
 def _occupancy(launch: Workload, placed: Workload, gpu: Gpu, predictions: list[Prediction]) -> View:

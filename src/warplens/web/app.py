@@ -30,7 +30,7 @@ from ..frontends.cuda.signatures import signatures
 from ..machine import Gpu, gpu_names, load_gpu
 from ..models import MODELS
 from ..workload import Workload, workload_of_trace
-from .answers import FIRST_MODELS, OWN_MACHINE, Part, answers, state_of
+from .answers import FIRST_MODELS, OWN_MACHINE, Part, Sources, Watch, advice, answers, state_of
 from .controls import catalogue
 from .errors import Busy, Cancelled, FieldError
 from .guard import Guard
@@ -45,15 +45,12 @@ FIRST_GPU = "h200"
 #: Questions that are worked on or wait.
 MOST_QUESTIONS = 16
 _WORKERS = 4
-_STATIC = {
-    "index.html": "text/html; charset=utf-8",
-    "app.css": "text/css; charset=utf-8",
-    "main.js": "text/javascript; charset=utf-8",
-    "state.js": "text/javascript; charset=utf-8",
-    "controls.js": "text/javascript; charset=utf-8",
-    "results.js": "text/javascript; charset=utf-8",
-    "upload.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+_STATIC = ("index.html", "app.css", "main.js", "state.js", "controls.js", "results.js", "upload.js", "icon.svg")
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
 }
 
 log = logging.getLogger("warplens.web")
@@ -134,9 +131,18 @@ class Page:
         self, document: Any, visitor: Visitor, stopped: Callable[[], None], tell: Callable[[Part], None]
     ) -> None:
         """Answer a question part by part."""
-        state = state_of(document)
-        for part in answers(state, self.workload_of(visitor), self.machine_of, stopped, tell):
+        for part in answers(state_of(document), self._sources(visitor), Watch(stopped, tell)):
             tell(part)
+
+    def advice(
+        self, document: Any, visitor: Visitor, stopped: Callable[[], None], tell: Callable[[Part], None]
+    ) -> None:
+        """What to change, which takes longer than the rest of an answer."""
+        for part in advice(state_of(document), self._sources(visitor), Watch(stopped, tell)):
+            tell(part)
+
+    def _sources(self, visitor: Visitor) -> Sources:
+        return Sources(self.workload_of(visitor), self.machine_of)
 
     def bring(
         self, document: Any, visitor: Visitor, stopped: Callable[[], None], tell: Callable[[Part], None]
@@ -161,7 +167,8 @@ class Page:
         """Compile what the first answer needs, so that the first visitor need not wait for it."""
         nobody = Visitor("", self.visitors.closing)
         try:
-            self.parts(self.first_state, nobody, nobody.ask("warm-up").check, lambda part: None)
+            for work in (self.parts, self.advice):
+                work(self.first_state, nobody, nobody.ask("warm-up").check, lambda part: None)
         except Cancelled:
             pass
         except InputError as error:  # the visitor will see it
@@ -237,9 +244,11 @@ def make_app(page: Page, hosts: frozenset[str]) -> Any:
         Route("/plotly.js", _plotly()),
         Route("/api/catalogue", _catalogue),
         Route("/api/answers", _answers, methods=["POST"]),
+        Route("/api/advice", _advice, methods=["POST"]),
         Route("/api/kernels", _bring, methods=["POST"]),
         Route("/api/signatures", _signatures, methods=["POST"]),
         *(Route(f"/static/{name}", _file(name)) for name in _STATIC),
+        Route("/static/answer.css", _file("answer.css", "warplens.reports", "assets")),
     ]
 
     @asynccontextmanager
@@ -257,12 +266,12 @@ def make_app(page: Page, hosts: frozenset[str]) -> Any:
     return Guard(app, hosts)
 
 
-def _file(name: str) -> Callable[[Request], Response]:
+def _file(name: str, package: str = "warplens.web", folder: str = "static") -> Callable[[Request], Response]:
     """One of a fixed list of files, read at the start: nothing of a request names a file."""
-    content = files("warplens.web").joinpath("static", name).read_bytes()
+    content = files(package).joinpath(folder, name).read_bytes()
 
     def answer(request: Request) -> Response:
-        return Response(content, media_type=_STATIC[name], headers={"cache-control": "no-cache"})
+        return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
 
     return answer
 
@@ -314,6 +323,10 @@ async def _streamed(request: Request, work: Callable[..., None], what: str) -> R
 
 async def _answers(request: Request) -> Response:
     return await _streamed(request, request.app.state.page.parts, "answers")
+
+
+async def _advice(request: Request) -> Response:
+    return await _streamed(request, request.app.state.page.advice, "advice")
 
 
 async def _bring(request: Request) -> Response:

@@ -156,20 +156,21 @@ class Facts:
     def bytes_per_instruction(self) -> dict[str, float]:
         """Average bytes per warp instruction at each level of the memory system.
 
+        For the LLC, those of the busier direction, as its bandwidth is: loads come in, stores go out.
         Empty if unknown: for an instruction mix or a graph written by hand.
         """
         gpu, given = self.gpu, self.workload.profile
         if self.traced is not None:
             misses, count = self.traced.misses, self.traced.warp.recorded_instructions
             lines = float(misses.executed @ misses.per_execution("lines")) * float(gpu.l1.line_bytes)
-            llc = float(misses.llc_accesses * misses.transfer_bytes)
+            llc = float(max(misses.llc_loads, misses.llc_accesses - misses.llc_loads) * misses.transfer_bytes)
             dram = float(misses.dram_read_bytes + misses.dram_write_bytes)
             return {name: found / count for name, found in (("L1", lines), ("LLC", llc), ("DRAM", dram))}
         if given is None or gpu.l1.line_bytes is None:
             return {}
         reads, ratio, writes = (given.column(name) for name in ("read_misses", "llc_miss_ratio", "write_requests"))
         scale = float(gpu.transfer_bytes) / given.total_instructions
-        return {"LLC": scale * float((reads + writes).sum()), "DRAM": scale * float((reads + writes) @ ratio)}
+        return {"LLC": scale * float(max(reads.sum(), writes.sum())), "DRAM": scale * float((reads + writes) @ ratio)}
 
     def summary(self) -> dict[str, Any]:
         """The cache simulation and the representative warp with its quality; empty without a trace."""

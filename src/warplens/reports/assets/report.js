@@ -3,7 +3,7 @@
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const places = [...document.querySelectorAll(".plot")];
   const root = document.documentElement;
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+  const config = { responsive: true, displayModeBar: false };
 
   const PAPER_PIXELS = 680; // A4 and letter between their margins
   let paper = false;
@@ -15,7 +15,7 @@
     const made = { ...layout, font: { ...layout.font, color: colour("--text") } };
     for (const key of Object.keys(layout)) {
       if (/^[xy]axis\d*$/.test(key)) {
-        made[key] = { gridcolor: colour("--grid"), zerolinecolor: colour("--dim"), linecolor: colour("--line"), ...layout[key] };
+        made[key] = { gridcolor: colour("--grid"), zerolinecolor: colour("--muted"), linecolor: colour("--line"), ...layout[key] };
       }
     }
     if (paper) {
@@ -36,10 +36,15 @@
     place.style.height = `${layout.height}px`;
     return Plotly.react(place, figure.data, layout, config);
   };
-  const drawAll = () => places.forEach(draw);
+  // What is folded has no width yet: it is drawn when it is opened.
+  const visible = (place) => place.clientWidth > 0;
+  const drawAll = () => places.filter(visible).forEach(draw);
+  for (const fold of document.querySelectorAll("details")) {
+    fold.addEventListener("toggle", () => { if (fold.open) { fold.querySelectorAll(".plot").forEach((place) => { if (visible(place)) { draw(place); } }); } });
+  }
 
   // One figure at a time, so that the page can be read while others are drawn.
-  const waiting = [...places];
+  const waiting = places.filter(visible);
   const next = () => {
     const place = waiting.shift();
     if (!place) { root.dataset.ready = "true"; return; }

@@ -12,9 +12,11 @@ const QUIET = 200;
 
 const get = (id) => document.getElementById(id);
 let catalogue, state, panels, results, upload, current = null, waiting = false, shownTab = 0;
+//: The question for advice that is on its way, and what the advice that is shown was asked for.
+let advising = null, advised = "";
 //: Kernels of the visitor, packed for the address.
 const brought = new Map();
-const answers = { version: "", parts: [], csv: "" };
+const answers = { parts: [], csv: "", address: "" };
 
 async function start() {
   setUpTheme();
@@ -79,7 +81,14 @@ function chooseKernel() {
   changed();
 }
 
+/** Results are those of other inputs: they are marked at once, whenever the answer comes. */
+function outdated(yes) {
+  get("columns").classList.toggle("stale", yes);
+  get("outdated").hidden = !yes || get("columns").classList.contains("empty");
+}
+
 function changed() {
+  outdated(true);
   history.replaceState(null, "", address());
   show();
   question();
@@ -119,6 +128,7 @@ function show() {
 
 /** Ask the server; the last question wins. */
 function question() {
+  advising?.abort();
   if (current) {
     waiting = true;
     if (performance.now() - current.began > PATIENCE) current.abort.abort();
@@ -135,7 +145,7 @@ function question() {
       clearTimeout(timer);
       current = null;
       if (waiting) { waiting = false; question(); return; }
-      get("progress").hidden = true;
+      if (!advising) get("progress").hidden = true;
       get("results").setAttribute("aria-busy", "false");
       finish(errors, mine);
     });
@@ -144,32 +154,61 @@ function question() {
 function handle(part, mine) {
   if (mine.abort.signal.aborted) return;
   if (part.type === "progress") {
-    const first = answers.parts.length ? "" : " (the first start compiles the models for this machine, which takes a minute)";
-    get("progress-text").textContent = part.text + (part.total > 1 ? `, ${part.done + 1} of about ${part.total}` : "") + first;
-    const bar = get("progress-bar");
-    if (part.total > 1) { bar.max = part.total; bar.value = part.done; } else bar.removeAttribute("value");
+    progress(part);
   } else if (part.type === "machine") {
     panels[part.machine].describe(part);
     results[part.machine].machine(part, state.machines.length > 1, panels[part.machine].changes());
   } else if (part.type === "predictions") {
     mine.parts[part.machine] = part;
     for (const box of get("models").querySelectorAll("input")) box.parentElement.classList.toggle("impossible", !part.possible.includes(box.value));
-    get("columns").classList.remove("empty");
     results[part.machine].predictions(part);
     if (part.machine === 1) { get("verdict").replaceChildren(...verdict(mine.parts)); get("verdict").hidden = false; }
-  } else if (part.type === "headline") {
+  } else if (part.type === "answer") {
+    get("columns").classList.remove("empty");
     results[part.machine].say(part);
   } else if (part.type === "view") {
     results[part.machine].view(part);
   } else if (part.type === "done") {
-    Object.assign(answers, { parts: mine.parts, csv: part.csv });
+    Object.assign(answers, { parts: mine.parts, csv: part.csv, address: address() });
     if (state.machines.length > 1) redraw(shown());
     const took = Math.round(performance.now() - mine.began);
     get("status").textContent = `${took} ms`;
-    document.documentElement.dataset.answered = String(Number(document.documentElement.dataset.answered ?? 0) + 1);
+    document.documentElement.dataset.answered = count("answered");
     document.documentElement.dataset.milliseconds = took;
   }
 }
+
+function progress(part) {
+  const first = answers.parts.length ? "" : " (the first start compiles the models for this machine, which takes a minute)";
+  get("progress-text").textContent = part.text + (part.total > 1 ? `, ${part.done + 1} of about ${part.total}` : "") + first;
+  const bar = get("progress-bar");
+  if (part.total > 1) { bar.max = part.total; bar.value = part.done; } else bar.removeAttribute("value");
+}
+
+/** Ask what to change, once the rest is there: each cause is taken away and the model solved again. */
+function advice() {
+  const wanted = JSON.stringify([state.kernel, state.machines]);
+  if (wanted === advised) return;
+  advising?.abort();
+  const mine = advising = new AbortController();
+  advised = "";
+  for (const each of shown()) each.advise(null);
+  get("progress").hidden = false;
+  ask("/api/advice", state, (part) => {
+    if (mine.signal.aborted) return;
+    if (part.type === "progress" && !current) progress(part);
+    if (part.type === "advice") results[part.machine].advise(part);
+    if (part.type === "done") { advised = wanted; document.documentElement.dataset.advised = count("advised"); }
+  }, mine.signal)
+    .catch((error) => { if (error.name !== "AbortError") throw error; })
+    .finally(() => {
+      if (advising !== mine) return;
+      advising = null;
+      if (!current) get("progress").hidden = true;
+    });
+}
+
+const count = (name) => String(Number(document.documentElement.dataset[name] ?? 0) + 1);
 
 function finish(errors, mine) {
   const inPlace = errors.filter(({ field }) => field);
@@ -177,7 +216,8 @@ function finish(errors, mine) {
   const rest = errors.filter(({ field }) => !field || !shown);
   get("banner").hidden = rest.length === 0;
   get("banner").textContent = rest.map(({ message }) => message).join("; ");
-  get("columns").classList.toggle("stale", errors.length > 0);
+  outdated(errors.length > 0 || answers.address !== address());
+  if (!errors.length && !mine.abort.signal.aborted) advice();
   const index = inPlace.map(({ field }) => field.match(/^machines\.(\d)/)?.[1]).find((found) => found !== undefined);
   if (index !== undefined && Number(index) !== shownTab && state.machines.length > 1) { shownTab = Number(index); show(); showErrors(get("controls"), inPlace); }
   for (const button of ["download-csv", "download-json"]) get(button).disabled = answers.parts.length === 0;
@@ -188,7 +228,10 @@ function finish(errors, mine) {
 
 function setUpActions() {
   get("kernel").addEventListener("change", chooseKernel);
-  get("stop").addEventListener("click", () => { waiting = false; current?.abort.abort(); });
+  get("stop").addEventListener("click", () => { waiting = false; current?.abort.abort(); advising?.abort(); });
+  // A number that is being typed has not been asked for yet, and one that is typed back needs no question.
+  get("controls").addEventListener("input", () => outdated(true));
+  get("controls").addEventListener("focusout", () => { if (!current) outdated(answers.address !== address()); });
   get("compare").addEventListener("click", () => {
     if (state.machines.length > 1) state.machines.pop();
     else { state.machines.push(structuredClone(state.machines[0])); shownTab = 1; }
@@ -217,7 +260,7 @@ function setUpActions() {
     const { parts } = answers;
     const document = {
       schema: parts[0].schema, version: catalogue.version, state,
-      predictions: parts.flatMap((part) => part.predictions), skipped: parts.flatMap((part) => part.skipped), inputs: parts.map((part) => part.input),
+      answers: shown().map((each) => each.advice).filter(Boolean), predictions: parts.flatMap((part) => part.predictions), skipped: parts.flatMap((part) => part.skipped), inputs: parts.map((part) => part.input),
     };
     save("warplens.json", "application/json", JSON.stringify(document, null, 1));
   });

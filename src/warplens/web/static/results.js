@@ -1,8 +1,10 @@
-// What the models say: numbers, a table and figures for each machine.
+// The answer for each machine: time, limiter, advice and lines; behind a fold, what all models say.
 
-import { element } from "./state.js";
+import { element, grown } from "./state.js";
 
-const VIEWS = { stacks: "CPI stacks", roofline: "Roofline", occupancy: "Occupancy" };
+const VIEWS = { flops: "FLOP roofline", roofline: "Instruction roofline", stacks: "CPI stacks", occupancy: "Occupancy" };
+//: Views that need no fold.
+const FRONT = ["flops", "roofline"];
 //: Machines whose largest numbers are further apart than this factor keep a scale each.
 const MOST_APART = 8;
 
@@ -33,7 +35,6 @@ function dressed(view, figure, width) {
     Object.assign(axis, { gridcolor: grid, linecolor: grid, tickcolor: grid, fixedrange: true });
     if (view !== "stacks") axis.automargin = false; // numbers fit the margin, and measuring them takes time
     if (axis.title) axis.title = { ...axis.title, font: { size: 12 } };
-    if (view === "roofline") axis.dtick = 1; // decades are enough: labels in between run into each other
   }
   if (width < 560) {
     layout.font.size = 11;
@@ -56,27 +57,46 @@ export class MachineResults {
     Object.assign(this, { index, causes, choose });
     this.title = element("h2");
     this.changes = element("p", { class: "changes" });
-    this.headline = element("p", { class: "headline" });
+    this.said = element("div", { class: "answer" });
+    this.advised = element("div", { class: "card advised" });
+    this.instead = element("p");
     this.caches = element("p", { class: "note" });
-    this.table = element("table");
+    this.table = element("table", { class: "predictions" });
     this.notes = element("ul", { class: "notes" });
     this.views = {};
     const figures = Object.entries(VIEWS).map(([name, title]) => {
       const plot = element("div", { class: "plot", role: "img", "data-view": name });
       const caption = element("figcaption", { class: "note" });
-      const root = element("figure", { class: `view ${name}` }, element("h3", {}, title), plot, caption);
+      const picture = element("button", { type: "button", class: "quiet", "aria-label": `Save ${title} as SVG`, onclick: () => this.savePicture(name) }, "SVG");
+      const root = element("figure", { class: `view ${name}` }, element("div", { class: "heading" }, element("h3", {}, title), picture), plot, caption);
       this.views[name] = { root, plot, caption, figure: null };
       return root;
     });
+    const front = figures.slice(0, FRONT.length), rest = figures.slice(FRONT.length);
+    this.fold = element("details", { class: "card research" }, element("summary", { class: "title" }, "For model researchers"), this.instead,
+      element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Predictions" }, this.table), this.caches, this.notes, ...rest);
+    this.fold.addEventListener("toggle", () => { if (this.fold.open) redraw([this]); });
     this.root = element("article", { class: "column", "aria-label": `Machine ${"AB"[index]}` },
-      element("div", { class: "card" }, this.title, this.changes, this.headline, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Predictions" }, this.table), this.caches, this.notes),
-      ...figures);
+      element("div", { class: "card" }, this.title, this.changes, this.said), this.advised, element("div", { class: "pair" }, ...front), this.fold);
   }
 
   machine(part, compared, changes) {
     this.name = part.name;
     this.changes.textContent = changes.length ? `with ${changes.join(", ")}` : "";
     this.title.textContent = compared ? `${"AB"[this.index]}: ${part.name}` : part.name;
+  }
+
+  /** Time, limiter and where the time goes. */
+  say(part) {
+    this.said.replaceChildren(...part.nodes.map(grown));
+  }
+
+  /** What to change; null while it is worked out. */
+  advise(part) {
+    this.advice = part?.answer ?? null;
+    this.advised.classList.toggle("stale", part === null);
+    if (part === null && !this.advised.childElementCount) this.advised.replaceChildren(element("h3", {}, "What to change"), element("p", { class: "note" }, "Looking for advice…"));
+    if (part) this.advised.replaceChildren(...part.nodes.map(grown));
   }
 
   predictions(part) {
@@ -101,14 +121,11 @@ export class MachineResults {
     const all = [...notes].map(([text, models]) => (models.length === part.predictions.length ? text : `${models.join(", ")}: ${text}`));
     const skipped = part.skipped.map((each) => `${each.model} cannot run: ${each.reason}`);
     this.notes.replaceChildren(...[...skipped, ...all].map((text) => element("li", {}, text)));
+    this.instead.hidden = rows.length > 0;
     if (rows.length) return;
-    for (const name of Object.keys(VIEWS)) this.view({ view: name, message: "" });
+    for (const name of Object.keys(VIEWS)) if (!FRONT.includes(name)) this.view({ view: name, message: "" });
     const instead = element("button", { type: "button", onclick: () => this.choose(part.possible) }, "Choose those that can");
-    this.headline.replaceChildren("None of the chosen models can use this kernel. ", ...(part.possible.length ? [instead] : []));
-  }
-
-  say(part) {
-    this.headline.textContent = part.text;
+    this.instead.replaceChildren("None of the chosen models can use this kernel. ", ...(part.possible.length ? [instead] : []));
   }
 
   view(part) {
@@ -116,7 +133,7 @@ export class MachineResults {
     const drawn = part.figure && JSON.stringify(part.figure) === JSON.stringify(view.figure);
     view.figure = part.figure ?? null;
     view.caption.textContent = part.message ?? part.summary;
-    view.root.hidden = !view.figure && !part.message;
+    view.root.hidden = !view.figure && (FRONT.includes(part.view) || !part.message);
     view.plot.setAttribute("aria-label", view.caption.textContent);
     if (!drawn) this.draw(part.view);
   }
@@ -125,13 +142,18 @@ export class MachineResults {
     const { plot, figure } = this.views[name];
     plot.hidden = !figure;
     if (!figure) { Plotly.purge(plot); return; }
+    if (!plot.clientWidth) return; // folded: drawn when it is opened
     const { data, layout } = dressed(name, figure, plot.clientWidth);
     plot.style.height = `${layout.height}px`; // whatever Plotly does when the window changes, the box holds the figure
     if (range) layout[name === "stacks" ? "xaxis" : "yaxis"].range = range;
     Plotly.react(plot, data, layout, {
-      responsive: true, displaylogo: false, modeBarButtons: [["toImage"]], displayModeBar: "hover",
-      toImageButtonOptions: { format: "svg", filename: `warplens-${name}` },
+      responsive: true, displayModeBar: false,
     });
+  }
+
+  savePicture(name) {
+    const { plot, figure } = this.views[name];
+    if (figure) Plotly.downloadImage(plot, { format: "svg", filename: `warplens-${name}`, width: plot.clientWidth, height: plot.clientHeight });
   }
 
   /** The largest number that a figure shows on the axis that machines share; 0 where it is logarithmic. */
@@ -147,7 +169,7 @@ export class MachineResults {
 /** Draw figures again; those of two machines on one scale, where both can be seen on it. */
 export function redraw(results) {
   for (const name of Object.keys(VIEWS)) {
-    const most = name === "roofline" ? [] : results.map((each) => each.largest(name));
+    const most = FRONT.includes(name) ? [] : results.map((each) => each.largest(name));
     const common = most.length > 1 && Math.max(...most) < MOST_APART * Math.min(...most);
     const range = common ? [0, (name === "stacks" ? 1.15 : 1.05) * Math.max(...most)] : null;
     for (const each of results) if (each.views[name].figure) each.draw(name, range);

@@ -88,6 +88,13 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/** A tree that the server sent, [tag, attributes, children], as elements: texts stay texts. */
+export function grown(tree) {
+  if (typeof tree === "string") return tree;
+  const [tag, attributes, children] = tree;
+  return element(tag, attributes, ...children.map(grown));
+}
+
 /** Errors beside their fields, inside `root`; a field that is not there is shown in the one with an empty name. */
 export function showErrors(root, errors) {
   for (const place of root.querySelectorAll("[data-error]")) { place.hidden = true; place.textContent = ""; }
