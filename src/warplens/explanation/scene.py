@@ -27,6 +27,7 @@ from ..traces.rewrite import (
     keep_executions,
     lane_addresses,
     merge_blocks,
+    repeat_executions,
     split_blocks,
     split_warps,
 )
@@ -48,7 +49,12 @@ class Scene:
     workload: Workload
     gpu: Gpu
     model: Model
-    prediction: Prediction
+    #: What the model says, where it is known already.
+    solved: Prediction | None = None
+
+    @functools.cached_property
+    def prediction(self) -> Prediction:
+        return solve(self.workload, self.gpu, self.model) if self.solved is None else self.solved
 
     @functools.cached_property
     def trace(self) -> LaunchTrace:
@@ -244,6 +250,10 @@ class Scene:
         """The scene where some instructions are of another class."""
         return self.with_trace(class_id=np.where(chosen, CLASS_IDS[name], self.static.class_id).astype(np.uint8))
 
+    def with_repeats(self, chosen: NDArray[np.bool_], times: int) -> Scene:
+        """The scene where some instructions that access no memory are executed several times."""
+        return self.with_trace(lambda group, _: repeat_executions(group, np.where(chosen[group.static], times, 1)))
+
     def without_rows(self, chosen: NDArray[np.bool_]) -> Scene:
         """The scene where some instructions are not executed."""
         return self.with_trace(lambda group, static: keep_executions(group, static, ~chosen[group.static]))
@@ -287,9 +297,8 @@ class Scene:
 
 
 def scene_of(workload: Workload, gpu: Gpu, model: Model | None = None) -> Scene:
-    """The scene of a placed workload: solves the model."""
-    model = model or get_model(MODEL)
-    return Scene(workload, gpu, model, solve(workload, gpu, model))
+    """The scene of a placed workload; the model is solved when its prediction is asked for."""
+    return Scene(workload, gpu, model or get_model(MODEL))
 
 
 Removal = Callable[[Scene], Scene]

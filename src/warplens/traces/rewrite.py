@@ -184,6 +184,14 @@ def keep_executions(group: WarpGroup, static: StaticTable, keep: NDArray[np.bool
     )
 
 
+def repeat_executions(group: WarpGroup, times: NDArray[np.int64]) -> WarpGroup:
+    """The group with instructions, none of which accesses memory, executed several times in place of once."""
+    ends = np.concatenate(([0], np.cumsum(times)))
+    return dataclasses.replace(
+        group, start=ends[group.start], static=np.repeat(group.static, times), mask=np.repeat(group.mask, times)
+    )
+
+
 def _ranges(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """All numbers from each `begin` up to its `end`, one range behind the other."""
     counts = end - begin

@@ -1,4 +1,4 @@
-"""Issue slots or a functional unit are full, and part of the instructions only steer loops."""
+"""Issue slots or a functional unit are full, and part of the instructions only steer loops or compute addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import keep_executions
 from ..rule import Finding, Rule
-from ..scene import Scene
+from ..scene import LEAST_GAIN, Scene
 
 #: How busy issue slots or a unit must be.
 BUSY = 0.5
@@ -23,17 +23,17 @@ def look(scene: Scene) -> Iterable[Finding]:
     busy = max(scene.busy("issue"), scene.busy("units"))
     if busy < BUSY:
         return
-    steering = loop_steering(scene)
-    if not steering.any():
+    extra = overhead(scene)
+    if scene.most_gain(extra) < LEAST_GAIN:
         return
     total = scene.executions.sum()
     by_class = {name: int(scene.executions[scene.classes == name].sum()) for name in np.unique(scene.classes)}
     most = max(by_class, key=by_class.__getitem__)
-    executed = scene.executions * steering
-    trips = scene.executions[steering].max() / scene.warps
+    executed = scene.executions * extra
+    trips = scene.executions[extra].max() / scene.warps
 
     def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
-        mine = np.flatnonzero(steering[group.static])
+        mine = np.flatnonzero(extra[group.static])
         keep = np.ones(len(group.static), dtype=bool)
         order = np.argsort(group.static[mine], kind="stable")
         keep[mine[order]] = np.arange(len(mine)) % UNROLLED == UNROLLED - 1
@@ -43,33 +43,44 @@ def look(scene: Scene) -> Iterable[Finding]:
         text=(
             f"Instruction-bound: issue slots or a unit are {100 * busy:.0f} % busy; "
             f"{100 * by_class[most] / total:.0f} % of the instructions are {_NAMES.get(most, most)}, and "
-            f"{100 * executed.sum() / total:.0f} % only count and test a loop that runs {trips:.0f} times."
+            f"{100 * executed.sum() / total:.0f} % only compute addresses, count or test in a loop that runs "
+            f"{trips:.0f} times."
         ),
         removal=lambda seen: seen.with_trace(change),
         weights=executed,
     )
 
 
-def loop_steering(scene: Scene) -> NDArray[np.bool_]:
-    """Branches that a warp takes several times, and the integer instructions whose results only these read."""
-    found = scene.kind("control") & (scene.executions > 2 * scene.warps)
-    consumers = scene.flow.consumers()
-    integer = scene.kind("int32") & (scene.executions > 2 * scene.warps)
-    for _ in range(3):  # the test, the counter that it reads, and what that counts with
-        for index in np.flatnonzero(integer & ~found).tolist():
+def overhead(scene: Scene) -> NDArray[np.bool_]:
+    """What a warp repeats to steer a loop or to compute addresses that follow a pattern: it reads no loaded data."""
+    static, flow, consumers = scene.static, scene.flow, scene.flow.consumers()
+    repeated = scene.executions > 2 * scene.warps
+    found = scene.kind("control") & repeated
+    fetched = static.access_bytes > 0
+    integer = np.flatnonzero(scene.kind("int32", "move", "conversion") & repeated).tolist()
+    candidates = [index for index in integer if not any(fetched[origin] for origin in flow.behind([index]))]
+
+    def only_address(index: int, reader: int) -> bool:
+        """A store reads its address first, and then what it stores."""
+        return bool(fetched[reader]) and not any(index in makers for makers in flow.producers[reader][1:])
+
+    growing = True
+    while growing:
+        growing = False
+        for index in candidates:
             readers = consumers.get(index, set()) - {index}
-            if readers and all(found[reader] for reader in readers):
-                found[index] = True
+            if not found[index] and readers and all(found[each] or only_address(index, each) for each in readers):
+                found[index] = growing = True
     return found
 
 
 RULE = Rule(
     name="instruction-bound",
-    title="issue slots or a unit are full, partly with instructions that steer loops",
+    title="issue slots or a unit are full, partly with addresses and tests of loops",
     look=look,
     remedy=(
-        "Unroll the loop (#pragma unroll 4, or constant bounds that unroll it wholly), so that counting and testing "
-        "are done once for several iterations and addresses become constant offsets."
+        "Unroll the loop (#pragma unroll 4, or constant bounds) and advance one pointer, so that tests are made once "
+        "for several iterations and addresses become constant offsets; treat borders apart from the interior."
     ),
     cost="More registers and code; trip counts that are no multiple need a remainder loop.",
 )

@@ -14,6 +14,9 @@ from ..scene import LEAST_GAIN, Scene
 #: Machine code divides by way of a floating-point reciprocal: its first conversion, and instructions from there on.
 _FIRST, _SEQUENCE = "I2F.U32.RP", 16
 
+#: Instructions in place of a division: multiply, shift and subtract, or add, compare and select for a running index.
+INSTEAD = 3
+
 
 def look(scene: Scene) -> Iterable[Finding]:
     divisions, others = division_rows(scene.static, scene.kind("int32_div"))
@@ -30,7 +33,9 @@ def look(scene: Scene) -> Iterable[Finding]:
             f"Integer division: a warp executes {' and '.join(parts)} by run-time values, each a sequence that "
             f"takes {float(timing.latency_cycles):.0f} cycles."
         ),
-        removal=lambda seen: seen.without_rows(others).with_classes(divisions, "int32"),
+        removal=lambda seen: (
+            seen.without_rows(others).with_repeats(divisions, INSTEAD).with_classes(divisions, "int32")
+        ),
         weights=executed,
     )
 

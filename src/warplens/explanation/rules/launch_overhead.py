@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from ..rule import Finding, Rule
 from ..scene import Scene
 
+#: Part of the time that launching must take.
+SHARE = 0.15
+
 
 def look(scene: Scene) -> Iterable[Finding]:
     launch = float(scene.prediction.terms["launch"])
-    if launch <= 0.0:
+    if launch < SHARE * float(scene.prediction.cycles):
         return
     seconds = float(scene.prediction.seconds) / float(scene.prediction.cycles)
     yield Finding(

@@ -27,7 +27,16 @@ _FAST = {
     "log2f": 1,
     "log10f": 2,
 }
+#: Special functions among them, where it is more than one.
+_SPECIAL = {"sincosf": 2, "tanf": 3, "powf": 2}
 _CALL = re.compile(rf"(?<!\w)({'|'.join(_FAST)}|{'|'.join(name[:-1] for name in _FAST)})\s*\(")
+#: An instruction that occurs once in the sequence of a function, in PTX and in machine code.
+_ANCHORS = {
+    **dict.fromkeys(("sin", "cos", "sincos", "tan"), ("cvt.rni.s32.f32", "F2I")),
+    **dict.fromkeys(("exp", "exp2", "exp10", "tanh"), ("ex2.", "MUFU.EX2")),
+    **dict.fromkeys(("log", "log2", "log10"), ("cvt.rn.f32.s32", "I2F")),
+    "pow": ("rcp.", "MUFU.RCP"),
+}
 _OPERATOR = re.compile(r"[-+*/%<>?&|^]=?")
 _COMPUTE = ("fp32", "int32", "move", "control", "conversion", "sfu", "fp32_div", "fp64")
 
@@ -39,13 +48,14 @@ def look(scene: Scene) -> Iterable[Finding]:
     )
     dropped, calls = sequences(scene)
     kept = np.zeros(len(static), dtype=bool)
-    for rows, _ in calls.values():
-        kept[rows[-1]] = True
+    for copies in calls.values():
+        for rows, name in copies:
+            kept[rows[-_SPECIAL.get(name, 1) :]] = True
     if scene.most_gain(divisions | dropped) < LEAST_GAIN:
         return
     executed = scene.executions * (divisions | dropped | kept)
     told = []
-    for line, (rows, name) in sorted(calls.items(), key=lambda each: -executed[each[1][0]].sum())[:1]:
+    for line, ((rows, name), *_) in sorted(calls.items(), key=lambda each: -executed[each[1][0][0]].sum())[:1]:
         count = scene.executions[rows].sum() / max(scene.executions[rows].max(), 1)
         told.append(f"{name} of line {line} takes {count:.0f} instructions, __{name} {_FAST[name]}")
     if divisions.any():
@@ -62,21 +72,27 @@ def _rows(scene: Scene) -> Iterable[tuple[str, str]]:
     return zip(scene.classes.tolist(), scene.static.opcode, strict=True)
 
 
-def sequences(scene: Scene) -> tuple[NDArray[np.bool_], dict[int, tuple[NDArray[np.int64], str]]]:
-    """(Instructions that intrinsics would save, by line the instructions of a function and its name).
+def sequences(scene: Scene) -> tuple[NDArray[np.bool_], dict[int, list[tuple[NDArray[np.int64], str]]]]:
+    """(Instructions that intrinsics would save, by line the instructions of a function and its name, copy by copy).
 
     The line's own operators stay; the first instruction stays too, as it waits for the argument.
     """
-    dropped, found = np.zeros(len(scene.static), dtype=bool), {}
+    dropped = np.zeros(len(scene.static), dtype=bool)
+    found: dict[int, list[tuple[NDArray[np.int64], str]]] = {}
     compute = scene.kind(*_COMPUTE) & (scene.executions > 0)
     for line in np.unique(scene.static.line[compute & (scene.static.line > 0)]).tolist():
         text = scene.text_of(line).partition("//")[0]
         names = [name if name.endswith("f") else f"{name}f" for name in _CALL.findall(text)]
         rows = np.flatnonzero(compute & (scene.static.line == line))
         own = len(_OPERATOR.findall(text)) + sum(_FAST[name] for name in names)
-        if names and len(rows) > own + 1:
-            dropped[rows[1 : len(rows) - own]] = True
-            found[line] = (rows, names[0])
+        if not names:
+            continue
+        anchor = _ANCHORS[names[0].removesuffix("f")]
+        anchors = sum(scene.static.opcode[row].startswith(anchor) for row in rows.tolist())
+        for copy in np.array_split(rows, max(anchors // names.count(names[0]), 1)):  # the loop may be unrolled
+            if len(copy) > own + 1:
+                dropped[copy[1 : len(copy) - own]] = True
+                found.setdefault(line, []).append((copy, names[0]))
     return dropped, found
 
 
