@@ -41,7 +41,10 @@ def test_without_the_studies_their_commands_say_what_to_install(wheels: tuple[Pa
         assert "warplens-studies" in fresh.run(fresh.command(name, "--help"))
         done = fresh.try_run(fresh.command(name, "--json", "anything"))
         assert done.returncode == 1 and done.stdout == ""
-        assert done.stderr == f"error: `warplens {name}` needs warplens-studies: pip install warplens-studies\n"
+        assert (
+            done.stderr
+            == f"error: `warplens {name}` needs warplens-studies: python -m pip install warplens-studies\n"
+        )
 
 
 def test_with_the_studies_their_commands_work(wheels: tuple[Path, Path], tmp_path: Path) -> None:

@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import Comparison, compare, explain, load_workload, load_workloads, predict, simulate, trace
+    from .api import (
+        Comparison,
+        compare,
+        compare_versions,
+        explain,
+        load_workload,
+        load_workloads,
+        predict,
+        simulate,
+        trace,
+    )
     from .errors import InputError, WarplensError
-    from .explanation import Answer
+    from .explanation import Answer, VersionComparison
     from .frontends.cuda.module import cuda
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
@@ -35,6 +45,8 @@ _HOMES = {
     "WarplensError": "errors",
     "Workload": "workload",
     "compare": "api",
+    "compare_versions": "api",
+    "VersionComparison": "explanation",
     "Answer": "explanation",
     "cuda": "frontends.cuda.module",
     "example_names": "workload",
@@ -61,10 +73,12 @@ __all__ = [
     "Launch",
     "Model",
     "Prediction",
+    "VersionComparison",
     "WarplensError",
     "Workload",
     "__version__",
     "compare",
+    "compare_versions",
     "cuda",
     "example_names",
     "explain",

@@ -19,7 +19,7 @@ from .traces import LaunchTrace
 from .workload import Workload, analyse, workload_of_trace
 
 if TYPE_CHECKING:
-    from .explanation import Answer
+    from .explanation import Answer, VersionComparison
 
 #: Version of the JSON documents that commands print.
 JSON_SCHEMA = 1
@@ -164,19 +164,19 @@ def trace(
     return read_trace(output)[0]
 
 
-def load_workload(path: str | Path) -> Workload:
+def load_workload(path: str | Path, *, gpu: Gpu | str | Path | None = None) -> Workload:
     """The one kernel launch of an input; several are an error that names `load_workloads`."""
-    found = load_workloads(path)
+    found = load_workloads(path, gpu=gpu)
     if len(found) != 1:
         raise InputError(f"{path}: holds {len(found)} launches; use load_workloads, or name one with --launch")
     return found[0]
 
 
-def load(given: Input) -> Workload:
-    """The workload of a file, of a trace in memory, or as it is."""
+def load(given: Input, gpu: Gpu | str | Path | None = None) -> Workload:
+    """The workload of a file, of a trace in memory, or as it is. `gpu` is the one whose waves a file may ask for."""
     if isinstance(given, Workload):
         return given
-    return load_workload(given) if isinstance(given, str | Path) else workload_of_trace(given)
+    return load_workload(given, gpu=gpu) if isinstance(given, str | Path) else workload_of_trace(given)
 
 
 def place(
@@ -187,7 +187,7 @@ def place(
     Without `gpu` the machine that the workload file names is used, with the
     overrides the file gives for it.
     """
-    workload = load(workload)
+    workload = load(workload, gpu)
     if gpu is None:
         if workload.machine is None:
             place_name = workload.path or workload.name
@@ -232,7 +232,7 @@ def predict(
     >>> predict("mdm-baseline", model="mdm", overrides={"l1.mshrs": 256}).terms["batches"]
     8.0
     """
-    placed, machine = place(load(workload), gpu, overrides)
+    placed, machine = place(workload, gpu, overrides)
     made = model if isinstance(model, Model) else get_model(model, options)
     try:
         return solve(placed, machine, made)
@@ -342,7 +342,23 @@ def explain(
     """The answer for one kernel on one GPU: time, limit and advice. `progress(done, all)` is told the rules."""
     from .explanation import explain as explain_placed
 
-    return explain_placed(*place(load(workload), gpu, overrides), options=options, progress=progress)
+    return explain_placed(*place(workload, gpu, overrides), options=options, progress=progress)
+
+
+def compare_versions(
+    before: Input,
+    after: Input,
+    gpu: Gpu | str | Path | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Progress | None = None,
+) -> VersionComparison:
+    """Two versions of a kernel on one GPU: what changed in time, by cause, by source line and in counts."""
+    from .explanation import compare_versions as compare_placed
+
+    placed = [place(version, gpu, overrides) for version in (before, after)]
+    return compare_placed(*placed, options=options, progress=progress)
 
 
 # -- simulations ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class WarplensError(Exception):
@@ -69,6 +70,17 @@ class SimulationError(WarplensError):
 
 class MissingPackageError(WarplensError):
     """An optional package is needed and not installed."""
+
+
+def install_command(extra: str = "") -> str:
+    """What installs warplens with an extra, or its studies, from where this warplens comes: a checkout or a wheel."""
+    root = Path(__file__).parents[2]
+    if (root / "pyproject.toml").is_file():
+        place = "." if root == Path.cwd() else str(root)
+        wanted = f"'{place}[{extra}]'" if extra else f"'{place}/studies'"
+    else:
+        wanted = f"'warplens[{extra}]'" if extra else "warplens-studies"
+    return f"python -m pip install {wanted}"
 
 
 def nearest(name: str, valid: Iterable[str], *, most: int = 3) -> str:

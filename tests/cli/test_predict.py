@@ -9,6 +9,7 @@ import pytest
 
 import warplens
 from reference.traces import Step, memory_trace
+from warplens.errors import install_command
 from warplens.models import MODELS
 from warplens.traces import StaticInstruction, TraceWriter
 
@@ -399,7 +400,7 @@ def test_a_missing_package_is_a_failure_with_its_remedy(warplens_command, tmp_pa
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = warplens_command("predict", "mdm-baseline", "--model", "mdm", "--plot", tmp_path / "picture.png")
     assert (code, out) == (1, "")
-    assert err == "error: pictures need matplotlib; install it with: python -m pip install 'warplens[plots]'\n"
+    assert err == f"error: pictures need matplotlib; install it with: {install_command('plots')}\n"
 
 
 def test_an_interrupted_command_says_so_and_exits_130(warplens_command, monkeypatch):

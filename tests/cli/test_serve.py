@@ -11,6 +11,8 @@ import urllib.request
 
 import pytest
 
+from warplens.errors import install_command
+
 SCRIPT = "import sys; sys.argv[0] = 'warplens'; from warplens.cli import main; main()"
 
 
@@ -69,7 +71,7 @@ def test_a_missing_package_has_a_remedy(package: str) -> None:
     script = f"import sys; sys.modules['{package}'] = None; {SCRIPT}"
     done = subprocess.run([sys.executable, "-c", script, "serve"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert f"the page needs {package}; install it with: python -m pip install 'warplens[web]'" in done.stderr
+    assert f"the page needs {package}; install it with: {install_command('web')}" in done.stderr
 
 
 def test_other_addresses_are_warned_of(warplens_command, monkeypatch) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from . import completion
 from .common import console, escape, print_json, table
 from .options import json_option, set_option
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.gpus)
 @set_option("Change a parameter before showing it.")
 @json_option
 def gpus(name: str | None, overrides: dict[str, Any], as_json: bool) -> None:

@@ -10,6 +10,7 @@ import click
 from .._version import __version__
 from ..errors import InputError, WarplensError
 from .characterize import characterize
+from .compare import compare
 from .convert import convert
 from .gpus import gpus
 from .models import models
@@ -28,7 +29,8 @@ from .trace import trace
 def cli() -> None:
     """Predicts how fast a GPU kernel runs on a GPU you may not have, and explains why.
 
-    Start with `warplens predict saxpy --gpu h200`: it runs a CUDA kernel on the CPU and predicts it with all models.
+    Start with `warplens predict saxpy --gpu h200`: it runs a CUDA kernel on the CPU, and says how long it takes
+    on a GPU, what limits it, and what to change.
     """
 
 
@@ -36,6 +38,7 @@ for command in (
     models,
     gpus,
     predict,
+    compare,
     reproduce,
     validate,
     trace,

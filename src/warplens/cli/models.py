@@ -6,15 +6,23 @@ from typing import Any
 
 import click
 
-from .common import console, print_json, say, table
+from . import completion
+from .common import console, print_json, say, table, wrapped
 from .options import json_option
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.models_or_rules)
+@click.option("--rules", is_flag=True, is_eager=True, help="List the rules of advice instead; NAME is then a rule.")
 @json_option
-def models(names: tuple[str, ...], as_json: bool) -> None:
-    """List the models: paper, equations, inputs that they need, and their options."""
+def models(names: tuple[str, ...], rules: bool, as_json: bool) -> None:
+    """List the models: paper, equations, inputs that they need, and their options.
+
+    With --rules, list what advice looks for; NAME says what to do about it.
+    """
+    if rules:
+        _show_rules(names, as_json)
+        return
     from ..models import MODELS, get_model
 
     chosen = [type(get_model(name)) for name in names] or list(MODELS.values())
@@ -34,6 +42,30 @@ def models(names: tuple[str, ...], as_json: bool) -> None:
             say(f"      {option['doc']}")
     if not names:
         console().print("Options of a model: warplens models NAME")
+
+
+def _show_rules(names: tuple[str, ...], as_json: bool) -> None:
+    """The rules of advice: what each recognises; with names, what to do and what that may cost."""
+    from ..errors import UnknownNameError, nearest
+    from ..explanation import RULES
+
+    for name in names:
+        if name not in RULES:
+            raise UnknownNameError(f"no rule is named {name!r}; {nearest(name, RULES)}")
+    chosen = [RULES[name] for name in names or sorted(RULES)]
+    if as_json:
+        rows = [{"name": r.name, "title": r.title, "remedy": r.remedy, "cost": r.cost} for r in chosen]
+        print_json({"schema": 1, "rules": rows})
+        return
+    widest = max(len(rule.name) for rule in chosen)
+    for rule in chosen:
+        wrapped(rule.title, f"{rule.name:<{widest}}  ", widest + 2)
+        if names:
+            wrapped(rule.remedy, "  do: ", 6)
+            wrapped(rule.cost, "  but: ", 7)
+            say(f"  before and after: docs/guide/advice.md#{rule.name}")
+    if not names:
+        say("What to do about one: warplens models --rules NAME")
 
 
 def _describe(model: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import completion
 from .progress import waiting
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 gpus_option = click.option(
-    "--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine; repeat to compare several."
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME|FILE",
+    shell_complete=completion.gpus,
+    help="Machine; repeat to compare several.",
 )
 
 
@@ -45,7 +51,13 @@ def _asked(context: click.Context, parameter: click.Parameter, names: tuple[str,
 
 #: The names of models, or None for all of them.
 models_option = click.option(
-    "--model", "models", multiple=True, metavar="NAME", callback=_named, help="Model; repeat, or 'all' (default)."
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    callback=_named,
+    shell_complete=completion.models,
+    help="Model; repeat, or 'all' (default).",
 )
 #: The names of models to show side by side, None for all of them, or nothing where one answer is wanted.
 asked_models_option = click.option(
@@ -55,6 +67,7 @@ asked_models_option = click.option(
     multiple=True,
     metavar="NAME",
     callback=_asked,
+    shell_complete=completion.models,
     help="Show models side by side: a name (repeat), or 'all'.",
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from . import completion
 from .answers import MOST_ADVICE, show_answers
 from .common import print_json, say, warn
 from .model_table import show_models
@@ -23,7 +24,7 @@ def _how_much(context: click.Context, parameter: click.Parameter, text: str) -> 
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...", shell_complete=completion.inputs)
 @comparison_options(asked_models_option)
 @profile_option("Nsight Compute report (.ncu-rep) or CSV of the same kernels, to show beside the predictions.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..errors import FileError
+from . import completion
 from .common import print_json, say, warn
 from .options import FILE, Selection, comparison_options, json_option, models_option, profile_option
 from .progress import waiting
@@ -16,7 +17,7 @@ _PAGES = (".html", ".htm")
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT|OUT.parquet...")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT|OUT.parquet...", shell_complete=completion.inputs)
 @comparison_options(models_option)
 @profile_option("Nsight Compute report or CSV of the same kernels on the first machine: a line in the stacks.")
 @click.option(

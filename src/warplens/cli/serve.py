@@ -7,16 +7,22 @@ from importlib.util import find_spec
 import click
 
 from .._version import __version__
-from ..errors import MissingPackageError
+from ..errors import MissingPackageError, install_command
+from . import completion
 from .common import print_json, warn
 from .options import json_option
 from .progress import waiting
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...", shell_complete=completion.inputs)
 @click.option(
-    "--gpu", "gpus", multiple=True, metavar="NAME|FILE", help="Machine to start with; repeat to offer more."
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME|FILE",
+    shell_complete=completion.gpus,
+    help="Machine to start with; repeat to offer more.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="Port; 0 picks a free one."
@@ -33,9 +39,7 @@ def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, 
 
     for package in ("starlette", "uvicorn", "plotly"):
         if find_spec(package) is None:
-            raise MissingPackageError(
-                f"the page needs {package}; install it with: python -m pip install 'warplens[web]'"
-            )
+            raise MissingPackageError(f"the page needs {package}; install it with: {install_command('web')}")
     from ..api import JSON_SCHEMA, load_workloads
     from ..machine import load_gpu
     from ..web.server import PageServer, is_loopback

@@ -11,6 +11,7 @@ import click
 
 from .._version import __version__
 from ..errors import OptionError
+from . import completion
 from .common import console, print_json, say, show_number, show_seconds, table, title_of, warn
 from .options import FILE, Selection, json_option, selection_options, set_option
 from .progress import progress
@@ -135,8 +136,8 @@ SIMULATORS: dict[str, Simulator] = {
 
 
 @click.command()
-@click.argument("source", metavar="INPUT")
-@click.option("--gpu", metavar="NAME|FILE", help="Machine.")
+@click.argument("source", metavar="INPUT", shell_complete=completion.inputs)
+@click.option("--gpu", metavar="NAME|FILE", shell_complete=completion.gpus, help="Machine.")
 @click.option(
     "--simulator",
     type=click.Choice(tuple(SIMULATORS)),

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import click
 
-from ..errors import MissingPackageError
+from ..errors import MissingPackageError, install_command
 
 
 def _command(name: str, summary: str) -> click.Command:
@@ -18,7 +18,7 @@ def _command(name: str, summary: str) -> click.Command:
     @click.command(name, help=f"{summary} Needs warplens-studies.", context_settings={"ignore_unknown_options": True})
     @click.argument("_arguments", nargs=-1, type=click.UNPROCESSED)
     def missing(_arguments: tuple[str, ...]) -> None:
-        raise MissingPackageError(f"`warplens {name}` needs warplens-studies: pip install warplens-studies")
+        raise MissingPackageError(f"`warplens {name}` needs warplens-studies: {install_command()}")
 
     return missing
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._version import __version__
+from . import completion
 from .common import console, print_json, say, show_number, show_seconds, table
 from .options import json_option
 from .progress import waiting
@@ -62,7 +63,7 @@ def list_kernels(as_json: bool) -> None:
 
 
 @suite.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.kernels)
 @_size_option
 @json_option
 def run(names: tuple[str, ...], size: str, as_json: bool) -> None:
@@ -88,7 +89,7 @@ def run(names: tuple[str, ...], size: str, as_json: bool) -> None:
 
 
 @suite.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completion.kernels)
 @_size_option
 @click.option(
     "-o",

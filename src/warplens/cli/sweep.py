@@ -9,6 +9,7 @@ import click
 
 from .._version import __version__
 from ..errors import WarplensError
+from . import completion
 from .common import (
     console,
     escape,
@@ -39,8 +40,8 @@ MOST_LINES = 30
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--gpu", metavar="NAME|FILE", help="Machine to vary.")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...", shell_complete=completion.inputs)
+@click.option("--gpu", metavar="NAME|FILE", shell_complete=completion.gpus, help="Machine to vary.")
 @click.option(
     "--vary",
     "axes",

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from .._version import __version__
+from . import completion
 from .common import console, escape, print_json, say, show_name, show_number, show_seconds, table, warn
 from .options import json_option, parse_ranges
 from .progress import waiting
@@ -27,7 +28,12 @@ MOST_LAUNCHES = 32
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write (.wlt)."
 )
 @click.option("--on-gpu", is_flag=True, help="Trace an unmodified CUDA program on the GPU of this machine.")
-@click.option("--gpu", metavar="NAME|FILE", help="On the CPU: machine whose waves `record.waves` counts.")
+@click.option(
+    "--gpu",
+    metavar="NAME|FILE",
+    shell_complete=completion.gpus,
+    help="On the CPU: machine whose waves `record.waves` counts.",
+)
 @click.option("--kernel", metavar="REGEX", help="On the GPU: only kernels whose name matches.")
 @click.option("--launch", "launches", metavar="0,3,5-8", help="On the GPU: only these of the launches that match.")
 @click.option(

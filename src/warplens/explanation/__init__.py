@@ -6,18 +6,23 @@ from .lines import lines_by_time
 from .rule import Finding, Rule
 from .rules import RULES
 from .scene import Scene
+from .versions import Change, LineChange, VersionComparison, compare_versions
 
 __all__ = [
     "RULES",
     "Advice",
     "Answer",
+    "Change",
     "Counts",
     "Finding",
     "Limiter",
     "Line",
+    "LineChange",
     "Occupancy",
     "Rule",
     "Scene",
+    "VersionComparison",
+    "compare_versions",
     "explain",
     "lines_by_time",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..formatting import show_factor, show_seconds, show_share
 from .answer import Advice, Answer, Line
 from .scene import LEAST_GAIN
+from .versions import VersionComparison
 
 #: Speed-of-light figures by the keys of an answer, in the order in which they are shown.
 LIGHT_NAMES = {"compute": "compute", "l1": "L1", "l2": "L2", "dram": "DRAM"}
@@ -55,9 +56,13 @@ def occupancy(answer: Answer) -> str:
 def gain(advice: Advice) -> str:
     """`239 → 76.1 µs, 3.1× faster (2.6 to 4.0×)`."""
     now, then = time(advice.seconds), time(advice.seconds_after)
-    low, high = show_factor(advice.speedup_low), show_factor(advice.speedup_high)
     times = between(now, then).replace(" to ", " → ")
-    return f"{times}, {show_factor(advice.speedup)} faster ({low.removesuffix('×')} to {high})"
+    return f"{times}, {show_factor(advice.speedup)} faster ({factors(advice.speedup_low, advice.speedup_high)})"
+
+
+def factors(low: float, high: float) -> str:
+    """`2.6 to 4.0×`."""
+    return f"{show_factor(low).removesuffix('×')} to {show_factor(high)}"
 
 
 def place(line: Line) -> str:
@@ -80,3 +85,23 @@ def closing(answer: Answer) -> str:
 def doubts(answer: Answer) -> tuple[str, ...]:
     """What the model warns of, but for what limits the time: the answer says that itself."""
     return tuple(text for text in answer.prediction.warnings if not text.startswith("bound by "))
+
+
+def verdict(found: VersionComparison) -> str:
+    """`B is 2.1× faster than A on h200 (1.7 to 2.8×): 17.7 → 8.26 µs`."""
+    before, after = time(found.before.seconds), time(found.after.seconds)
+    where = f"on {found.before.prediction.gpu}"
+    if before == after:
+        return f"B takes as long as A {where}: {after}"
+    times = between(before, after).replace(" to ", " → ")
+    faster = found.speedup >= 1.0
+    word, factor = ("faster", found.speedup) if faster else ("slower", 1.0 / found.speedup)
+    if found.speedup_low is None or found.speedup_high is None:
+        return f"B is {show_factor(factor)} {word} than A {where}: {times}; the model gives no range"
+    ends = found.speedup_low, found.speedup_high
+    told = factors(*ends) if faster else factors(1.0 / ends[1], 1.0 / ends[0])
+    if found.is_significant:
+        return f"B is {show_factor(factor)} {word} than A {where} ({told}): {times}"
+    return (
+        f"No difference that the model can tell {where}: B is {show_factor(factor)} {word} than A ({told}): {times}"
+    )

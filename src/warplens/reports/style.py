@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..categories import CATEGORIES
-from ..errors import InputError, MissingPackageError
+from ..errors import InputError, MissingPackageError, install_command
 
 CATEGORY_COLOURS = {name: category.colour for name, category in CATEGORIES.items()}
 PLAIN_COLOUR = "#8c8c8c"
@@ -43,9 +43,7 @@ def pyplot() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise MissingPackageError(
-            "pictures need matplotlib; install it with: python -m pip install 'warplens[plots]'"
-        ) from None
+        raise MissingPackageError(f"pictures need matplotlib; install it with: {install_command('plots')}") from None
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import InputError, MissingPackageError, WarplensError
+from ..errors import InputError, MissingPackageError, WarplensError, install_command
 from ..result_cache import code_digest
 from .evaluate import Rows
 from .plan import Unit
@@ -59,7 +59,7 @@ class Cluster:
             from distributed import Client
         except ImportError:
             raise MissingPackageError(
-                "sweeps on a cluster need Dask; install it with: python -m pip install 'warplens[cluster]'"
+                f"sweeps on a cluster need Dask; install it with: {install_command('cluster')}"
             ) from None
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we report errors ourselves, once
         given = {"scheduler_file" if Path(self.scheduler).is_file() else "address": str(self.scheduler)}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CompileError, MissingPackageError
+from ...errors import CompileError, MissingPackageError, install_command
 from .arguments import Built
 
 
@@ -89,6 +89,6 @@ def _numba_cuda() -> tuple[Any, Any, str]:
         from numba import cuda, types
     except ImportError:
         raise MissingPackageError(
-            "Python kernels need numba-cuda, which is not installed; `pip install warplens[python-kernels]`"
+            f"Python kernels need numba-cuda; install it with: {install_command('python-kernels')}"
         ) from None
     return cuda, types, str(numba_cuda.__version__)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import FileError, InputError, MissingPackageError
+from ...errors import FileError, InputError, MissingPackageError, install_command
 from .stalls import stall_shares
 
 #: Larger files are rejected: a report of counters has a few megabytes at most.
@@ -233,7 +233,7 @@ def _of_report(path: Path) -> list[KernelProfile]:
         import ncu_report
     except ImportError:
         raise MissingPackageError(
-            f"{path}: reading .ncu-rep needs the package ncu-report: pip install 'warplens[profiles]', "
+            f"{path}: reading .ncu-rep needs the package ncu-report: {install_command('profiles')}, "
             "or export the report with ncu --import … --csv --page raw"
         ) from None
     try:
