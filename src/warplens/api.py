@@ -271,7 +271,10 @@ def compare(
     overrides: Mapping[str, Any] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Comparison:
-    """Several models on several machines. Without `models`, all that the input allows; the others are listed."""
+    """Several models on several machines. Without `models`, all that the input allows; the others are listed.
+
+    Two versions of a kernel are what `compare_versions` compares.
+    """
     named = list(models or ())
     options = dict(options or {})
     _check_names((*named, *options), options, named or MODELS)

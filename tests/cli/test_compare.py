@@ -97,7 +97,7 @@ def test_lines_match_by_text(comparison):
 
 
 def test_a_model_without_a_range_says_so(good):
-    text = " ".join(good("compare", "mb1-coalesced", "mb1-uncoalesced").split())
+    text = " ".join(good("compare", "mb4-coalesced", "mb4-uncoalesced").split())
     assert text.startswith("B is ") and "the model gives no range" in text
     assert "mwp-cwp-corrected answers" in text
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import warplens
+from warplens.explanation import RULES
 from warplens.machine import gpu_names, parameters
 from warplens.models import GENERAL_MODELS, MODELS, options_of
 from warplens_studies.reproduce import RECIPES
@@ -38,6 +39,14 @@ def test_every_model_has_a_page_with_its_options(name: str) -> None:
     assert "\n## Accuracy\n" in text
     assert f"<!-- table: errors {name} -->" in text or name not in GENERAL_MODELS
     assert f"({name}.md)" in read("models/index.md").partition("## When to use which")[2]
+
+
+def test_every_rule_has_a_section_with_a_fault_and_its_cure() -> None:
+    sections = {section.partition("\n")[0]: section for section in read("guide/advice.md").split("\n### ")[1:]}
+    assert set(RULES) <= set(sections)
+    for section in sections.values():
+        (shown,) = (block for block in blocks(section) if block.language == "diff")
+        assert {line[0] for line in shown.body.splitlines()} <= {"-", "+", " "} and "\n+" in shown.body
 
 
 def test_pages_of_models_that_do_not_exist() -> None:

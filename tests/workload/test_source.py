@@ -269,7 +269,7 @@ def test_any_value_gives_a_launch_or_an_input_error(folder: Path, data: st.DataO
         assert str(error)
 
 
-@pytest.mark.parametrize("name", ["saxpy", "matmul", "spmv"])
+@pytest.mark.parametrize("name", ["saxpy", "matmul", "spmv", "transpose"])
 def test_the_examples_compile_and_build(name: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
     launch = load_cuda_launch(EXAMPLES / f"{name}.toml")

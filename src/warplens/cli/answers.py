@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..formatting import show_name, show_seconds, show_share
-from .common import WIDTH, console, say, show_title, wrapped
+from .common import WIDTH, console, lines_of, say, show_title, wrapped
 from .model_table import MOST_LAUNCHES, show_stalls
 
 if TYPE_CHECKING:
@@ -154,5 +154,5 @@ def _row(label: str, strong: str, rest: str) -> Text:
 def _wrapped(text: str, first: str, indent: int, style: str = "") -> Iterator[Text]:
     from rich.text import Text
 
-    for line in textwrap.wrap(text, WIDTH, initial_indent=first.ljust(indent), subsequent_indent=" " * indent):
+    for line in lines_of(text, first, indent):
         yield Text(line, style=style)

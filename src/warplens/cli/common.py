@@ -53,13 +53,20 @@ def say(text: str) -> None:
 
 def wrapped(text: str, first: str = "", indent: int = 0, style: str = "") -> None:
     """Plain text within `WIDTH` columns: `first` before it, later lines indented."""
-    from textwrap import wrap
-
     from rich.text import Text
 
     out = console()
-    for line in wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * indent) or [first]:
+    for line in lines_of(text, first, indent):
         out.print(Text(line.replace("\N{NO-BREAK SPACE}", " "), style=style), soft_wrap=True)
+
+
+def lines_of(text: str, first: str = "", indent: int = 0) -> list[str]:
+    """Text in lines of at most `WIDTH` columns; names with hyphens stay whole."""
+    from textwrap import wrap
+
+    begins = first and first.ljust(indent)
+    found = wrap(text, WIDTH, initial_indent=begins, subsequent_indent=" " * indent, break_on_hyphens=False)
+    return found or [begins]
 
 
 def escape(text: str) -> str:

@@ -58,36 +58,34 @@ def _show_group(predictions: list[Any], measured: Any, notes: dict[str, int]) ->
     say(header)
     say("─" * len(header))
     if measured is not None:
-        numbers = {"cycles": (measured.cycles, show_number), "time": (measured.seconds, show_seconds)}
-        numbers["IPC"] = (measured.ipc, show_number)  # its CPI would need the SMs of that GPU
-        told = {name: "" if value is None else show(value) for name, (value, show) in numbers.items()}
+        seen = {"cycles": (measured.cycles, show_number), "time": (measured.seconds, show_seconds)}
+        seen["IPC"] = (measured.ipc, show_number)  # its CPI would need the SMs of that GPU
+        told = {name: "" if value is None else show(value) for name, (value, show) in seen.items()}
         say(_line({"model": "measured", **({"launch": ""} if several else {}), **told, "CPI": ""}))
     for p in predictions:
-        say(
-            _line(
-                {
-                    "model": p.model,
-                    **({"launch": str(p.launch)} if several else {}),
-                    "cycles": show_number(p.cycles),
-                    "time": show_seconds(p.seconds),
-                    "IPC": show_number(p.ipc),
-                    "CPI": show_number(p.cpi),
-                }
-            )
-        )
-        marks = [f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings[:MOST_NOTES]]
-        marks += ["…"] * (len(p.warnings) > MOST_NOTES)
-        below = "  ".join([*_shares(p), *(["".join(marks)] if marks else [])])
-        if below:
-            wrapped(below, "  ", 2, "dim")
+        numbers = {
+            "model": p.model,
+            **({"launch": str(p.launch)} if several else {}),
+            "cycles": show_number(p.cycles),
+            "time": show_seconds(p.seconds),
+            "IPC": show_number(p.ipc),
+            "CPI": show_number(p.cpi),
+        }
+        marks = "".join(f"[{notes.setdefault(text, len(notes) + 1)}]" for text in p.warnings[:MOST_NOTES])
+        marks += "…" * (len(p.warnings) > MOST_NOTES)
+        row, below = _line(numbers), _shares(p)
+        if len(row) + 2 + len(marks) <= WIDTH:
+            row, marks = f"{row}  {marks}".rstrip(), ""
+        say(row)
+        if below or marks:
+            wrapped("  ".join([*below, marks]).rstrip(), "  ", 2, "dim")
     out.print()
 
 
 def _line(cells: dict[str, str]) -> str:
     """A row of the table: the name at the left, numbers at the right."""
     name, *numbers = cells.items()
-    text = f"{name[1]:<{_COLUMNS[name[0]]}}" + "".join(f"{text:>{_COLUMNS[key]}}" for key, text in numbers)
-    return text[:WIDTH]
+    return f"{name[1]:<{_COLUMNS[name[0]]}}" + "".join(f"{text:>{_COLUMNS[key]}}" for key, text in numbers)
 
 
 def _shares(prediction: Any) -> list[str]:

@@ -83,8 +83,8 @@ def closing(answer: Answer) -> str:
 
 
 def doubts(answer: Answer) -> tuple[str, ...]:
-    """What the model warns of, but for what limits the time: the answer says that itself."""
-    return tuple(text for text in answer.prediction.warnings if not text.startswith("bound by "))
+    """What the model warns of, but for what the answer says itself, and what only other models depend on."""
+    return tuple(text for text in answer.prediction.warnings if not text.startswith(("bound by ", "warps differ")))
 
 
 def verdict(found: VersionComparison) -> str:
