@@ -14,6 +14,7 @@ from ..analysis import MissProfile
 from ..analysis.banks import conflict_degrees, shared_accesses
 from ..analysis.block_samples import BlockSample
 from ..analysis.def_use import DefUse, def_use
+from ..categories import CATEGORIES
 from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
 from ..models.attribution import InstructionTimes, time_by_instruction
@@ -192,6 +193,10 @@ class Scene:
     def busy(self, resource: str) -> float:
         """How full a resource of the model is: issue, units, L1, NoC_SM, NoC or DRAM."""
         return float(self.prediction.terms[f"busy_{resource}"])
+
+    def group_share(self, group: str) -> float:
+        """The part of the time of a group of stall categories ("memory", "synchronisation", …)."""
+        return sum(self.share(name) for name, each in CATEGORIES.items() if each.group == group)
 
     def share(self, category: str) -> float:
         """A stall category's part of the time."""

@@ -19,7 +19,7 @@ FREQUENT = 40.0
 
 def look(scene: Scene) -> Iterable[Finding]:
     barriers = scene.kind("barrier")
-    share = scene.share("SYNC")
+    share = scene.group_share("synchronisation")
     if not barriers.any() or share < LEAST_GAIN:
         return
     uneven, between = unevenness(scene)
