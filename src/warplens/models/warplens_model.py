@@ -220,21 +220,13 @@ class Warplens(Model):
         overhead = case.array(case.gpu.launch_cycles if self.launch_overhead else 0.0)
         cycles = solved + overhead
         used = {name: busy[:, columns].max(axis=1) / cycles for name, columns in RESOURCES.items()}
-        order = np.argsort(-np.stack(list(used.values())), axis=0, kind="stable")
-        names = list(used)
-        low, high, reasons = self._range(case, cycles, overhead, np.stack(list(used.values())).max(axis=0))
-        pairs = [(first, second) for first in range(len(names)) for second in range(len(names)) if first != second]
-        bound = np.stack(list(used.values())).max(axis=0) >= BOUND
+        parts = np.stack(list(used.values()))
+        busiest, most = parts.argmax(axis=0), parts.max(axis=0)
+        low, high, reasons = self._range(case, cycles, overhead, most)
         conditions = [
-            Condition(
-                text.format(_IN_WORDS[names[first]], _IN_WORDS[names[second]]),
-                (order[0] == first) & (order[1] == second) & holds,
-            )
-            for first, second in pairs
-            for text, holds in (
-                ("bound by {}, next by {}", bound),
-                ("bound by latency; {} and {} are busiest", ~bound),
-            )
+            Condition(text.format(_IN_WORDS[name]), (busiest == index) & holds)
+            for index, name in enumerate(used)
+            for text, holds in (("bound by {}", most >= BOUND), ("bound by latency; busiest: {}", most < BOUND))
         ]
         return Outcome(
             instructions_per_warp=instructions,
