@@ -21,9 +21,24 @@ def lines_by_time(scene: Scene) -> tuple[Line, ...]:
             float(scene.times.instructions[rows].sum()),
             scene.text_of(number),
             counts_of(scene, rows),
+            _inner(scene, rows),
         )
         for number in np.unique(numbers[executed & (numbers > 0)]).tolist()
         if len(rows := np.flatnonzero(executed & (numbers == number)))
+    ]
+    return tuple(sorted(found, key=lambda line: -line.share))
+
+
+def _inner(scene: Scene, rows: Any) -> tuple[Line, ...]:
+    """Lines of other files among some instructions, by the innermost place of each."""
+    by_place: dict[tuple[str, int], list[int]] = {}
+    for row in rows.tolist():
+        if chain := scene.chains[row]:
+            by_place.setdefault(chain[0], []).append(row)
+    times = scene.times.instructions
+    found = [
+        Line(file, number, float(times[inside].sum()), counts=counts_of(scene, np.array(inside)))
+        for (file, number), inside in by_place.items()
     ]
     return tuple(sorted(found, key=lambda line: -line.share))
 

@@ -21,6 +21,7 @@ from ..models.attribution import InstructionTimes, time_by_instruction
 from ..models.prediction import Prediction
 from ..models.warplens_model import Warplens
 from ..traces import CLASS_IDS, CLASS_NAMES, SPACES, LaunchHeader, LaunchTrace, StaticTable, WarpGroup
+from ..traces.inlining import Chain, chains_of
 from ..traces.rewrite import (
     Change,
     LaneAddresses,
@@ -221,8 +222,14 @@ class Scene:
         )
 
     @functools.cached_property
+    def chains(self) -> list[Chain]:
+        """Places in other files that instructions were inlined from, the innermost first."""
+        return chains_of(self.trace.header, len(self.static))
+
+    @functools.cached_property
     def source_name(self) -> str:
-        return str(self.trace.header.extra.get("source", "")).replace("\\", "/").rsplit("/", 1)[-1]
+        extra = self.trace.header.extra
+        return str(extra.get("source") or extra.get("source_file", "")).replace("\\", "/").rsplit("/", 1)[-1]
 
     @functools.cached_property
     def _source(self) -> list[str]:

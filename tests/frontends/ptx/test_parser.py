@@ -246,18 +246,35 @@ def test_loc() -> None:
     assert places == [
         SourcePlace(1, 10),
         SourcePlace(1, 10),
-        SourcePlace(2, 20, 1, 11),
+        SourcePlace(2, 20, SourcePlace(1, 11)),
         SourcePlace(1, 12),
     ]
+
+
+def test_calls_within_calls_have_a_chain() -> None:
+    """A place of a call is the last .loc that names it."""
+    found = instructions(
+        ".loc 1 7 3\n.loc 2 6 5, function_name $a, inlined_at 1 7 3\n"
+        ".loc 3 3 1, function_name $b, inlined_at 2 6 5\nadd.u32 %r1, %r1, 1;\n"
+        ".loc 2 6 5\n.loc 3 3 1, function_name $b, inlined_at 2 6 5\nret;"
+    )
+    assert found[0].place == SourcePlace(3, 3, SourcePlace(2, 6, SourcePlace(1, 7)))
+    assert found[1].place == SourcePlace(3, 3, SourcePlace(2, 6))
+
+
+def test_a_place_that_is_inlined_in_itself_ends_somewhere() -> None:
+    loc = ".loc 1 7 3, function_name $a, inlined_at 1 7 3\n"
+    (found,) = instructions(f"{loc * 1000}ret;")
+    assert len(list(found.place.chain)) <= 64
 
 
 def test_loc_of_compiled_code() -> None:
     module = parse_ptx((DATA / "kernels.ptx").read_text())
     source = (DATA / "kernels.cu").read_text().splitlines()
     items = list(module.functions["saxpy"].instructions())
-    inlined = [each for each in items if each.place.outer_line]
+    inlined = [each for each in items if each.place.caller]
     assert inlined and all("weight" in source[each.place.line - 1] for each in inlined)
-    assert all("weight(x[i]" in source[each.place.outer_line - 1] for each in inlined)
+    assert all("weight(x[i]" in source[each.place.caller.line - 1] for each in inlined)
     stores = [each for each in items if each.opcode == "st"]
     assert [source[each.place.line - 1].strip()[:4] for each in stores] == ["y[i]"]
 

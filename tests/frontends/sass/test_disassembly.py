@@ -48,9 +48,25 @@ def test_instructions_of_one_kernel():
     # The line of the user's file: where a header's code was inlined, and none for other files.
     assert [item.line for item in kernel.instructions] == [3, 4, 4, 0, 0]
     assert kernel.source_file == "a.cu"
+    assert [item.inlined for item in kernel.instructions[:3]] == [(), (("math.h", 77),), (("math.h", 77),)]
     # 0x000fea…: stall 5, yield 1, no barriers (7, 7), no waits; 0x001f…: waits for barrier 0.
     assert branch.control & 15 == 5 and branch.control >> 5 & 63 == 63
     assert load.control >> 11 & 63 == 1 and branch.control >> 11 & 63 == 0
+
+
+def test_lines_of_calls_within_calls():
+    """Several lines before an instruction go from the innermost outwards, to the kernel's own line."""
+    text = TEXT.replace(
+        '\t//## File "math.h", line 77 inlined at "a.cu", line 4\n',
+        '\t//## File "/x/inner.h", line 3 inlined at "/x/outer.h", line 6\n'
+        '\t//## File "/x/outer.h", line 6 inlined at "a.cu", line 2\n'
+        '\t//## File "a.cu", line 2 inlined at "a.cu", line 4\n'
+        '\t//## File "a.cu", line 4\n',
+    )
+    kernel = parse_kernel(text, "k")
+    assert [item.line for item in kernel.instructions] == [3, 2, 2, 0, 0]
+    assert kernel.instructions[1].inlined == (("inner.h", 3), ("outer.h", 6))
+    assert kernel.instructions[0].inlined == kernel.instructions[3].inlined == ()
 
 
 def test_recorded_kernels_can_be_read():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import KernelFault
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
+from ...traces.inlining import packed_chains
 from .codegen.kernel import KernelCode, build_module
 from .codegen.layout import Context, Frame, Status
 from .engine import NativeCode, compile_ir
@@ -26,7 +27,7 @@ from .flow import Flow
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
 from .program import PtxModule
-from .record import build_static_table, kernel_file, record_format, warp_group
+from .record import build_static_table, inlined_chains, kernel_file, record_format, warp_group
 from .registers import Allocation, allocate_registers
 from .spaces import MOST_SHARED_BYTES, align
 
@@ -275,6 +276,7 @@ class _Launch:
         registers = self.registers_per_thread
         kernel = self.compiled.kernel
         extra: dict[str, Any] = {"source": kernel.module.name, "lines_of": "source" if kernel_file(kernel) else "ptx"}
+        extra |= packed_chains(inlined_chains(kernel))
         if registers is None:
             registers = self.compiled.registers.registers_per_thread
             extra["registers_estimated"] = True

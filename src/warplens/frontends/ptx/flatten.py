@@ -19,6 +19,7 @@ from .program import (
     Pair,
     PtxModule,
     Register,
+    SourcePlace,
     Special,
     Symbol,
     Type,
@@ -102,6 +103,8 @@ class _Instance:
     targets: Mapping[str, tuple[int, ...]]
     #: Block to go to after `ret`; none for the kernel.
     after: int | None
+    #: Where it is called; none for the kernel.
+    call: SourcePlace | None
 
 
 class _Flattener:
@@ -212,6 +215,7 @@ class _Flattener:
         after: int | None,
         depth: int,
         callers: tuple[str, ...],
+        call: SourcePlace | None = None,
     ) -> BasicBlock | None:
         """Inline a function's body from `block` on; returns the block where it runs off its end, if it does."""
         if function.name not in self.first_pc:
@@ -240,7 +244,7 @@ class _Flattener:
                 if unknown:
                     raise PtxError(f"{self.module.name}: line {item.line}: no label is named {unknown[0]}")
                 targets[item.name] = tuple(labels[name] for name in item.labels)
-        instance = _Instance(function, suffix, depth, aliases, local, labels, targets, after)
+        instance = _Instance(function, suffix, depth, aliases, local, labels, targets, after, call)
         position = self.first_pc[function.name]
         for item in function.body or ():
             if isinstance(item, Label):
@@ -260,7 +264,10 @@ class _Flattener:
     ) -> BasicBlock | None:
         if self.count >= MOST_INSTRUCTIONS:
             raise self.fail(item, f"more than {MOST_INSTRUCTIONS} instructions once functions are inlined")
-        flat = FlatInstruction(self._renamed(item, instance), self.count, pc, instance.function.name)
+        renamed = self._renamed(item, instance)
+        if instance.call is not None:
+            renamed = replace(renamed, place=renamed.place.called_from(instance.call))
+        flat = FlatInstruction(renamed, self.count, pc, instance.function.name)
         self.count += 1
         if item.opcode == "call":
             return self._call(item, flat, block, instance, callers)
@@ -333,7 +340,8 @@ class _Flattener:
         if item.guard is not None:
             block.successors.append(after.number)
             block.instructions[-1] = replace(flat, targets=(body.number,))
-        last = self._inline(function, body, aliases, after.number, instance.depth + 1, (*callers, name))
+        place = flat.instruction.place
+        last = self._inline(function, body, aliases, after.number, instance.depth + 1, (*callers, name), place)
         if last is not None:
             last.successors.append(after.number)
         return after

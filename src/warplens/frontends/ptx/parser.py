@@ -26,6 +26,8 @@ from .program import (
 MOST_REGISTERS = 1_000_000
 MOST_NESTING = 64
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
+#: Calls within one another whose places are kept.
+MOST_INLINED = 64
 _SPACES = (".global", ".const", ".shared", ".local", ".param")
 
 
@@ -38,6 +40,7 @@ class _Parser(OperandReader):
     def __init__(self, found: list[Token], name: str) -> None:
         super().__init__(found, name)
         self.place = SourcePlace()
+        self.places: dict[tuple[int, int, int], SourcePlace] = {}
         self.variables: dict[str, Variable] = {}
         self.functions: dict[str, Function] = {}
         self.files: dict[int, str] = {}
@@ -99,8 +102,8 @@ class _Parser(OperandReader):
             pass
 
     def _loc(self) -> None:
-        file, line, _ = self.integer(), self.integer(), self.integer()
-        self.place = SourcePlace(file, line)
+        here = self.integer(), self.integer(), self.integer()
+        self.place = SourcePlace(*here[:2])
         while self.accept(","):
             what = self.word("function_name or inlined_at")
             if what == "function_name":
@@ -108,8 +111,12 @@ class _Parser(OperandReader):
                 if self.accept("+"):
                     self.integer()
             else:
-                outer_file, outer_line, _ = self.integer(), self.integer(), self.integer()
-                self.place = SourcePlace(file, line, outer_file, outer_line)
+                call = self.integer(), self.integer(), self.integer()
+                # The last .loc with the place of the call says where that was inlined.
+                caller = self.places.get(call, SourcePlace(*call[:2]))
+                if sum(1 for _ in caller.chain) < MOST_INLINED:
+                    self.place = SourcePlace(*here[:2], caller)
+        self.places[here] = self.place
 
     def _declaration(self) -> None:
         linkage = []
@@ -268,7 +275,7 @@ class _Parser(OperandReader):
         self.local_variables: dict[str, Variable] = {each.name: each for each in (*parameters, *results)}
         self.scopes = [Scope()]
         self.scope_count = 0
-        self.place = SourcePlace()
+        self.place, self.places = SourcePlace(), {}
         if self.accept("{"):
             statements: list[Statement] = []
             self._statements(statements)

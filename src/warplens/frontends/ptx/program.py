@@ -121,13 +121,27 @@ Operand = Register | Special | Immediate | Symbol | Address | Vector | Pair | Si
 class SourcePlace:
     """Where a PTX instruction comes from: file (by its number in the module) and line; 0 where unknown.
 
-    Code of an inlined function also has the place of the call.
+    Code of an inlined function also has the place of the call, which may be inlined itself.
     """
 
     file: int = 0
     line: int = 0
-    outer_file: int = 0
-    outer_line: int = 0
+    caller: SourcePlace | None = None
+
+    @property
+    def chain(self) -> Iterator[SourcePlace]:
+        """The place itself, then those of the calls, outwards."""
+        place: SourcePlace | None = self
+        while place is not None:
+            yield place
+            place = place.caller
+
+    def called_from(self, caller: SourcePlace) -> SourcePlace:
+        """The same code in a function that is called somewhere."""
+        found = caller
+        for place in reversed(list(self.chain)):
+            found = SourcePlace(place.file, place.line, found)
+        return found
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces import StaticInstruction, StaticTable, WarpGroup, static_table
+from ...traces.inlining import Chain
 from ._record_format import Columns, RecordFormat, WarpEnds, Words
 from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
@@ -21,12 +22,25 @@ _SEEN = {SEEN_GLOBAL: "global", SEEN_SHARED: "shared", SEEN_LOCAL: "local"}
 
 
 def source_line(kernel: FlatKernel, item: FlatInstruction) -> int:
-    """The user's source line of an instruction; without debug lines, its PTX line."""
-    place = item.instruction.place
-    if not place.line:
-        return item.instruction.line
-    main = kernel_file(kernel)
-    return place.outer_line if place.file != main and place.outer_file == main else place.line
+    """The user's source line of an instruction; without debug lines, its PTX line.
+
+    Code from a header counts at the line of the kernel's file that calls it.
+    """
+    place, main = item.instruction.place, kernel_file(kernel)
+    own = next((each.line for each in place.chain if each.file == main), 0)
+    return own or place.line or item.instruction.line
+
+
+def inlined_chains(kernel: FlatKernel) -> list[Chain]:
+    """For each instruction, the places in other files that lie within its line, from the innermost outwards."""
+    main, files = kernel_file(kernel), kernel.module.files
+    names = {number: name.replace("\\", "/").rsplit("/", 1)[-1] for number, name in files.items()}
+    found = []
+    for item in kernel.instructions:
+        places = list(item.instruction.place.chain)
+        within = next((index for index, place in enumerate(places) if place.file == main), 0)
+        found.append(tuple((names.get(place.file, ""), place.line) for place in places[:within] if place.line))
+    return found
 
 
 def kernel_file(kernel: FlatKernel) -> int:

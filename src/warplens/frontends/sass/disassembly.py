@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from ...errors import TraceError
+from ...traces.inlining import Chain, Place
 
 INSTRUCTION_BYTES = 16
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
@@ -36,6 +38,8 @@ class SassInstruction:
     targets: tuple[int, ...] = ()
     control: int = 0
     line: int = 0
+    #: Places in other files that it was inlined from, the innermost first.
+    inlined: Chain = ()
 
     @property
     def mnemonic(self) -> str:
@@ -85,9 +89,11 @@ def symbol_index(cubin: bytes, kernel: str) -> int:
 def disassemble(nvdisasm: str, cubin: Path, kernel: str) -> str:
     """What nvdisasm prints for one kernel."""
     index = symbol_index(cubin.read_bytes(), kernel)
-    command = [nvdisasm, "-c", "-g", "-hex", "-fun", str(index), str(cubin)]
-    for extra in ([], ["-ndf"]):  # its data-flow analysis fails on some code; -ndf turns it off
-        ran = subprocess.run([*command, *extra], capture_output=True, text=True, errors="replace", check=False)
+    command = [nvdisasm, "-c", "-hex", "-fun", str(index), str(cubin)]
+    # -gi asks for lines and where they were inlined; an nvdisasm that refuses it gives lines alone. Its data-flow
+    # analysis fails on some code; -ndf turns it off.
+    for options in (["-gi"], ["-gi", "-ndf"], ["-g"], ["-g", "-ndf"]):
+        ran = subprocess.run([*command, *options], capture_output=True, text=True, errors="replace", check=False)
         if ran.returncode == 0:
             return ran.stdout
     words = " ".join(ran.stderr.split())[:300]
@@ -98,35 +104,37 @@ def parse_kernel(text: str, kernel: str) -> SassKernel:
     """The instructions of one kernel in a disassembly."""
     lines = _section(text, kernel)
     labels: dict[str, int] = {}
-    raw: list[tuple[int, str, int, tuple[str, int]]] = []
+    raw: list[tuple[int, str, int, Chain]] = []
     pending: list[str] = []
-    files: dict[str, int] = {}
-    place = ("", 0)
+    files: Counter[str] = Counter()
+    places: list[Place] = []
+    begins = True
     for line in lines:
         if match := _INSTRUCTION.match(line):
             pc = int(match[1], 16)
             labels.update(dict.fromkeys(pending, pc))
             pending.clear()
-            files[place[0]] = files.get(place[0], 0) + 1
-            raw.append((pc, match[2], 0, place))
+            files.update(file for file, _ in places[-1:])
+            raw.append((pc, match[2], 0, tuple(places)))
+            begins = True
         elif (match := _SECOND_WORD.match(line)) and raw:
             control = int(match[1], 16) >> _CONTROL_SHIFT & _CONTROL_MASK
             raw[-1] = (raw[-1][0], raw[-1][1], control, raw[-1][3])
         elif match := _LABEL.match(line):
             pending.append(match[1])
         elif match := _LINE.match(line):
-            file, number = (match[3], match[4]) if match[3] else (match[1], match[2])
-            place = (file, int(number))
+            # Several lines before an instruction go outwards, each from the place at which the last was inlined.
+            places = [] if begins else places
+            begins = False
+            for file, number in (match[1], match[2]), (match[3], match[4]):
+                if file and (file, int(number)) not in places[-1:]:
+                    places.append((file, int(number)))
     if not raw:
         raise TraceError(f"the disassembly has no instructions of kernel {kernel}")
     if [pc for pc, *_ in raw] != list(range(0, len(raw) * INSTRUCTION_BYTES, INSTRUCTION_BYTES)):
         raise TraceError(f"the disassembly of kernel {kernel} has gaps; GPUs before Volta are not supported")
-    files.pop("", None)
     source = max(files, key=lambda each: files[each]) if files else ""
-    instructions = (
-        _instruction(pc, words, control, place[1] if place[0] == source else 0, labels)
-        for pc, words, control, place in raw
-    )
+    instructions = (_instruction(pc, words, control, chain, source, labels) for pc, words, control, chain in raw)
     return SassKernel(kernel, tuple(instructions), PurePath(source).name)
 
 
@@ -144,7 +152,13 @@ def _section(text: str, kernel: str) -> list[str]:
     return sections.get(kernel) or (next(iter(sections.values())) if len(sections) == 1 else [])
 
 
-def _instruction(pc: int, words: str, control: int, line: int, labels: dict[str, int]) -> SassInstruction:
+def _instruction(
+    pc: int, words: str, control: int, places: Chain, source: str, labels: dict[str, int]
+) -> SassInstruction:
+    """An instruction of a kernel in the file `source`, where code from other files counts where that calls it."""
+    own = next((index for index, (file, _) in enumerate(places) if file == source), None)
+    line = 0 if own is None else places[own][1]
+    inlined = tuple((PurePath(file).name, number) for file, number in places[: own or 0])
     guard = ""
     if words.startswith("@"):
         guard, _, words = words[1:].partition(" ")
@@ -155,4 +169,4 @@ def _instruction(pc: int, words: str, control: int, line: int, labels: dict[str,
     targets = [labels[name.strip()] for name in named if name.strip() in labels]
     if not targets and opcode.partition(".")[0] in ("BRA", "BSSY", "CALL", "JMP", "WARPSYNC") and operands:
         targets = [int(operands[-1], 16)] if _NUMBER.fullmatch(operands[-1]) else []
-    return SassInstruction(pc, opcode, guard, operands, tuple(dict.fromkeys(targets)), control, line)
+    return SassInstruction(pc, opcode, guard, operands, tuple(dict.fromkeys(targets)), control, line, inlined)

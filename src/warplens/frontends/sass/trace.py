@@ -16,6 +16,7 @@ from typing import Any
 
 from ...errors import InputError, TraceError
 from ...traces import LaunchHeader, TraceWriter
+from ...traces.inlining import packed_chains
 from ..cuda.cubin import KernelResources, read_cubin
 from .build import Tools, build_injection, find_tools
 from .counts import Counts
@@ -323,6 +324,7 @@ def launch_header(
             "dynamic_shared_memory_bytes": launch.dynamic_shared_bytes,
             "blocks_traced": launch.blocks,
             "source_file": kernel.source_file,
+            **packed_chains([item.inlined for item in kernel.instructions]),
             "exactness": work.exactness.to_dict(),
             # Per static instruction, from bit 0: stall cycles 4, yield 1, write barrier 3, read barrier 3, waits 6.
             "sass_control": [item.control for item in kernel.instructions],
