@@ -6,10 +6,11 @@ OUT    ?= out
 
 .PHONY: demo test quick check docs bench clean
 
-# Set up, run a bundled CUDA kernel on the CPU, predict it on two GPUs, draw the picture and write the report.
+# Set up, run bundled CUDA kernels on the CPU: say what limits one, predict another with six models on two GPUs, draw
+# the picture and write the report.
 demo: $(VENV)/.runtime
 	@mkdir -p $(OUT)
-	$(BIN)/warplens predict examples/cuda/saxpy.toml --gpu h200 --gpu accelsim-mdm
+	$(BIN)/warplens predict examples/cuda/transpose.toml --gpu h200
 	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 \
 	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --model warplens --plot $(OUT)/spmv.png
 	$(BIN)/warplens report examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 -o $(OUT)/report.html

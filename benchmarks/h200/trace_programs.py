@@ -104,7 +104,7 @@ def traced(name: str, folder: Path) -> dict[str, object]:
     trace = _run([*WARPLENS, "trace", "--on-gpu", "--json", "-o", str(output), *options, "--", *program])
     result: dict[str, object] = {"trace": trace, "summary": _parsed(trace), "left": output.exists()}
     if output.exists():
-        predict = _run([*WARPLENS, "predict", str(output), "--gpu", "h200", "--json"])
+        predict = _run([*WARPLENS, "predict", str(output), "--gpu", "h200", "--models", "all", "--json"])
         document = _parsed(predict)
         result["predict"] = predict
         if isinstance(document, dict):

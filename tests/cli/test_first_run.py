@@ -50,6 +50,15 @@ def test_one_process_is_started_and_leaves_compiled_models(tmp_path, monkeypatch
     assert {"_kernels.simulate", "_interval_kernels.evaluate_batch", "_network_kernels.solve"} <= kept
 
 
+def test_an_answer_needs_one_model_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    process = compile_models_aside("warplens")
+    assert process is not None and process.wait(300) == 0
+    kept = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
+    assert "_network_kernels.solve" in kept and "_kernels.simulate" not in kept
+
+
 @pytest.mark.parametrize("cores", [1, None])
 def test_one_core_compiles_as_it_goes(tmp_path, monkeypatch, cores):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))

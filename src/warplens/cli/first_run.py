@@ -20,30 +20,33 @@ EXAMPLES = ("lemeire-example", "mdm-baseline")
 _started: list[subprocess.Popen[bytes]] = []
 
 
-def compile_models_aside() -> subprocess.Popen[bytes] | None:
-    """Start that process, unless one was started before, nothing can be kept, or there is one core only."""
+def compile_models_aside(*models: str) -> subprocess.Popen[bytes] | None:
+    """Start that process for some models, or all.
+
+    None where one was started before, nothing can be kept, or there is one core only.
+    """
     if (os.cpu_count() or 1) < 2:
         return None
     folder = jit.folder()
     if folder is None:
         return None
     try:
-        (folder / "started").touch(exist_ok=False)  # whoever makes it starts the process
-        quiet = subprocess.DEVNULL
-        _started.append(subprocess.Popen([sys.executable, "-m", __name__], stdin=quiet, stdout=quiet, stderr=quiet))
+        (folder / "-".join(("started", *models))).touch(exist_ok=False)  # whoever makes it starts the process
+        command, quiet = [sys.executable, "-m", __name__, *models], subprocess.DEVNULL
+        _started.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
         return _started[-1]
     except OSError:  # started before
         return None
 
 
-def main() -> None:
-    """Predict the examples with all models, for the compiled kernels that this leaves behind."""
+def main(*models: str) -> None:
+    """Predict the examples with some models, or all, for the compiled kernels that this leaves behind."""
     from ..api import compare
 
     gc.disable()  # a tenth of the time, for 80 MB
     for name in EXAMPLES:
-        compare(name)
+        compare(name, models=models)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -63,7 +63,7 @@ def predict(
     from .first_run import compile_models_aside
 
     if not models:
-        compile_models_aside()
+        compile_models_aside(*(() if models is None else ("warplens",)))
     from ..api import Comparison, compare, join
     from ..machine import load_gpu
     from .explaining import explain_launches

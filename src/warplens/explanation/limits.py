@@ -40,7 +40,7 @@ def limiter_of(scene: Scene) -> Limiter:
     stack = scene.prediction.stack or {}
     waits = {name: part for name, part in stack.items() if name != "BASE"}
     worst = max(waits, key=waits.__getitem__) if waits else "DEP"
-    who = "an SM" if worst == "IDLE" else "a warp"
+    who = "an SM" if CATEGORIES[worst].group == "idle" else "a warp"
     waiting = f"{who} {CATEGORIES[worst].sentence} {show_share(scene.share(worst))} of the time"
     return Limiter("latency", busy, "latency", waiting)
 
