@@ -105,6 +105,11 @@ def test_nothing_worth_changing_is_an_answer_too(answer):
     assert words.closing(replace(answer, note="", limiter=latency)).endswith("no rule finds 3 % to gain")
 
 
+def test_counts_of_a_kernel_that_is_not_run_are_answered_by_another_model(good):
+    text = " ".join(good("predict", "saxpy", "--gpu", "h200", "--static").split())
+    assert "mwp-cwp-corrected answers, as model 'warplens' needs a kernel that is run; --static only counts" in text
+
+
 def test_notes_do_not_contradict_the_limit(good):
     text = " ".join(good("predict", "lemeire-example", "--models", "all").split())
     assert "bound by latency; " in text or "bound by a functional unit" in text

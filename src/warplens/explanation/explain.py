@@ -33,7 +33,8 @@ def explain(
     """
     model, found, reasons = solve_best(workload, gpu, options)
     if model.name != MODEL:
-        note = f"{model.name} answers, as {reasons[MODEL]}"
+        counted = "model 'warplens' needs a kernel that is run; --static only counts its instructions"
+        note = f"{model.name} answers, as {reasons[MODEL] if workload.counted is None else counted}"
         return Answer(found, None, None, None, {}, occupancy_of(workload, gpu), note=note)
     scene = Scene(workload, gpu, model, found)
     advice: list[Advice] = []
