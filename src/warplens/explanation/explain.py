@@ -85,25 +85,21 @@ def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
 def speedup_range(before: Prediction, after: Prediction) -> tuple[float, float]:
     """(Low, high) of the ratio of two predictions.
 
-    Both have a range. Errors with the same cause cancel in the ratio: they are correlated by as much of the time as
-    both stacks have in common.
+    Both have a range. As much of the time as both stacks have in common errs alike: both are slower, or both faster,
+    and the ratio moves by the difference alone. The rest errs independently.
     """
-    both = before.stack or {}, after.stack or {}
-    names = set(both[0]) | set(both[1])
+    stacks = before.stack or {}, after.stack or {}
+    names = sorted({*stacks[0], *stacks[1]})
     shares = [
-        [float(stack.get(name, 0.0) / p.cpi) for name in names]
-        for stack, p in zip(both, (before, after), strict=True)
+        [stack.get(name, 0.0) / p.cpi for name in names] for stack, p in zip(stacks, (before, after), strict=True)
     ]
-    common = float(np.min(shares, axis=0).sum())
+    common = min(float(np.min(shares, axis=0).sum()), 1.0)
+    ends = ("cycles_low", "cycles_high")
+    (low_before, low_after), (high_before, high_after) = (
+        [abs(float(np.log(p.terms[end] / p.cycles))) for p in (before, after)] for end in ends
+    )
+    alike = max((low_before - low_after) ** 2, (high_before - high_after) ** 2)
+    down = np.sqrt(common * alike + (1.0 - common) * (low_before**2 + high_after**2))
+    up = np.sqrt(common * alike + (1.0 - common) * (high_before**2 + low_after**2))
     speedup = float(before.seconds / after.seconds)
-
-    def spread(end: str) -> tuple[float, float]:
-        return tuple(abs(float(np.log(p.terms[end] / p.cycles))) for p in (before, after))  # type: ignore[return-value]
-
-    def half_width(of_before: float, of_after: float) -> float:
-        variance = of_before**2 + of_after**2 - 2.0 * common * of_before * of_after
-        return float(np.sqrt(max(variance, 0.0)))
-
-    (low_before, low_after), (high_before, high_after) = spread("cycles_low"), spread("cycles_high")
-    down, up = half_width(low_before, high_after), half_width(high_before, low_after)
     return speedup * float(np.exp(-down)), speedup * float(np.exp(up))

@@ -1,0 +1,38 @@
+"""Ranges of gains: errors that two predictions share cancel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import warplens
+from warplens.explanation.explain import speedup_range
+
+
+@pytest.fixture(scope="module")
+def prediction():
+    return warplens.predict("mdm-baseline", model="warplens")
+
+
+def with_range(prediction, low, high, **changes):
+    terms = {**prediction.terms, "cycles_low": low * prediction.cycles, "cycles_high": high * prediction.cycles}
+    return replace(prediction, terms=terms, **changes)
+
+
+def test_a_prediction_against_itself_has_no_range(prediction):
+    same = with_range(prediction, 0.8, 1.5)
+    assert speedup_range(same, same) == pytest.approx((1.0, 1.0))
+
+
+def test_independent_errors_add_up(prediction):
+    """Stacks with nothing in common: ln 1/0.8 and ln 1.25 are equal, so both ends are sqrt(2) of them away."""
+    before = with_range(prediction, 0.8, 1.25, stack={"DRAM": prediction.cpi})
+    after = with_range(prediction, 0.8, 1.25, stack={"BASE": prediction.cpi})
+    factor = 1.25**2**0.5
+    assert speedup_range(before, after) == pytest.approx((1.0 / factor, factor))
+
+
+def test_what_errs_alike_moves_the_ratio_by_the_difference(prediction):
+    before, after = with_range(prediction, 0.5, 1.0), with_range(prediction, 0.8, 1.0)
+    assert speedup_range(before, after) == pytest.approx((0.625, 1.6))
