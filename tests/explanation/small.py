@@ -58,9 +58,9 @@ def findings(rule: str, workload: Workload) -> list[Finding]:
     return list(RULES[rule].look(scene(workload)))
 
 
-def advice(rule: str, workload: Workload) -> Advice:
+def advice(rule: str, workload: Workload, on: Gpu | None = None) -> Advice:
     """The only advice of a rule."""
-    (found,) = explain(workload, machine(), [RULES[rule]]).advice
+    (found,) = explain(workload, on or machine(), [RULES[rule]]).advice
     return found
 
 

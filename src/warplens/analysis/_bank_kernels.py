@@ -39,9 +39,22 @@ def conflict_degree(addresses, lanes, width, words, per_bank):
     return degree
 
 
+@inlined
+def lane_degree(addresses, lanes, per_bank):
+    """Cycles that an atomic holds the banks: a bank serves one lane at a time, whatever word it has."""
+    degree = 1
+    for bank in range(BANKS):
+        per_bank[bank] = 0
+    for k in range(lanes):
+        bank = addresses[k] // WORD_BYTES % BANKS
+        per_bank[bank] += 1
+        degree = max(degree, per_bank[bank])
+    return degree
+
+
 @allocating_kernel
 def shared_degrees(
-    start, static, mask, access_start, base, stride, lane_start, lanes, chosen, access_bytes, offsets, degrees
+    start, static, mask, access_start, base, stride, lane_start, lanes, chosen, atomic, access_bytes, offsets, degrees
 ):
     """Cycles that each chosen access holds the port, warp after warp; their number."""
     widest = 0
@@ -67,7 +80,10 @@ def shared_degrees(
                         addresses[k] = np.int64(lanes[lane + k])
                     else:
                         addresses[k] = np.int64(base[access]) + k * stride[access]
-                degrees[count] = conflict_degree(addresses, n, np.int64(access_bytes[s]), words, per_bank)
+                if atomic[s]:
+                    degrees[count] = lane_degree(addresses, n, per_bank)
+                else:
+                    degrees[count] = conflict_degree(addresses, n, np.int64(access_bytes[s]), words, per_bank)
                 count += 1
             if stride[access] == IRREGULAR:
                 lane += n

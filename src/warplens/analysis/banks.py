@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine import INSTRUCTION_CLASSES
-from ..traces import CLASS_NAMES, StaticTable, WarpGroup
+from ..traces import CLASS_IDS, CLASS_NAMES, StaticTable, WarpGroup
 
 
 def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
@@ -40,6 +40,7 @@ def conflict_degrees(
         group.lane_start,
         group.lanes,
         shared_accesses(static) if chosen is None else chosen,
+        static.class_id == CLASS_IDS["atomic_shared"],
         static.access_bytes,
         offsets,
         degrees,

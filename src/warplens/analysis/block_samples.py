@@ -10,12 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..traces import CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
-from ..traces.rewrite import joined
+from ..traces import CLASS_IDS, CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
+from ..traces.rewrite import joined, lane_addresses
 from . import collect_events_of, compute_latencies, instruction_kinds
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
 
+#: Among the counts by class: words beyond the first at which lanes read constant memory.
+CONSTANT_INDICES = "constant_indices"
+#: Among the latencies by class: what a generic load of shared memory adds.
+GENERIC = "generic"
+WORD_BYTES = 4
 #: Kinds of events. `END` is a warp's last instruction if it is neither an access nor a barrier.
 LOAD, END = 1, 5
 #: Most and fewest sampled blocks; most warps and instructions of all sampled blocks together.
@@ -107,8 +112,11 @@ def sample_of_blocks(
     words = np.zeros(len(group.static))
     loads = kinds == LOAD
     words[loads[group.static]] = conflict_degrees(group, static, loads)[1]
-    classes = np.unique(static.class_id[group.static])
     class_id = static.class_id[group.static]
+    columns = {CLASS_NAMES[index]: class_id == index for index in np.unique(class_id)}
+    indices = further_indices(group, static)
+    if indices.any():
+        columns[CONSTANT_INDICES] = indices
     lanes = active_lanes(group.mask[at]).astype(np.float64)
     dependence = events.event_dependence
     if ahead:
@@ -129,9 +137,9 @@ def sample_of_blocks(
         access_bytes=lanes * static.access_bytes[events.event_static],
         bank_words=words[at],
         shared_cycles=since(held),
-        counts=np.stack([since(class_id == index) for index in classes], axis=1),
+        counts=np.stack([since(each) for each in columns.values()], axis=1),
         weight=np.ones(len(events.event_static)),
-        classes=tuple(CLASS_NAMES[index] for index in classes),
+        classes=tuple(columns),
     )
 
 
@@ -161,9 +169,27 @@ def executed_by(
     executions = np.maximum(np.bincount(group.static[shared], minlength=len(static)), 1)
     conflicts = np.bincount(group.static[shared], degrees, len(static)) / executions
     latencies += np.maximum(conflicts - 1.0, 0.0)  # conflicting words arrive one per cycle; wait for the last
+    latencies[generic_loads(static)] += latency_of_class(GENERIC)
     held = np.zeros(len(group.static))
     held[shared] = degrees
     return Executed(group, kinds, latencies, held)
+
+
+def further_indices(group: WarpGroup, static: StaticTable) -> NDArray[np.int64]:
+    """For each instruction, at how many words beyond the first its lanes read constant memory."""
+    found = np.zeros(len(group.static), dtype=np.int64)
+    constant = (static.class_id == CLASS_IDS["load_constant"]) & (static.access_bytes > 0)
+    if constant.any():
+        lanes = lane_addresses(group, static, constant)
+        found[lanes.instruction] = lanes.most(lanes.ranks(WORD_BYTES))
+    return found
+
+
+def generic_loads(static: StaticTable) -> NDArray[np.bool_]:
+    """Loads of shared memory that do not name it: `ld` without a space in PTX, `LD` in machine code."""
+    parts = [opcode.lower().split(".") for opcode in static.opcode]
+    unnamed = np.array([each[0] == "ld" and "shared" not in each for each in parts], dtype=bool)
+    return unnamed & (static.class_id == CLASS_IDS["load_shared"])
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:

@@ -1,4 +1,4 @@
-"""Loads through shared memory: a block loads each element once, and reads it there."""
+"""Copies in shared memory: a block accesses each element of an array once, and its copy the other times."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ from numpy.typing import NDArray
 
 from ..traces import CLASS_IDS, SPACES, StaticTable, WarpGroup
 from ..traces.rewrite import LaneAddresses, keep_executions, lane_addresses, with_addresses, with_rows
-from .patterns import gathers, pattern_of
+from .patterns import pattern_of
 from .scene import Scene
-from .sharing import BASE, places
-
-WIDEST_BYTES = 16
+from .sharing import WORD_BYTES, conflict_free, places
 
 
-def arrays_of(scene: Scene, *classes: str) -> NDArray[np.int64]:
-    """A number for each array that instructions access, by where they were seen; -1 for others.
-
-    Gathers are left out: which of their data a block shares is not known beforehand.
-    """
+def arrays_of(scene: Scene, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A number for each array that some instructions access, by where they were seen; -1 for others."""
     found = np.full(len(scene.static), -1)
-    some = np.flatnonzero(scene.kind(*classes) & (scene.executions > 0) & (scene.static.access_bytes > 0))
-    ranges = {int(index): pattern_of(scene, int(index)) for index in some if not gathers(scene, int(index))}
+    some = np.flatnonzero(chosen & (scene.executions > 0) & (scene.static.access_bytes > 0)).tolist()
+    ranges = {index: pattern_of(scene, index) for index in some}
     number, reaches = -1, -1
     for index, seen in sorted(ranges.items(), key=lambda item: item[1].low):
         number += seen.low > reaches
@@ -75,15 +70,15 @@ def reuse_of(scene: Scene, arrays: NDArray[np.int64]) -> Mapping[int, float]:
     return found
 
 
-def staged(scene: Scene, arrays: NDArray[np.int64]) -> Scene:
-    """The scene where blocks load elements of some arrays once and read them from a tile, 16 bytes at a time."""
+def staged(scene: Scene, arrays: NDArray[np.int64], shared_class: str, serves: int = 1) -> Scene:
+    """The scene where blocks access each element of some arrays once, and a copy in shared memory the other times.
+
+    One access to the copy `serves` several.
+    """
     rows = np.flatnonzero(arrays >= 0)
-    longer = with_rows(
-        scene.static, rows, class_id=CLASS_IDS["load_shared"], space=SPACES.index("shared"), access_bytes=WIDEST_BYTES
-    )
+    longer = with_rows(scene.static, rows, class_id=CLASS_IDS[shared_class], space=SPACES.index("shared"))
     row_of = np.arange(len(scene.static))
     row_of[rows] = len(scene.static) + np.arange(len(rows))
-    merged = np.maximum(WIDEST_BYTES // np.maximum(scene.static.access_bytes, 1), 1)
 
     def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
         lanes = lane_addresses(group, static, arrays >= 0)
@@ -97,13 +92,15 @@ def staged(scene: Scene, arrays: NDArray[np.int64]) -> Scene:
         from_memory = (rank + 1) * mine // of > before
         others = rank - before
         row = group.static[lanes.instruction]
-        kept = from_memory | (others % merged[row] == 0)
-        beside = BASE + lanes.ranks(static.access_bytes[row][lanes.owner]) * WIDEST_BYTES
+        kept = from_memory | (others % serves == 0)
+        beside = conflict_free(lanes, np.maximum(static.access_bytes[row], WORD_BYTES)).address
         first = (np.cumsum(shares.distinct) - shares.distinct)[shares.of_access]
         per_load = -(-shares.distinct // np.maximum(loads, 1))[shares.of_access]
         last = first + shares.distinct[shares.of_access] - 1
-        place = np.minimum((first + before * per_load)[lanes.owner] + lanes.lane, last[lanes.owner])
-        address = np.where(from_memory[lanes.owner], shares.address[place], beside).astype(np.uint64)
+        place = (first + before * per_load)[lanes.owner] + lanes.lane
+        inside = place <= last[lanes.owner]
+        address = np.where(inside, shares.address[np.where(inside, place, 0)], 0)
+        address = np.where(from_memory[lanes.owner], address, beside).astype(np.uint64)
         group = with_addresses(group, static, lanes.moved(address))
         which = group.static.copy()
         which[lanes.instruction] = np.where(from_memory, row, row_of[row])

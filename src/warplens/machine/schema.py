@@ -111,6 +111,13 @@ class Noc:
     atomic_cycles: Quantity = number(
         "fewest cycles between two atomics of all SMs, each of a line; if absent, as stores", minimum=0.0
     )
+    atomic_lane_cycles: Quantity = number(
+        "cycles, of all SMs, for each further lane of an atomic that has the word of another", minimum=0.0
+    )
+    atomic_word_cycles: Quantity = number("fewest cycles between two integer atomics on one word", minimum=0.0)
+    float_atomic_word_cycles: Quantity = number(
+        "fewest cycles between two floating-point atomics on one word; if absent, as integer ones", minimum=0.0
+    )
     queue_entries: Quantity = count("requests that the queue of one SM holds")
     injection_entries: Quantity = count("packets that wait at the port of one SM", default=64)
     latency_cycles: Quantity = number("latency of one traversal (part of llc.latency)", minimum=0.0)
@@ -214,6 +221,10 @@ class Gpu:
         "cycles from the end of a thread block to the start of its successor", minimum=0.0, default=0.0
     )
     block_launch_cycles: Quantity = number("fewest cycles between the starts of two thread blocks", minimum=0.0)
+    constant_index_cycles: Quantity = number(
+        "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
+    )
+    generic_latency_cycles: Quantity = number("latency that a generic load of shared memory adds", minimum=0.0)
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()
     noc: Noc = Noc()

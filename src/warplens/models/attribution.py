@@ -111,7 +111,7 @@ def _holds_busiest_unit(blames: Blames, executions: Pairs, facts: Facts, size: i
     class_id = facts.traced.trace.static.class_id
     unit, cycles = np.full(size, -1), np.zeros(size)
     for name in demand.sample.classes:
-        if name in units:
+        if name in units and name in CLASS_NAMES:
             mine = class_id == CLASS_NAMES.index(name)
             unit[mine], cycles[mine] = columns.index(units[name][0]), float(units[name][1])
     return cycles[executions.instruction] * (unit[executions.instruction] == busiest[executions.event])

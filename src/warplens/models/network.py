@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import MissProfile
-from ..analysis.block_samples import BlockSample
+from ..analysis.block_samples import CONSTANT_INDICES, BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
 from . import _network_records as k
 
@@ -71,6 +71,9 @@ class DemandConfig:
 def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandConfig:
     """The configuration of a machine or a batch, for a kernel with instructions of these classes."""
     gpu, named = gpu.with_defaults, (gpu.original or gpu).with_defaults
+    units = {name: unit for name in classes if (unit := _unit(gpu, name, needed_by)) is not None}
+    if gpu.constant_index_cycles is not None:
+        units[CONSTANT_INDICES] = "constant", gpu.constant_index_cycles
     return DemandConfig(
         line_bytes=gpu.l1.line_bytes,
         transfer_bytes=gpu.transfer_bytes,
@@ -81,7 +84,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         dirty_bytes=gpu.llc.dirty_bytes,
         write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
-        units={name: unit for name in classes if (unit := _unit(gpu, name, needed_by)) is not None},
+        units=units,
         named_latencies=(
             named.l1.latency_cycles,
             named.llc.latency_cycles,

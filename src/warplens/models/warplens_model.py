@@ -7,6 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..analysis.atomics import atomic_passes
+from ..errors import MissingInputError
 from ..workload import Needs
 from ..workload.samples import sample_batches
 from ..workload.traced import compute_latencies_of
@@ -92,7 +94,9 @@ class Warplens(Model):
         waits, busy = np.zeros((size, k.CAUSES)), np.zeros((size, k.RESOURCES))
         instructions = 0.0
         for rows, demand in self._demands(case):
-            cycles[rows], waits[rows], busy[rows] = _solved(demand, self._machines(case, demand)[rows])
+            part = _solved(demand, self._machines(case, demand)[rows])
+            self._put_atomics(case, rows, part)
+            cycles[rows], waits[rows], busy[rows] = part
             least = np.maximum(busy[rows].max(axis=1), 1.0)
             cycles[rows] = least if self.without == "network" else np.maximum(cycles[rows], least)
             instructions = demand.instructions_per_warp
@@ -127,6 +131,35 @@ class Warplens(Model):
             launch = LaunchSize(recorded, instructions, (workload.launch.blocks or recorded) / max(recorded, 1))
             config = demand_config(machine, classes, needed_by)
             yield rows, demand_of_sample(sample, misses, launch, config, self.without)
+
+    def _put_atomics(self, case: Case, rows: Any, part: tuple[Array, Array, Array]) -> None:
+        """No bank is done before it has served, one by one, the lanes of atomics that meet at a word.
+
+        The network follows packets, whatever lanes they have.
+        """
+        workload, traced, gpu = case.workload, case.facts.traced, case.gpu.with_defaults
+        if traced is None or gpu.noc.atomic_word_cycles is None or self.without == "banks":
+            return
+        trace = traced.trace
+        try:
+            found = workload.results.once("passes", lambda: atomic_passes(trace, assembled=not workload.is_ptx))
+        except MissingInputError:  # a profile has no warps
+            return
+        if not len(found.block):
+            return
+        of_words = gpu.noc.atomic_word_cycles, _or(gpu.noc.float_atomic_word_cycles, gpu.noc.atomic_word_cycles)
+        words = np.stack([case.array(each)[rows] for each in of_words], axis=1)
+        windows = (case.array(case.residency.blocks_per_sm) * case.active_sms)[rows]
+        one = [found.one_line(int(window), (each[0], each[1])) for window, each in zip(windows, words, strict=True)]
+        spread = found.sectors.sum() * case.array(_or(gpu.noc.atomic_cycles, 0.0))[rows]
+        spread = spread + found.further * case.array(_or(gpu.noc.atomic_lane_cycles, 0.0))[rows]
+        repeats = (workload.launch.blocks or traced.recorded_blocks) / max(traced.recorded_blocks, 1)
+        serial = np.maximum(one, spread) * repeats
+        cycles, waits, busy = part
+        busy[:, k.R_NET_IN] = np.where(serial > cycles, serial, busy[:, k.R_NET_IN])
+        longer = np.maximum(serial / cycles, 1.0)
+        waits[:, k.C_NOC] += waits.sum(axis=1) * (longer - 1.0)
+        cycles *= longer
 
     def _most_events(self, case: Case) -> Any:
         """Events to keep per warp, so that the network follows a few thousand in total."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import MissProfile
-from ..analysis.block_samples import BlockSample, sample_of_blocks, shortened
+from ..analysis.block_samples import GENERIC, BlockSample, sample_of_blocks, shortened
 from ..machine import Gpu, distinct
 from .facts import Facts
 from .traced import compute_latencies_of
@@ -64,6 +64,8 @@ def block_sample(
     assert traced is not None and traced.blocks is not None
     trace, blocks = traced.trace, traced.blocks
     latency = {name: float(each) for name, each in compute_latencies_of(trace, machine, needed_by).items()}
+    if machine.generic_latency_cycles is not None:
+        latency[GENERIC] = float(machine.generic_latency_cycles)
     line_bytes = int(machine.require("l1.line_bytes", needed_by))
     record = SampleOf(line_bytes, tuple(latency.items()), reorder, ahead=ahead)
 

@@ -31,7 +31,7 @@ def test_a_row_that_all_warps_read() -> None:
         "Redundant loads: a block loads each element 172 times, and these loads are 50 % of its instructions."
     )
     assert [line.line for line in found.lines] == [1]
-    # A request per load holds the L1's port for a cycle; a quarter of them, 16 bytes wide, for four and fewer.
+    # A request per load holds the L1's port for a cycle; half of them are left.
     assert 1.2 < found.speedup < 4.0
 
 
@@ -43,13 +43,13 @@ def test_elements_loaded_once_are_fine() -> None:
 
 def test_a_block_loads_each_element_once() -> None:
     seen = scene(filtering(64, 4))
-    arrays = arrays_of(seen, "load_global")
+    arrays = arrays_of(seen, seen.kind("load_global"))
     assert arrays.tolist() == [0, -1, -1]
-    tile = staged(seen, arrays)
+    tile = staged(seen, arrays, "load_shared", 2)
     (group,) = tile.trace.groups()
     counts = np.bincount(group.static, minlength=4) // 32
-    # Of 512 loads of a block three hold 95 elements; a quarter of the others read the tile.
-    assert counts.tolist() == [3, 512, 8, 128]
+    # Of 512 loads of a block three hold 95 elements; half of the others read the tile.
+    assert counts.tolist() == [3, 512, 8, 255]
     read = tile.addresses(np.arange(4) == 0)
-    mine = read.address[:96]
-    assert sorted(set(mine.tolist())) == list(evenly(int(mine.min()), 4, 95))
+    mine = sorted(set(read.address[:96].tolist()) - {0})
+    assert mine == list(evenly(mine[0], 4, 95))

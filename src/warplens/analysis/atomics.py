@@ -1,0 +1,112 @@
+"""Atomics on global memory: how often the LLC goes over the words at which lanes meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..traces import LaunchTrace, StaticTable, WarpGroup
+from ..traces.rewrite import LaneAddresses, lane_addresses
+from . import instruction_kinds
+from ._cache_records import ATOMIC
+
+SECTOR_BYTES, LINE_BYTES = 32, 128
+#: Atomics that an assembler does once for all lanes of a warp, where it knows that they have one address.
+_COMBINED = ("add", "min", "max", "and", "or", "xor")
+
+
+@dataclass(frozen=True, eq=False)
+class AtomicPasses:
+    """What the thread blocks of a launch ask of each line.
+
+    A word takes one lane at a time: a request goes over a sector as often as most of its lanes have one word.
+    """
+
+    #: One entry for each line of each block, by block.
+    block: NDArray[np.int64]
+    line: NDArray[np.int64]
+    #: Sectors of requests, and passes over them: of integer and of floating-point atomics.
+    sectors: NDArray[np.int64]
+    passes: NDArray[np.int64]
+
+    @property
+    def further(self) -> int:
+        """Passes beyond the first over each sector of a request."""
+        return int(self.passes.sum() - self.sectors.sum())
+
+    def one_line(self, window: int, cycles: tuple[float, float]) -> float:
+        """Cycles of the busiest line, one window of blocks that run together after the other.
+
+        `cycles` are those of an integer and of a floating-point pass.
+        """
+        if not len(self.block):
+            return 0.0
+        key = self.block // max(window, 1) * (int(self.line.max()) + 1) + self.line
+        names, of = np.unique(key, return_inverse=True)
+        busy = np.bincount(of, self.passes @ np.array(cycles), len(names))
+        windows = names // (int(self.line.max()) + 1)
+        first = np.flatnonzero(np.concatenate(([True], windows[1:] != windows[:-1])))
+        return float(np.maximum.reduceat(busy, first).sum())
+
+
+def atomic_passes(trace: LaunchTrace, *, assembled: bool) -> AtomicPasses:
+    """The passes of a trace, by block and line.
+
+    Unless it is `assembled`, integer atomics on one address are those of a single lane, as an assembler makes them.
+    """
+    static = trace.static
+    chosen = instruction_kinds(static) == ATOMIC
+    chosen &= static.access_bytes > 0
+    parts = [_passes(group, static, chosen, assembled) for group in trace.groups()] if chosen.any() else []
+    rows = np.concatenate([part for part in parts if len(part)] or [np.zeros((0, 5), dtype=np.int64)])
+    _, rows[:, 1] = np.unique(rows[:, 1], return_inverse=True)  # their order is all that counts
+    return AtomicPasses(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3:])
+
+
+def _passes(group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_], assembled: bool) -> NDArray[np.int64]:
+    """Block, line, sectors, integer and floating-point passes of a group, one row for each line of a block."""
+    lanes = lane_addresses(group, static, chosen)
+    owner, address, count = words_of(lanes)
+    row = group.static[lanes.instruction]
+    is_float = np.array([_is_float(name) for name in static.opcode], dtype=bool)[row]
+    if not assembled:
+        combined = np.array([_is_combined(name) for name in static.opcode], dtype=bool)[row]
+        combined &= np.bincount(owner, minlength=len(row)) == 1
+        count = np.where(combined[owner], 1, count)
+    if not len(owner):
+        return np.zeros((0, 5), dtype=np.int64)
+    sector = (address // np.uint64(SECTOR_BYTES)).astype(np.int64)
+    first = np.flatnonzero(np.concatenate(([True], (owner[1:] != owner[:-1]) | (sector[1:] != sector[:-1]))))
+    most = np.maximum.reduceat(count, first)
+    owner, line = owner[first], sector[first] // (LINE_BYTES // SECTOR_BYTES)
+    block = group.block[np.searchsorted(group.start, lanes.instruction[owner], side="right") - 1]
+    order = np.lexsort((line, block))
+    new = np.concatenate(([True], (np.diff(block[order]) != 0) | (np.diff(line[order]) != 0)))
+    begins = np.flatnonzero(new)
+    sums = [
+        np.add.reduceat(each[order], begins)
+        for each in (np.ones_like(most), most * ~is_float[owner], most * is_float[owner])
+    ]
+    return np.stack([block[order][begins], line[order][begins], *sums], axis=1)
+
+
+def words_of(lanes: LaneAddresses) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+    """(Access, address, lanes that have it) of each distinct address of each access, in ascending order."""
+    order = np.lexsort((lanes.address, lanes.owner))
+    order = order[lanes.address[order] > 0]
+    owner, address = lanes.owner[order], lanes.address[order]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (owner[1:] != owner[:-1]) | (address[1:] != address[:-1])
+    first = np.flatnonzero(new)
+    return owner[first], address[first], np.diff(np.concatenate((first, [len(order)])))
+
+
+def _is_float(opcode: str) -> bool:
+    """Of PTX (`atom.global.add.f32`) and of machine code (`RED.E.ADD.F32.FTZ.RN`)."""
+    return any(part[:1] == "f" and part[1:2].isdigit() for part in opcode.lower().split("."))
+
+
+def _is_combined(opcode: str) -> bool:
+    return not _is_float(opcode) and any(part in _COMBINED for part in opcode.split("."))

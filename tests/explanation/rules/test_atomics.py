@@ -1,0 +1,65 @@
+"""Atomics on global memory that meet at few addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from making import gpu
+from reference.traces import Step, evenly
+from warplens.workload import Workload
+
+from ..small import advice, findings, kernel, load, row, silent
+
+IN, SUM = 1 << 20, 1 << 30
+
+
+def adding(addresses: tuple[int, ...] | None) -> Workload:
+    """Each warp loads a line and adds it to some addresses; None: to a line of its own."""
+    rows = (load(0), row("atomic_global", 1, space="global", access_bytes=4, sources=(9, 1)))
+    return kernel(
+        rows,
+        lambda warp: [Step(0, evenly(IN + warp * 128, 4)), Step(1, addresses or evenly(SUM + warp * 128, 4))],
+        blocks=64,
+    )
+
+
+def test_one_address_takes_one_lane_at_a_time() -> None:
+    found = advice("contended-atomics", adding(evenly(SUM, 0)), gpu("h200"))
+    assert found.text == (
+        "Contended atomics: 32.0 lanes of a request and 256 of a block share an address, "
+        "and the L2 does them one after the other."
+    )
+    assert [line.line for line in found.lines] == [2]
+    # A word takes 1.448 cycles for each of 64 x 256 lanes, or for each of 64 blocks.
+    before, after = (seconds * 1.98e9 for seconds in (found.seconds, found.seconds_after))
+    assert before - after == pytest.approx(1.448 * 64 * 256, rel=0.2)
+
+
+def test_counters_of_a_block_share_addresses_across_requests() -> None:
+    (found,) = findings("contended-atomics", adding(evenly(SUM, 4)))
+    assert "1.0 lanes of a request and 8 of a block share an address" in found.text
+    assert not found.remedy  # the rule's own: a copy in shared memory
+
+
+def test_addresses_of_their_own_are_fine() -> None:
+    assert silent("contended-atomics", adding(None))
+
+
+def shared_adding(addresses: tuple[int, ...]) -> Workload:
+    rows = (row("atomic_shared", 0, space="shared", access_bytes=4, sources=(9, 1)),)
+    return kernel(rows, lambda warp: [Step(0, addresses)] * 64)
+
+
+def test_a_shared_word_takes_one_lane_at_a_time() -> None:
+    found = advice("shared-atomics", shared_adding(evenly(1024, 0)))
+    assert found.text == (
+        "Atomics on shared memory meet: 32.0 lanes of a request share a word, and its bank takes 32.0 cycles "
+        "where 1 would do."
+    )
+    # 64 requests of 8 warps in 16 blocks on each SM.
+    before, after = (seconds * 1.98e9 for seconds in (found.seconds, found.seconds_after))
+    assert before - after == pytest.approx(64 * 8 * 16 * 31, rel=0.1)
+
+
+def test_lanes_in_banks_of_their_own_are_fine() -> None:
+    assert not findings("shared-atomics", shared_adding(evenly(1024, 4)))
