@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Version of the JSON documents that commands print.
 JSON_SCHEMA = 1
 
+#: How names of traces end.
+TRACE_ENDINGS = (".wlt", ".g", ".traceg", ".traceg.xz", ".traceg.gz")
+
 Input = Workload | LaunchTrace | str | Path
 Progress = Callable[[int, int], None]
 
@@ -83,13 +86,13 @@ def load_workloads(
     `static` it is not run: instructions are counted in its PTX.
     """
     name = Path(path).name
-    if static and name.endswith((".wlt", ".g", ".traceg", ".traceg.xz", ".traceg.gz")):
+    if static and name.endswith(TRACE_ENDINGS):
         raise InputError(f"{path}: is a trace; counting without running needs a workload file with a [cuda] table")
     if name.endswith(".wlt"):
         from .traces import read_trace
 
         traces: Sequence[Any] = read_trace(path)
-    elif name.endswith((".g", ".traceg", ".traceg.xz", ".traceg.gz")):
+    elif name.endswith(TRACE_ENDINGS):
         from .frontends.accelsim import load_accelsim
 
         traces = load_accelsim(path)

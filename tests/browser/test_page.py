@@ -59,8 +59,21 @@ def after(page: Page, action) -> None:
 
 
 def numbers(page: Page, machine: int = 0) -> dict[str, str]:
-    rows = page.locator(".column").nth(machine).locator("tbody tr")
-    return {row.locator("th").inner_text(): row.locator("td").first.inner_text() for row in rows.all()}
+    rows = page.locator(".column").nth(machine).locator(".predictions tbody tr")
+    return {row.locator("th").text_content(): row.locator("td").first.text_content() for row in rows.all()}
+
+
+def unfold(page: Page) -> None:
+    """Open what is for model researchers."""
+    for fold in page.locator(".research").all():
+        if fold.get_attribute("open") is None:
+            fold.locator("summary").click()
+
+
+def advised(page: Page) -> None:
+    """Wait for advice on what is shown."""
+    page.wait_for_selector("html[data-advised]", state="attached")
+    expect(page.locator("#progress")).to_be_hidden()
 
 
 def fits(page: Page) -> bool:
@@ -68,12 +81,49 @@ def fits(page: Page) -> bool:
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_the_first_page_shows_models_and_figures(opened: Page) -> None:
+def test_the_first_page_answers_before_it_shows_models(opened: Page) -> None:
+    card = opened.locator(".column .verdict-card")
+    assert re.match(r"[\d.]+ µs [\d.]+ to [\d.]+ µs\n+Limited by ", card.locator(".said").inner_text())
+    assert opened.locator(".meters > div").count() == 5
+    expect(opened.locator(".time-bar")).to_be_visible()
+    expect(opened.locator(".plot[data-view=roofline] .main-svg").first).to_be_visible()
     assert set(numbers(opened)) >= {"roofline", "mwp-cwp", "gpumech", "mdm"}
-    for view in ("stacks", "roofline", "occupancy"):
+    expect(opened.locator(".predictions")).to_be_hidden()
+    unfold(opened)
+    for view in ("stacks", "occupancy"):
         expect(opened.locator(f".plot[data-view={view}] .main-svg").first).to_be_visible()
     expect(opened.locator("#banner")).to_be_hidden()
     assert fits(opened)
+
+
+def test_advice_names_the_rule_the_gain_and_the_lines(opened: Page) -> None:
+    advised(opened)
+    first = opened.locator(".advised li").first
+    expect(first).to_have_attribute("data-rule", "uncoalesced-loads")
+    expect(first.locator(".gain b")).to_have_text(re.compile(r"^\d+(\.\d+)?×$"))
+    expect(first.locator(".place").first).to_have_text("transpose.cu:7")
+    expect(first.locator("code").first).to_contain_text("output[")
+    expect(first).to_contain_text("Do: ")
+    hot = opened.locator(".hot tr").first
+    expect(hot.locator(".place")).to_have_text("transpose.cu:7")
+    expect(hot.locator(".does")).to_contain_text("sectors")
+
+
+def test_results_are_outdated_the_moment_an_input_changes(opened: Page) -> None:
+    mark, field = opened.locator("#outdated"), opened.locator("#dram-bandwidth-0")
+    expect(mark).to_be_hidden()
+    own = field.input_value()
+    field.press("End")
+    field.press("1")  # nothing is asked yet
+    assert mark.is_visible()
+    expect(opened.locator("#columns")).to_have_class(re.compile("stale"))
+    field.press("Backspace")
+    assert field.input_value() == own
+    field.blur()
+    expect(mark).to_be_hidden()
+    opened.select_option("#kernel", "suite:vector_add")
+    assert mark.is_visible()
+    expect(mark).to_be_hidden()
 
 
 def test_sliders_move_the_predictions_and_go_back(opened: Page) -> None:
@@ -148,7 +198,7 @@ def test_wrong_addresses_are_explained_at_the_field(opened: Page, server: PageSe
         ("models=%3Cscript%3Ealert(1)%3C/script%3E", "models", "no model"),
         ("gpu=../../etc/passwd", "machines.0.gpu", "no machine"),
         ("gpu=h200&set=l1.size~1000", "machines.0.set.l1.size", "multiple"),
-        ("gpu=h200&set=sms~1e99", "machines.0.set.sms", "not a number"),
+        ("gpu=h200&set=sms~1e30", "machines.0.set.sms", "is more than 1024"),
         ("gpu=h200&set=sms~many", "machines.0.set.sms", "not a number"),
     ):
         opened.goto(f"{server.url}#{fragment}")
@@ -184,6 +234,38 @@ def test_a_pasted_kernel_is_predicted(opened: Page) -> None:
     expect(opened.locator("#kernel option:checked")).to_have_text("twice")
     expect(opened.locator("#kernel-text")).to_have_text("64×1×1 blocks of 256×1×1 threads")
     assert "mdm" in numbers(opened)
+
+
+def test_templates_and_structs_have_fields(opened: Page) -> None:
+    opened.click("#open-upload")
+    opened.fill(
+        "#source",
+        "#include <cuda/pipeline>\nstruct Span { float *data; int size; };\n"
+        "template <typename T, int TIMES> __global__ void scale(T *x, Span out)\n"
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < out.size) out.data[i] = (float)(TIMES * x[i]); }",
+    )
+    expect(opened.locator(".argument")).to_have_count(3)
+    opened.get_by_label("grid x").fill("16")
+    opened.get_by_label("typename T").fill("double")
+    expect(opened.get_by_label("type of x")).to_have_value("float64")
+    opened.get_by_label("TIMES").fill("3")
+    expect(opened.get_by_label("elements of out.data")).to_have_value("4096")
+    opened.get_by_label("value of out.size").fill("4000")
+    after(opened, lambda: opened.click("#run"))
+    expect(opened.locator("#kernel option:checked")).to_have_text("scale<double, 3>")
+
+
+def test_kernels_that_are_not_ready_keep_nobody_waiting(page: Page, tmp_path: Path) -> None:
+    """An input is run when it is chosen: one that cannot be compiled does not stop the others."""
+    broken = tmp_path / "broken.toml"
+    broken.write_text('[cuda]\ncode = "__global__ void broken() { no; }"\ngrid = [1]\nblock = [32]\n')
+    with running_page(inputs=["mdm-baseline", str(broken)]) as server:
+        page.goto(server.url)
+        answered(page, 1)
+        expect(page.locator(".verdict-card")).to_contain_text("Limited by DRAM bandwidth")
+        page.select_option("#kernel", "input:1")
+        page.select_option("#gpu-0", "h200")
+        expect(page.locator("#kernel-error")).to_contain_text('identifier "no" is undefined')
 
 
 def test_a_shared_address_brings_its_kernel_and_runs_nothing(opened: Page, server: PageServer, browser) -> None:
@@ -231,6 +313,7 @@ def test_a_file_is_opened_and_an_include_refused(opened: Page, tmp_path: Path) -
 
 
 def test_data_can_be_downloaded(opened: Page) -> None:
+    advised(opened)
     with opened.expect_download() as waiting:
         opened.click("#download-csv")
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text().splitlines()))
@@ -239,6 +322,7 @@ def test_data_can_be_downloaded(opened: Page) -> None:
         opened.click("#download-json")
     document = json.loads(Path(waiting.value.path()).read_text())
     assert [each["model"] for each in document["predictions"]] == list(numbers(opened))
+    assert document["answers"][0]["advice"][0]["rule"] == "uncoalesced-loads"
     assert document["state"]["kernel"] == "suite:transpose_naive"
 
 
@@ -284,11 +368,12 @@ def test_every_control_has_a_name(opened: Page) -> None:
 
 def test_windows_of_all_widths_hold_the_page(opened: Page) -> None:
     after(opened, lambda: opened.click("#compare"))
+    unfold(opened)
     for width in (360, 768, 1000, 1920):
         opened.set_viewport_size({"width": width, "height": 740})
         opened.wait_for_timeout(500)  # figures follow a moment later
         assert fits(opened), width
-        for figure in opened.locator(".view").all():  # each box holds its figure
+        for figure in opened.locator(".view:visible").all():  # each box holds its figure
             outer, inner = figure.bounding_box(), figure.locator(".main-svg").first.bounding_box()
             assert outer and inner and inner["y"] + inner["height"] <= outer["y"] + outer["height"]
         opened.click("#open-upload")
@@ -304,7 +389,7 @@ def test_light_and_dark(opened: Page) -> None:
     light = opened.evaluate(ground)
     opened.click("#theme")
     assert opened.evaluate(ground) != light
-    colour = opened.locator(".plot[data-view=occupancy] .xtick text").first.evaluate(
+    colour = opened.locator(".plot[data-view=roofline] .xtick text").first.evaluate(
         "each => getComputedStyle(each).fill"
     )
     assert colour == "rgb(227, 231, 234)"
@@ -323,10 +408,11 @@ def test_a_script_in_the_name_of_a_kernel_stays_text(page: Page) -> None:
     name = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     page.on("dialog", lambda dialog: pytest.fail("the name ran"))
     evil = dataclasses.replace(load_workload("mdm-baseline"), name=name, description=name)
-    with running_page(workloads=[evil]) as server:
+    with running_page(inputs=[evil]) as server:
         page.goto(server.url)
         answered(page, 1)
         expect(page.locator("#kernel option:checked")).to_have_text(name)
         expect(page.locator(".stacks figcaption")).to_contain_text(name)
+        unfold(page)
         page.locator(".plot[data-view=occupancy] .nsewdrag").hover()
         assert page.locator("img").count() == 1  # the logo

@@ -11,7 +11,6 @@ from ..errors import MissingPackageError, install_command
 from . import completion
 from .common import print_json, warn
 from .options import json_option
-from .progress import waiting
 
 
 @click.command()
@@ -40,15 +39,11 @@ def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, 
     for package in ("starlette", "uvicorn", "plotly"):
         if find_spec(package) is None:
             raise MissingPackageError(f"the page needs {package}; install it with: {install_command('web')}")
-    from ..api import JSON_SCHEMA, load_workloads
+    from ..api import JSON_SCHEMA
     from ..machine import load_gpu
     from ..web.server import PageServer, is_loopback
 
     machines = [load_gpu(name) for name in gpus]
-    workloads = []
-    for each in inputs:
-        with waiting(f"running {each}") as report:
-            workloads += load_workloads(each, gpu=machines[0] if machines else None, progress=report)
 
     def started() -> None:
         if as_json:
@@ -56,7 +51,7 @@ def serve(inputs: tuple[str, ...], gpus: tuple[str, ...], port: int, host: str, 
         else:
             click.echo(f"warplens is at {server.url} (stop with Ctrl-C)")
 
-    server = PageServer(workloads, machines, host=host, port=port, started=started)
+    server = PageServer(inputs, machines, host=host, port=port, started=started)
     if not is_loopback(host):
         warn(f"other machines can reach {host}: whoever opens the page can run kernels on this one")
     try:

@@ -153,7 +153,7 @@ def _does(counts: Counts) -> str:
         told.append(f"{counts.conflict_ways:.2g}-way conflict")
     ratios = {"L1": counts.l1_hit_ratio, "L2": counts.l2_hit_ratio}
     told += [f"{level} {show_share(ratio)}" for level, ratio in ratios.items() if ratio is not None]
-    return " · ".join(told)
+    return " · ".join(each.replace(" ", "\N{NO-BREAK SPACE}") for each in told)
 
 
 def _folded(tag: str, rows: Sequence[Node], what: str) -> Node | None:

@@ -26,7 +26,7 @@ from .._version import __version__
 from ..api import place
 from ..categories import CATEGORIES
 from ..errors import InputError, UnknownNameError
-from ..frontends.cuda.signatures import signatures
+from ..frontends.cuda.signatures import TYPES, signatures
 from ..machine import Gpu, gpu_names, load_gpu
 from ..models import MODELS
 from ..workload import Workload, workload_of_trace
@@ -59,12 +59,12 @@ log = logging.getLogger("warplens.web")
 class Page:
     """All that the server knows: kernels, machines, visitors, and the work that goes on."""
 
-    def __init__(self, workloads: Sequence[Workload] = (), machines: Sequence[Gpu] = ()) -> None:
+    def __init__(self, inputs: Sequence[Workload | str] = (), machines: Sequence[Gpu] = ()) -> None:
         self.machines: dict[str, Gpu | None] = {gpu.name: gpu for gpu in machines}
         self.machines |= {name: None for name in gpu_names() if name not in self.machines}
         self.first_machine = machines[0].name if machines else FIRST_GPU
         self._own_machines: dict[tuple[str, str | None], Gpu] = {}
-        self.given = given_kernels(workloads)
+        self.given = given_kernels(inputs, machines[0] if machines else None)
         self.held = Held()
         self.sandbox = Sandbox()
         self.visitors = Visitors(self._forget)
@@ -341,7 +341,7 @@ async def _signatures(request: Request) -> Response:
         found = await run_in_threadpool(lambda: signatures(check_source(source)))
     except FieldError as error:
         return JSONResponse({"field": error.field, "error": str(error)}, 400)
-    return JSONResponse({"kernels": found})
+    return JSONResponse({"kernels": found, "types": TYPES})
 
 
 def _not_found(request: Request, error: Exception) -> Response:

@@ -7,15 +7,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from ..api import load_workloads
+from ..api import TRACE_ENDINGS, load_workloads
+from ..machine import Gpu
 from ..suite.catalog import SUITE, get_kernel
 from ..suite.execution import compiled_kernel
 from ..tomlfile import read_toml
 from ..workload import Results, Workload, workload_of_trace
-from ..workload.load import example_folder, example_names
+from ..workload.load import example_folder, example_names, find_workload
 from ..workload.results import open_simulations
+from ..workload.source import cuda_launch_of, is_cuda_workload
 
 #: Thread blocks that are recorded of a bundled or brought kernel: 8 on each of the 132 SMs of an H200. The rest of a
 #: launch is like them, and caches are simulated within a few seconds.
@@ -92,19 +95,39 @@ def _suite_loader(name: str) -> Callable[[Progress | None], Workload]:
     return load
 
 
-def given_kernels(workloads: Iterable[Workload]) -> list[Kernel]:
-    """The launches of the command's inputs."""
-    return [
-        Kernel(
-            f"input:{index}",
-            each.name if not each.launch_index else f"{each.name}, launch {each.launch_index}",
-            "Inputs",
-            each.description,
-            lambda _, each=each: each,  # type: ignore[misc]
-            each.machine is not None,
-        )
-        for index, each in enumerate(workloads)
-    ]
+def given_kernels(inputs: Iterable[Workload | str], gpu: Gpu | None = None) -> list[Kernel]:
+    """The launches of the command's inputs; kernels with a source are run when somebody asks for them."""
+    found: list[Kernel] = []
+    for each in inputs:
+        identity = f"input:{len(found)}"
+        kernel = None if isinstance(each, Workload) else _not_yet_run(each, identity, gpu)
+        if kernel is not None:
+            found.append(kernel)
+            continue
+        for workload in [each] if isinstance(each, Workload) else load_workloads(each, gpu=gpu):
+            number = f", launch {workload.launch_index}" if workload.launch_index else ""
+            named = (f"input:{len(found)}", f"{workload.name}{number}", "Inputs", workload.description)
+            found.append(Kernel(*named, partial(_as_it_is, workload), workload.machine is not None))
+    return found
+
+
+def _as_it_is(workload: Workload, _: Progress | None) -> Workload:
+    return workload
+
+
+def _not_yet_run(path: str, identity: str, gpu: Gpu | None) -> Kernel | None:
+    """The kernel of a workload file that names a source; None for other inputs."""
+    if path.endswith(TRACE_ENDINGS):
+        return None
+    file = read_toml(find_workload(path))
+    if not is_cuda_workload(file):
+        return None
+    launch = cuda_launch_of(file)
+
+    def load(progress: Progress | None) -> Workload:
+        return load_workloads(path, gpu=gpu, progress=progress)[0]
+
+    return Kernel(identity, launch.name, "Inputs", launch.description, load, launch.machine is not None)
 
 
 @dataclass

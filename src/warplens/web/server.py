@@ -95,17 +95,17 @@ class PageServer:
 
     def __init__(
         self,
-        workloads: Sequence[Workload] = (),
+        inputs: Sequence[Workload | str] = (),
         machines: Sequence[Gpu] = (),
         *,
         host: str = LOOPBACK,
         port: int = 0,
         started: Callable[[], None] = lambda: None,
     ) -> None:
+        self.page = Page(inputs, machines)
         self.socket = listen(host, port)
         self.port: int = self.socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
-        self.page = Page(workloads, machines)
         self._started = started
         self._server = uvicorn.Server(
             uvicorn.Config(

@@ -15,14 +15,17 @@ from .errors import FieldError
 
 MOST_SOURCE_BYTES = 64 * 2**10
 MOST_ARGUMENTS = 32
+MOST_MEMBERS = 64
 #: Of all arrays together; they are held twice while a kernel runs.
 MOST_ARRAY_BYTES = 256 * 2**20
 #: What messages and the page call the source.
 SOURCE_NAME = "kernel.cu"
 
-#: Headers that the compiler brings along.
+#: What <…> may name: the compiler looks among its own headers alone, and says so where it has none of that name.
+_OWN_HEADER = re.compile(r"\w+(/\w+)*(\.\w+)?")
+#: What "…" may name, which looks beside the source first.
 _HEADERS = re.compile(
-    r"cuda_(fp16|bf16|fp8)\.h|mma\.h|cooperative_groups(/[a-z_]+)?\.h|cuda/std/[a-z_]+|curand_kernel\.h|vector_types\.h"
+    r"cuda_\w+\.h|mma\.h|math_constants\.h|cuComplex\.h|vector_types\.h|cooperative_groups(/[a-z_]+)?\.h|cuda/[a-z_/]+"
 )
 #: A word that can bring in a file, wherever it stands.
 _BRINGS_FILES = re.compile(r"\b(include\w*|import|embed|__has_include\w*|__has_embed)\b")
@@ -48,8 +51,10 @@ def check_source(text: Any) -> str:
         if not _BRINGS_FILES.search(line) and not ("#" in line and re.search(r"\\[uUN]", line)):
             continue
         match = _DIRECTIVE.fullmatch(line)
-        name = match and (match[1] or match[2])
-        if not name or not (name in STANDARD_HEADERS or _HEADERS.fullmatch(name)):
+        if not match or not (
+            (match[1] and _OWN_HEADER.fullmatch(match[1]))
+            or (match[2] and (match[2] in STANDARD_HEADERS or _HEADERS.fullmatch(match[2])))
+        ):
             raise FieldError(
                 "source",
                 f"{line.strip()[:80]!r}: only headers that come with the compiler can be included, "
@@ -67,10 +72,13 @@ def launch_of(document: Any) -> CudaLaunch:
     if not isinstance(arguments, list) or len(arguments) > MOST_ARGUMENTS:
         raise FieldError("arguments", f"must be a list of at most {MOST_ARGUMENTS} arguments")
     for index, row in enumerate(arguments):
-        if not isinstance(row, dict) or row.get("fill", "zeros") not in _FILLS:
-            raise FieldError(f"arguments.{index}.fill", f"must be one of {', '.join(_FILLS)}")
-        if {"file", "function"} & row.keys():
-            raise FieldError(f"arguments.{index}.fill", "a page cannot read files")
+        members = row.get("members", []) if isinstance(row, dict) else []
+        if not isinstance(members, list) or len(members) > MOST_MEMBERS:
+            raise FieldError(f"arguments.{index}", f"must have a list of at most {MOST_MEMBERS} members")
+        for each in (row, *members):
+            _check_argument(each, f"arguments.{index}.fill")
+        if any("members" in each for each in members):
+            raise FieldError(f"arguments.{index}", "a page takes no structs in structs")
     kernel = document.get("kernel", "")
     if not isinstance(kernel, str) or not re.fullmatch(r"[\w:<>, ]{0,200}", kernel):
         raise FieldError("kernel", "is not the name of a kernel")
@@ -93,6 +101,13 @@ def launch_of(document: Any) -> CudaLaunch:
             f"the arrays hold {total:,} bytes together; at most {MOST_ARRAY_BYTES:,} are taken by the page",
         )
     return launch
+
+
+def _check_argument(row: Any, field: str) -> None:
+    if not isinstance(row, dict) or row.get("fill", "zeros") not in _FILLS:
+        raise FieldError(field, f"must be one of {', '.join(_FILLS)}")
+    if {"file", "function"} & row.keys():
+        raise FieldError(field, "a page cannot read files")
 
 
 def _blamed(text: str) -> FieldError:

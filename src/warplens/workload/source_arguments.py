@@ -15,6 +15,7 @@ from ..frontends.cuda.arguments import (
     Argument,
     ArrayArgument,
     ScalarArgument,
+    StructArgument,
     scalar_of,
 )
 from .load import _Reader
@@ -35,6 +36,10 @@ def whole(row: _Reader, key: str, default: int | None, least: int, most: int) ->
 
 
 def read_argument(row: _Reader) -> Argument:
+    """A scalar, an array, or a struct whose members are written like arguments."""
+    if members := row.rows("members"):
+        row.done()
+        return StructArgument(tuple(read_argument(member) for member in members))
     fill = row.text("fill", _default_fill(row.table), choices=("", *FILLS))
     dtype_name = row.text("dtype", choices=("", *DTYPES))
     dtype = DTYPES.get(dtype_name)
@@ -43,7 +48,7 @@ def read_argument(row: _Reader) -> Argument:
         raise row.fail("dtype", f"is missing; valid: {', '.join(DTYPES)}")
     if not fill:
         assert dtype is not None
-        argument: Argument = ScalarArgument(_scalar(row, "value", dtype))
+        argument: ScalarArgument | ArrayArgument = ScalarArgument(_scalar(row, "value", dtype))
     else:
         if shape is None and fill not in ("file", "function"):
             raise row.fail("shape", f'is missing; fill = "{fill}" needs one, for example shape = [1024]')

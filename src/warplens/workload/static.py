@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis import DependenceGraph, Instruction, InstructionMix, MixEntry
-from ..frontends.cuda.arguments import ScalarArgument
+from ..frontends.cuda.arguments import Argument, ScalarArgument, StructArgument
 from ..frontends.ptx import parse_ptx
 from ..frontends.ptx.static_mix import Buffer, StaticMix, static_mix
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming
@@ -130,12 +130,19 @@ def static_workload(launch: CudaLaunch) -> Workload:
     )
 
 
+def _known(argument: Argument) -> Any:
+    """What counting knows of an argument: a number, or the size of an array; of a struct nothing."""
+    if isinstance(argument, StructArgument):
+        return None
+    return argument.value if isinstance(argument, ScalarArgument) else Buffer(argument.nbytes)
+
+
 def _count(launch: CudaLaunch) -> tuple[StaticMix, int | None, int | None]:
     compiled = compile_launch(launch)
     arguments: list[Any] = (
         list(launch_parameters(launch))  # a Python kernel gets more than a pointer for each array
         if launch.language == "python"
-        else [each.value if isinstance(each, ScalarArgument) else Buffer(each.nbytes) for each in launch.arguments]
+        else [_known(each) for each in launch.arguments]
     )
     mix = static_mix(
         parse_ptx(compiled.ptx, name=compiled.name),

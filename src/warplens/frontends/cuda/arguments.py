@@ -41,7 +41,8 @@ FILLS: dict[str, tuple[str, ...]] = {
 #: Most bytes of all arrays of a launch. While a kernel runs, memory holds them twice.
 MOST_ARGUMENT_BYTES = 4 << 30
 
-Built = np.ndarray[Any, Any] | np.generic
+#: A struct is a tuple of what its members are.
+Built = np.ndarray[Any, Any] | np.generic | tuple[Any, ...]
 
 
 def scalar_of(dtype: np.dtype[Any], value: Any) -> np.generic:
@@ -189,7 +190,25 @@ class ArrayArgument:
         return np.array(found, order="C")
 
 
-Argument = ScalarArgument | ArrayArgument
+@dataclass(frozen=True)
+class StructArgument:
+    """A struct that is passed by value; arrays among its members are pointers."""
+
+    members: tuple[ScalarArgument | ArrayArgument | StructArgument, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(member.nbytes for member in self.members)
+
+    def build(self) -> Built:
+        return tuple(member.build() for member in self.members)
+
+
+Argument = ScalarArgument | ArrayArgument | StructArgument
+
+
+def _bytes_of(value: Built) -> int:
+    return sum(map(_bytes_of, value)) if isinstance(value, tuple) else int(value.nbytes)
 
 
 def build_arguments(arguments: Sequence[Argument], where: str) -> list[Built]:
@@ -198,7 +217,7 @@ def build_arguments(arguments: Sequence[Argument], where: str) -> list[Built]:
     built: list[Built] = []
     for argument in arguments:
         built.append(argument.build())
-        check_total(sum(value.nbytes for value in built), where)
+        check_total(sum(map(_bytes_of, built)), where)
     return built
 
 

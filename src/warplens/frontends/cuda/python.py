@@ -77,6 +77,8 @@ def _failure(error: Exception, function: Any, where: str) -> str:
 
 
 def _type_of(types: Any, value: Built) -> Any:
+    if isinstance(value, tuple):
+        return types.Tuple([_type_of(types, member) for member in value])
     scalar = types.boolean if value.dtype.kind == "b" else getattr(types, value.dtype.name)
     if not isinstance(value, np.ndarray):
         return scalar

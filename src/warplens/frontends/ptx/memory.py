@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,8 +97,14 @@ def lay_out_memory(
     arrays: list[tuple[NDArray[Any], int]] = []
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         where = f"{kernel.name}: argument {number}"
+
+        def place(array: NDArray[Any], number: int = number, where: str = where) -> bytes:
+            return struct.pack("<Q", _place(array, number, where, arrays, allocate))
+
         if isinstance(argument, np.ndarray):
-            value = struct.pack("<Q", _place(argument, number, where, arrays, allocate))
+            value = place(argument)
+        elif isinstance(argument, tuple):
+            value = _packed(argument, place)[0]
         else:
             value = _scalar(argument, parameter, where)
         if len(value) != parameter.size_bytes:
@@ -159,6 +165,20 @@ def _place(
     address = int(allocate(f"argument {number}", array.nbytes))
     arrays.append((array, address))
     return address
+
+
+def _packed(members: tuple[Any, ...], place: Callable[[NDArray[Any]], bytes]) -> tuple[bytes, int]:
+    """(Bytes, alignment) of a struct: each member stands at a multiple of its own size, as C++ has it."""
+    raw, largest = bytearray(), 1
+    for member in members:
+        if isinstance(member, tuple):
+            value, alignment = _packed(member, place)
+        else:
+            value = place(member) if isinstance(member, np.ndarray) else np.asarray(member).tobytes()
+            alignment = len(value)
+        raw += bytes(-len(raw) % alignment) + value
+        largest = max(largest, alignment)
+    return bytes(raw) + bytes(-len(raw) % largest), largest
 
 
 def _scalar(value: Any, parameter: Variable, where: str) -> bytes:

@@ -123,6 +123,7 @@ export class MachineResults {
     this.notes.replaceChildren(...[...skipped, ...all].map((text) => element("li", {}, text)));
     this.instead.hidden = rows.length > 0;
     if (rows.length) return;
+    this.fold.open = true;
     for (const name of Object.keys(VIEWS)) if (!FRONT.includes(name)) this.view({ view: name, message: "" });
     const instead = element("button", { type: "button", onclick: () => this.choose(part.possible) }, "Choose those that can");
     this.instead.replaceChildren("None of the chosen models can use this kernel. ", ...(part.possible.length ? [instead] : []));

@@ -16,7 +16,7 @@ const get = (id) => document.getElementById(id);
 export class Upload {
   /** `done(kernel, launch)` is called with the new entry of the list and what was run. */
   constructor(mostBytes, done) {
-    Object.assign(this, { mostBytes, done, signatures: [], abort: null, timer: 0 });
+    Object.assign(this, { mostBytes, done, signatures: [], types: {}, abort: null, timer: 0 });
     this.dialog = get("upload");
     this.form = get("upload-form");
     this.extents = {
@@ -53,6 +53,7 @@ export class Upload {
     const found = await answer.json();
     showErrors(this.form, answer.ok ? [] : [{ field: found.field ?? "", message: found.error }]);
     this.signatures = found.kernels ?? [];
+    this.types = found.types ?? {};
     get("entry").replaceChildren(...this.signatures.map(({ kernel }) => element("option", { value: kernel }, kernel)));
     this.parameters();
   }
@@ -65,6 +66,26 @@ export class Upload {
     const chosen = this.signatures.find(({ kernel }) => kernel === get("entry").value);
     const rows = (chosen?.parameters ?? []).map((parameter, index) => argument(parameter, index, this.threads));
     get("arguments").replaceChildren(...(rows.length ? rows : [element("p", { class: "note" }, "The parameters of the kernel appear here.")]));
+    get("template").replaceChildren(...(chosen?.template ?? []).map(({ name, kind, default: value }) => {
+      const id = `template-${name}`;
+      const input = element("input", { id, name, value: value || (kind === "type" ? "float" : "1"), "data-kind": kind, spellcheck: "false", oninput: () => this.typed() });
+      return element("div", { class: "field" }, element("label", { for: id }, `${kind === "type" ? "typename " : ""}${name}`), input);
+    }));
+    get("template").hidden = !chosen?.template;
+    this.typed();
+  }
+
+  /** Parameters of a template's type have the dtype of what stands in its field. */
+  typed() {
+    for (const { name, value } of get("template").querySelectorAll("input[data-kind=type]")) {
+      for (const row of get("arguments").querySelectorAll(`[data-type="${CSS.escape(name)}"] [name=dtype]`)) row.value = this.types[value.trim()] ?? row.value;
+    }
+  }
+
+  /** The kernel as the compiler is asked for it: `scale<float, 4>`. */
+  get entry() {
+    const values = [...get("template").querySelectorAll("input")].map(({ value }) => value.trim());
+    return values.length ? `${get("entry").value}<${values.join(", ")}>` : get("entry").value;
   }
 
   /** Arrays that nobody changed have an element a thread. */
@@ -74,16 +95,18 @@ export class Upload {
 
   document() {
     const number = (input) => (input.value === "" ? null : Number(input.value));
-    const rows = [...get("arguments").querySelectorAll(".argument")].map((row) => {
+    const written = (row) => {
       const [fill, size, value] = ["fill", "size", "value"].map((name) => row.querySelector(`[name=${name}]`));
       const dtype = row.dataset.dtype || row.querySelector("[name=dtype]").value;
       if (value) return { dtype, value: dtype === "bool" ? value.value !== "0" : number(value) };
       const made = { dtype, shape: [number(size)], fill: fill.value };
       if (fill.value === "random" && !dtype.startsWith("float") && dtype !== "bool") made.high = Math.min(number(size), 127);
       return made;
-    });
+    };
+    const rows = [...get("arguments").children].filter((row) => row.matches(".argument, .struct"))
+      .map((row) => (row.matches(".struct") ? { members: [...row.querySelectorAll(".argument")].map(written) } : written(row)));
     return {
-      source: get("source").value, kernel: get("entry").value, arguments: rows,
+      source: get("source").value, kernel: this.entry, arguments: rows,
       grid: this.extents.grid.map(number), block: this.extents.block.map(number),
       dynamic_shared_memory_bytes: number(get("shared")) ?? 0,
     };
@@ -97,10 +120,14 @@ export class Upload {
     this.extents.grid.forEach((input, axis) => { input.value = grid?.[axis] ?? 1; });
     this.extents.block.forEach((input, axis) => { input.value = block?.[axis] ?? 1; });
     await this.look();
-    get("entry").value = kernel;
+    const [, name, inside] = /^([^<]*)(?:<(.*)>)?$/.exec(kernel ?? "") ?? [];
+    get("entry").value = name;
     this.parameters();
+    const given = (inside ?? "").split(",").map((part) => part.trim());
+    get("template").querySelectorAll("input").forEach((input, index) => { input.value = given[index] ?? input.value; });
+    const flat = (values ?? []).flatMap((each) => each.members ?? [each]);
     get("arguments").querySelectorAll(".argument").forEach((row, index) => {
-      const { dtype, shape, fill, value } = values?.[index] ?? {};
+      const { dtype, shape, fill, value } = flat[index] ?? {};
       for (const [name, given] of Object.entries({ dtype, size: shape?.[0], fill, value: value === undefined ? value : Number(value) })) {
         const input = given === undefined ? null : row.querySelector(`[name=${name}]`);
         if (input) { input.value = given; input.removeAttribute("data-auto"); }
@@ -140,9 +167,17 @@ function triple(root, field, values, changed) {
   return inputs;
 }
 
-function argument({ name, pointer, dtype }, index, threads) {
+function argument({ name, pointer, dtype, type, members }, index, threads) {
   const field = `arguments.${index}`;
-  const row = element("div", { class: "argument", "data-dtype": dtype ?? "" });
+  const error = element("p", { class: "error", "data-error": field, hidden: true });
+  if (!members) { const row = value({ name, pointer, dtype, type }, field, threads); row.append(error); return row; }
+  const rows = members.map((member, at) => value({ ...member, name: `${name}.${member.name}` }, `${field}.members.${at}`, threads));
+  return element("div", { class: "struct" }, ...rows, error);
+}
+
+/** Fields for a number, or for an array. */
+function value({ name, pointer, dtype, type }, field, threads) {
+  const row = element("div", { class: "argument", "data-dtype": dtype ?? "", "data-type": type });
   row.append(element("span", { class: "name" }, pointer ? `*${name}` : name));
   if (dtype) row.append(element("span", { class: "unit" }, dtype));
   else {
@@ -157,6 +192,5 @@ function argument({ name, pointer, dtype }, index, threads) {
     const whole = !dtype?.startsWith("float");
     row.append(element("input", { name: "value", type: "number", step: "any", value: whole ? threads : 1, "data-auto": whole, "aria-label": `value of ${name}`, "data-field": `${field}.value`, oninput: (event) => event.target.removeAttribute("data-auto") }));
   }
-  row.append(element("p", { class: "error", "data-error": field, hidden: true }));
   return row;
 }
