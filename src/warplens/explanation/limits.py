@@ -42,6 +42,8 @@ def limiter_of(scene: Scene) -> Limiter:
     worst = max(waits, key=waits.__getitem__) if waits else "DEP"
     who = "an SM" if CATEGORIES[worst].group == "idle" else "a warp"
     waiting = f"{who} {CATEGORIES[worst].sentence} {show_share(scene.share(worst))} of the time"
+    if CATEGORIES[worst].group == "memory" and scene.chases_pointers:
+        waiting += ", chasing pointers"
     return Limiter("latency", busy, "latency", waiting)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..analysis import MissProfile
 from ..analysis.banks import conflict_degrees, shared_accesses
 from ..analysis.block_samples import BlockSample
-from ..analysis.def_use import DefUse, def_use
+from ..analysis.def_use import DefUse, chased_loads, def_use
 from ..categories import CATEGORIES
 from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
@@ -163,8 +163,23 @@ class Scene:
     @functools.cached_property
     def loop_trips(self) -> int:
         """Executions by a warp of the access that it repeats most: its work can be cut into as many parts."""
-        accesses = np.where(self.static.access_bytes > 0, self.executions, 0)
+        accesses = np.where((self.static.access_bytes > 0) & ~self.chased, self.executions, 0)
+        if self.chases_pointers:
+            return 1  # each turn needs the one before
         return int(accesses.max(initial=0) // max(self.warps, 1))
+
+    @property
+    def chases_pointers(self) -> bool:
+        """Whether most loads that a warp repeats have addresses that come from the loads before them."""
+        if self.workload.trace is None:
+            return False
+        repeated = self.kind("load_global") & (self.executions > self.warps)
+        return bool(2 * self.executions[repeated & self.chased].sum() > self.executions[repeated].sum())
+
+    @functools.cached_property
+    def chased(self) -> NDArray[np.bool_]:
+        """Loads that chase pointers (and atomics): nothing lets them begin earlier."""
+        return chased_loads(self.flow, self.static)
 
     @functools.cached_property
     def block_sample(self) -> BlockSample:

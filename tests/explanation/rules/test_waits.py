@@ -10,6 +10,7 @@ import pytest
 
 from reference.traces import Step, evenly, memory_trace
 from warplens.analysis.def_use import chased_loads
+from warplens.explanation.limits import limiter_of
 from warplens.traces import MemoryTrace
 from warplens.workload import Workload, workload_of_trace
 
@@ -64,6 +65,8 @@ def test_pointers_that_are_chased_come_no_earlier() -> None:
     seen = scene(made)
     assert chased_loads(seen.flow, seen.static).tolist()[:1] == [True]
     assert not findings("exposed-latency", made)
+    assert not findings("too-few-blocks", made)
+    assert limiter_of(seen).waits.endswith(", chasing pointers")
     assert seen.with_option(ahead=3).prediction.seconds == seen.prediction.seconds
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...analysis.def_use import chased_loads
 from ..rule import Finding, Rule
 from ..scene import Scene
 
@@ -25,8 +24,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     repeated = loads & (scene.executions > scene.warps)
     if waits < WAITS or busiest > FULL or not repeated.any():
         return
-    chased = chased_loads(scene.flow, scene.static)
-    free = repeated & ~chased
+    free = repeated & ~scene.chased
     if not free.any():
         return
     in_flight = loads_per_wait(scene, free)
@@ -34,7 +32,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     ahead = BUFFERED if barriers else int(np.ceil(IN_FLIGHT / in_flight)) - 1
     if ahead < 1:
         return
-    stuck = np.unique(scene.static.line[repeated & chased & (scene.static.line > 0)])
+    stuck = np.unique(scene.static.line[repeated & scene.chased & (scene.static.line > 0)])
     also = f"; the load of line {stuck[0]} chases pointers and cannot be issued earlier" if len(stuck) else ""
     weights = np.where(free, scene.executions * latency(scene), 0.0)
     yield Finding(

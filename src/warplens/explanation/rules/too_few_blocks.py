@@ -38,8 +38,8 @@ RULE = Rule(
     title="a grid that leaves SMs or places on them empty",
     look=look,
     remedy=(
-        "Give each thread less to do and launch more blocks: split the loop over blockIdx (split-K), and combine "
-        "partial results with atomics or a second kernel."
+        "Where iterations do not need each other, split the loop over blockIdx (split-K) and launch more blocks; "
+        "combine partial results with atomics or a second kernel."
     ),
     cost="Combining partial results.",
 )
