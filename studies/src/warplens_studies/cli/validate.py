@@ -15,6 +15,7 @@ from warplens.errors import MissingPackageError, UnknownNameError, nearest
 
 from .validate_h200 import validate_h200_command
 from .validate_network import validate_network_command
+from .validate_pairs import validate_pairs_command
 from .validate_suite import validate_suite_command
 from .validation import STYLES, show_tables
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
-@click.option("--fresh", is_flag=True, help="h200: compute all predictions again and keep them in the source tree.")
+@click.option("--fresh", is_flag=True, help="h200, pairs: compute again and keep the results in the source tree.")
 @json_option
 def validate(
     datasets: tuple[str, ...],
@@ -54,7 +55,8 @@ def validate(
 
     DATASET is `accelsim` (the cycles of a third-party simulator), the default,
     `h200` (the kernels of `warplens suite` measured on an H200), `network` (our
-    own model against both simulators, with and without each of its mechanisms)
+    own model against both simulators, with and without each of its mechanisms),
+    `pairs` (advice on faulty kernels against what their cures bring on an H200)
     or `suite` (no model: those kernels executed on this CPU against an H200). Rows go to
     DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
     it, and the figures of the MDM paper are drawn.
@@ -68,16 +70,17 @@ def validate(
         raise click.UsageError(
             "--markdown needs all kernels, configurations, models and orders: leave out the options that select some"
         )
-    if fresh and "h200" not in datasets:
-        raise click.UsageError("--fresh works with the dataset h200 only")
+    if fresh and not {"h200", "pairs"} & set(datasets):
+        raise click.UsageError("--fresh works with the datasets h200 and pairs only")
     pattern = None if kernel is None else pattern_of(kernel)
     for name, run, reason, choices in (
         ("suite", validate_suite_command, "runs no model", "--kernel"),
         ("network", validate_network_command, "runs one model", "--kernel"),
         ("h200", partial(validate_h200_command, fresh=fresh), "runs every model", "--kernel or --fresh"),
+        ("pairs", partial(validate_pairs_command, fresh=fresh), "runs one model", "--kernel, --fresh"),
     ):
         if name in datasets:
-            if len(set(datasets)) > 1 or configurations or models or orders or (fresh and kernel):
+            if len(set(datasets)) > 1 or configurations or models or orders or (name == "h200" and fresh and kernel):
                 raise click.UsageError(f"{name} {reason}: use it alone, with {choices}, -o, --markdown and --json")
             run(folder, pattern, pages, as_json)
             return

@@ -1,0 +1,88 @@
+"""`warplens validate pairs`: what the figures mean, and that the page shows those of the kept answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warplens_studies.validate import pairs
+from warplens_studies.validate.pairs import Explained, Gain, compare, kept_answers, ncu_estimate, summarise
+from warplens_studies.validate.pairs_tables import all_tables
+
+
+def kernel(us: float, *rules: tuple[str, float]) -> dict[str, Any]:
+    return {
+        "seconds": us * 1e-6,
+        "rules": [{"rule": name, "kind": "global", "percent": percent} for name, percent in rules],
+    }
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three pairs: one found, one missed, one whose fault is launched four times."""
+    of_pair = {
+        "strided": {
+            "rule": "uncoalesced-loads",
+            "fault": kernel(100.0, ("UncoalescedGlobalAccess", 75.0), ("CPIStall", 90.0)),
+            "cure": kernel(40.0),
+        },
+        "missed": {"rule": "bank-conflicts", "fault": kernel(30.0), "cure": kernel(10.0)},
+        "short": {"rule": "launch-overhead", "launches": 4, "fault": kernel(3.0), "cure": kernel(4.0)},
+        "unmeasured": {"rule": "fp64", "fault": kernel(3.0), "cure": {"failed": "reason"}},
+    }
+    monkeypatch.setattr(pairs, "measured", lambda: {"provenance": {}, "pairs": of_pair})
+    monkeypatch.setattr(pairs, "ANSWERS", tmp_path / "answers.json")
+
+
+def explained(us: float, **speedups: float) -> Explained:
+    gains = (Gain(rule.replace("_", "-"), speedup, speedup, speedup) for rule, speedup in speedups.items())
+    return Explained(us * 1e-6, tuple(gains))
+
+
+ANSWERS = {
+    "strided": {
+        "fault": explained(110.0, low_occupancy=2.5, uncoalesced_loads=2.0),
+        "cure": explained(50.0, uncoalesced_loads=1.05),
+    },
+    "missed": {"fault": explained(20.0), "cure": explained(10.0, bank_conflicts=1.5)},
+    "short": {"fault": explained(3.0, launch_overhead=3.3), "cure": explained(4.0)},
+}
+
+
+def test_rows_and_summary(few: None) -> None:
+    strided, missed, short = compare(ANSWERS)
+    assert (strided.rank, strided.first_rule, strided.ncu_rule) == (2, "low-occupancy", "UncoalescedGlobalAccess")
+    assert strided.found and strided.sign_right and strided.silent_on_cure
+    assert (strided.measured_speedup, strided.predicted_speedup) == pytest.approx((2.5, 2.0))
+    assert (strided.error, strided.ncu_error) == pytest.approx((1.25, 1.6))
+    assert not missed.found and not missed.silent_on_cure
+    assert missed.error == missed.ncu_error == pytest.approx(3.0)  # silence is a gain of 1
+    assert short.fault_us == pytest.approx(12.0) and short.measured_speedup == pytest.approx(3.0)
+    found = summarise([strided, missed, short])
+    assert (found.pairs, found.found, found.sign_right, found.near, found.silent_on_cure) == (3, 2, 2, 2, 2)
+    assert (found.median_error, found.ncu_median_error) == pytest.approx((1.25, 3.0))
+    results, summary, short_of = all_tables([strided, missed, short])
+    assert [row[0].text for row in results.rows] == ["strided", "missed", "short"]
+    assert summary.rows[0][1].text == "2 of 3 (67 %)"
+    assert [row[0].text for row in short_of.rows] == ["missed"]
+
+
+def test_the_best_estimate_stands_where_no_rule_fits() -> None:
+    rules = kernel(1.0, ("CPIStall", 20.0), ("Other", 50.0), ("None", 0.0))["rules"]
+    rules.append({"rule": "OfPart", "kind": "local", "percent": 90.0})
+    assert ncu_estimate("integer-division", rules) == ("Other", 2.0)
+    assert ncu_estimate("barrier-waits", rules) == ("CPIStall", 1.25)
+    assert ncu_estimate("fp64", []) == ("", None)
+
+
+def test_answers_are_kept_by_pair(few: None) -> None:
+    assert "missing" in pairs.stale(ANSWERS)
+    pairs.write_answers({"strided": ANSWERS["strided"], "short": ANSWERS["short"]})
+    assert pairs.stale(ANSWERS) == "answers.json lacks missed" and pairs.stale(["short"]) == ""
+    pairs.write_answers({"missed": ANSWERS["missed"]})
+    assert kept_answers() == ANSWERS and pairs.stale(ANSWERS) == ""
+    text = pairs.ANSWERS.read_text(encoding="utf-8")
+    pairs.ANSWERS.write_text(text.replace('"machine": "', '"machine": "0'), encoding="utf-8")
+    assert "another machine file" in pairs.stale(ANSWERS)
