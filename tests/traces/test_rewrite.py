@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reference.traces import Step, evenly, memory_trace, spelled_out
 from warplens.traces import StaticInstruction, StaticTable, WarpGroup
-from warplens.traces.rewrite import changed, keep_executions, lane_addresses, with_addresses, with_rows
+from warplens.traces.rewrite import changed, keep_executions, lane_addresses, square_blocks, with_addresses, with_rows
 
 ROWS = (
     StaticInstruction(0, "ld", "load_global", "global", 4, (1,), (2, 3), line=7),
@@ -84,6 +84,19 @@ def test_ranks_count_distinct_units(blocks: Any, chosen: Any, unit: int) -> None
         expected.append([sorted(set(units)).index(each) for each in units])
     assert lanes.ranks(unit).tolist() == [rank for ranks in expected for rank in ranks]
     assert lanes.most(lanes.ranks(unit)).tolist() == [max(ranks) for ranks in expected]
+
+
+@given(st.lists(st.lists(st.lists(STEPS, max_size=4), min_size=2, max_size=2), min_size=1, max_size=5))
+def test_warps_of_neighbours_become_a_block(blocks: Any) -> None:
+    group, static = made(blocks)
+    whole = len(blocks) // 2 * 2
+    pairs = zip(blocks[0:whole:2], blocks[1:whole:2], strict=True)
+    expected = [warp for first, second in pairs for n in range(2) for warp in (first[n], second[n])]
+    expected += [warp for block in blocks[whole:] for warp in block]
+    found = square_blocks(group, static)
+    assert found.block.tolist() == group.block.tolist() and found.warp.tolist() == group.warp.tolist()
+    again, _ = made([expected])
+    assert spelled_out(found, static) == spelled_out(again, static)
 
 
 def test_rows_are_appended_as_copies() -> None:

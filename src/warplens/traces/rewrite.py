@@ -364,6 +364,18 @@ def split_blocks(group: WarpGroup, parts: int, warps_per_block: int) -> WarpGrou
     )
 
 
+def square_blocks(group: WarpGroup, static: StaticTable) -> WarpGroup:
+    """The n-th warps of neighbouring blocks as one block, of as many blocks as they have warps; others stay."""
+    names, rank = np.unique(group.block, return_inverse=True)
+    size = int(group.warp.max(initial=0)) + 1
+    first = rank // size * size
+    whole = (first + size <= len(names)) & (np.bincount(rank) == size).all()
+    block = np.where(whole, names[np.minimum(first + group.warp, len(names) - 1)], group.block)
+    warp = np.where(whole, rank - first, group.warp).astype(group.warp.dtype)
+    order = np.lexsort((warp, block))
+    return _regrouped(group, static, (group.start[:-1][order], group.start[1:][order]), block[order], warp[order])
+
+
 def full_warps(group: WarpGroup, static: StaticTable) -> WarpGroup:
     """The lanes that execute an instruction in a block, gathered in as few executions as they fill.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...traces.rewrite import square_blocks
 from ..rule import Finding, Rule
 from ..scene import Scene
 
@@ -35,9 +36,12 @@ def look(scene: Scene) -> Iterable[Finding]:
     misses = scene.misses
     l1_bytes, l2_bytes = scene.gpu.l1.size_bytes, scene.gpu.llc.size_bytes
     if l1_bytes and misses.column("llc_hits")[loads_of(scene)].sum() > LEAST * misses.l1_accesses:
-        yield from _lost(scene, "L1", "l1", int(l1_bytes))
+        larger = scene.with_gpu({"l1.size": LARGER * int(l1_bytes)})
+        found = list(_lost(scene, larger, "L1", f"in {LARGER} times its {int(l1_bytes) // 1024} KiB"))
+        yield from found or _lost(scene, scene.with_trace(square_blocks), "L1", "if blocks were square tiles")
     if l2_bytes and misses.dram_read_bytes > l2_bytes:
-        yield from _lost(scene, "L2", "llc", int(l2_bytes))
+        larger = scene.with_gpu({"llc.size": LARGER * int(l2_bytes)})
+        yield from _lost(scene, larger, "L2", f"in {LARGER} times its {int(l2_bytes) >> 20} MiB")
 
 
 def loads_of(scene: Scene) -> NDArray[np.bool_]:
@@ -50,18 +54,16 @@ def missed(scene: Scene, cache: str) -> NDArray[np.float64]:
     return np.sum([scene.misses.column(name) for name in names], axis=0) * loads_of(scene).astype(np.float64)
 
 
-def _lost(scene: Scene, cache: str, key: str, size_bytes: int) -> Iterable[Finding]:
-    kept = scene.with_gpu({f"{key}.size": LARGER * size_bytes})
-    asked = float((scene.misses.column("requests") * loads_of(scene)).sum())
-    if cache == "L2":
-        asked = float(missed(scene, "L1").sum())
-    now, then = (1.0 - float(missed(each, cache).sum()) / asked for each in (scene, kept))
+def _lost(scene: Scene, kept: Scene, cache: str, where: str) -> Iterable[Finding]:
+    """The finding where far more would hit in another scene."""
+    asked = scene.misses.column("requests") * loads_of(scene) if cache == "L1" else missed(scene, "L1")
+    now, then = (1.0 - float(missed(each, cache).sum()) / float(asked.sum()) for each in (scene, kept))
     if then - now < LEAST:
         return
     yield Finding(
         text=(
-            f"The {cache} ({size_bytes // 1024} KiB) loses data before they are used again: {100 * now:.0f} % of the "
-            f"sectors loaded hit, {100 * then:.0f} % would hit in one {LARGER} times as large."
+            f"Data are used again, but the {cache} does not have them then: {100 * now:.0f} % of the sectors loaded "
+            f"hit it, {100 * then:.0f} % would {where}."
         ),
         removal=lambda _: kept,
         weights=np.maximum(missed(scene, cache) - missed(kept, cache), 0.0),
