@@ -134,11 +134,15 @@ def _advice(each: Advice) -> Node:
 
 
 def _line_row(line: Line) -> Node:
+    code = node("code", {}, line.text or " ")
+    if line.inner:  # what headers brought in
+        inner = node("table", {"class": "code"}, node("tbody", {}, *map(_line_row, line.inner)))
+        code = node("details", {}, node("summary", {}, code), inner)
     return node(
         "tr",
         {},
         node("td", {"class": "place"}, words.place(line)),
-        node("td", {}, node("code", {}, line.text or " ")),
+        node("td", {}, code),
         node("td", {"class": "does"}, _does(line.counts)) if line.counts is not None else None,
         node("td", {"class": "share"}, _bar(line.share), show_share(line.share)),
     )

@@ -180,7 +180,9 @@ export function redraw(results) {
 /** How two machines compare, model by model. */
 export function verdict(answers) {
   const [first, second] = answers.map((each) => new Map(each.predictions.map((p) => [p.model, p.seconds])));
-  const parts = [...first].filter(([model]) => second.has(model)).map(([model, time]) => {
+  const both = [...first].filter(([model]) => second.has(model));
+  both.sort(([one], [other]) => (other === "warplens") - (one === "warplens")); // the model of the answer comes first
+  const parts = both.map(([model, time]) => {
     const ratio = time / second.get(model);
     const said = Math.abs(ratio - 1) < 0.005 ? "equal" : `${Number(Math.max(ratio, 1 / ratio).toPrecision(3))}× ${ratio > 1 ? "faster" : "slower"}`;
     return element("span", { class: "ratio" }, element("b", {}, said), ` ${model}`);

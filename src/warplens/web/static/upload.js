@@ -68,7 +68,7 @@ export class Upload {
     get("arguments").replaceChildren(...(rows.length ? rows : [element("p", { class: "note" }, "The parameters of the kernel appear here.")]));
     get("template").replaceChildren(...(chosen?.template ?? []).map(({ name, kind, default: value }) => {
       const id = `template-${name}`;
-      const input = element("input", { id, name, value: value || (kind === "type" ? "float" : "1"), "data-kind": kind, spellcheck: "false", oninput: () => this.typed() });
+      const input = element("input", { id, name, type: "text", value: value || (kind === "type" ? "float" : "1"), "data-kind": kind, spellcheck: "false", oninput: () => this.typed() });
       return element("div", { class: "field" }, element("label", { for: id }, `${kind === "type" ? "typename " : ""}${name}`), input);
     }));
     get("template").hidden = !chosen?.template;
