@@ -75,7 +75,7 @@ def test_a_function_becomes_its_intrinsic() -> None:
     """Of 24 instructions stay the first, which waits for the argument, and two, one of them for the special unit."""
     rows = [op(0, "cvt.rni.s32.f32", "fp32", line=1), *(op(n, "fma.rn.f32", "fp32", line=1) for n in range(1, 24))]
     found = advice("special-functions", repeated(*rows, times=50, source="y = sinf(x);"))
-    assert found.text == "Special functions: sinf of line 1 takes 24 instructions, __sinf 2."
+    assert found.text == "Special functions: line 1 with its sinf takes 24 instructions, where __sinf takes 2."
     assert [(line.line, line.text) for line in found.lines] == [(1, "y = sinf(x);")]
     # 24 slots of a quarter of a cycle, against two cycles of the special unit.
     assert found.speedup == pytest.approx(ratio(50 * 24 / 4, 50 * 2.0), rel=0.05)

@@ -57,7 +57,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     told = []
     for line, ((rows, name), *_) in sorted(calls.items(), key=lambda each: -executed[each[1][0][0]].sum())[:1]:
         count = scene.executions[rows].sum() / max(scene.executions[rows].max(), 1)
-        told.append(f"{name} of line {line} takes {count:.0f} instructions, __{name} {_FAST[name]}")
+        told.append(f"line {line} with its {name} takes {count:.0f} instructions, where __{name} takes {_FAST[name]}")
     if divisions.any():
         told.append(f"a warp executes {(scene.executions * divisions).sum() / scene.warps:.3g} exact divisions")
     classes = np.where(divisions | kept, CLASS_IDS["sfu"], static.class_id).astype(np.uint8)
