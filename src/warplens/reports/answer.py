@@ -11,7 +11,7 @@ from ..models import Prediction
 from .elements import Node, node
 
 #: Advice and lines that are shown at once; the rest is folded.
-FIRST_ADVICE, FIRST_LINES = 3, 8
+FIRST_ADVICE, FIRST_LINES = 3, 5
 #: Parts of the time that the bar names.
 _LEAST_SHARE = 0.005
 #: Cycles that an access holds the banks from which on they conflict.

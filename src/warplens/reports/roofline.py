@@ -157,7 +157,7 @@ class Roofline(View):
                                             "%{y:.4g} at %{x:.4g}<extra></extra>"})  # fmt: skip
         x = axis(self.intensity_unit, type="log", range=np.log10([low, high]).tolist()) | {"dtick": 1}
         y = axis(self.speed_unit, type="log") | {"dtick": 1}
-        return {"data": traces, "layout": layout(height=330, xaxis=x, yaxis=y, annotations=notes)}
+        return {"data": traces, "layout": layout(height=260, xaxis=x, yaxis=y, annotations=notes)}
 
     def draw(self, plt: Any) -> Any:
         low, high = self._range
