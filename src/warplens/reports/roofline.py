@@ -143,8 +143,8 @@ class Roofline(View):
                            "line": {"color": _GREY, **style}})  # fmt: skip
         notes = [
             {"text": escaped(label), "x": float(np.log10(high)), "xanchor": "right", "yanchor": "bottom",
-             "y": float(np.log10(speed)), "showarrow": False, "font": {"size": 11}}
-            for label, speed in self._ceiling_labels
+             "y": float(np.log10(speed)), "xshift": -50 * (index % 2), "showarrow": False, "font": {"size": 11}}
+            for index, (label, speed) in enumerate(self._ceiling_labels)  # those one above the other stand apart
         ]  # fmt: skip
         for point in self.points:
             traces.append({"type": "scatter", "mode": "markers", "x": [point.intensity], "y": [point.speed],
