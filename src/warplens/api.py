@@ -118,13 +118,13 @@ def _workload_of_toml(
         if static:
             raise InputError(f"{file.path}: has no [cuda] table; counting without running needs a source")
         return workload_of_file(file)
-    from .workload.source import cuda_launch_of, record_launch
+    from .workload.source import cuda_launch_of, for_gpu, record_launch
 
     launch = cuda_launch_of(file)
     if static:
         from .workload.static import static_workload
 
-        return static_workload(launch)
+        return static_workload(for_gpu(launch, _machine_of_launch(launch, gpu)))
     execution = record_launch(launch, _machine_of_launch(launch, gpu), progress=progress)
     workload = workload_of_trace(execution.trace, order=order, selection=selection)
     return replace(

@@ -13,6 +13,7 @@ import warplens
 from warplens import gpu_names
 from warplens.cli import main
 from warplens.models import MODELS, options_of
+from warplens.sweeps import assumptions
 
 from .printed import document
 
@@ -95,7 +96,7 @@ def test_a_gpu_as_json(good):
     assert rows["dram.bandwidth"]["value"] == 480e9
     assert rows["dram.bandwidth"]["path"] == "dram.bandwidth_bytes_per_s"
     assert rows["dram.bandwidth"]["unit"] == "bytes_per_s"
-    assert all(set(row["source"]) == {"kind", "text"} for row in rows.values())
+    assert all(set(row["source"]) == {"kind", "text", "machine"} for row in rows.values())
 
 
 def test_a_value_that_a_machine_does_not_give_is_the_default(good):
@@ -115,6 +116,38 @@ def test_a_gpu_with_overrides(good):
 
 def test_gpus_set_needs_a_name(usage):
     assert "--set needs the NAME" in usage("gpus", "--set", "sms=3")
+
+
+def test_gpus_say_what_they_take_from_another(good):
+    text = good("gpus", "a100-80gb")
+    line = next(line for line in text.splitlines() if line.split()[:1] == ["llc.latency"])
+    assert "measured, of a100-40gb" in line
+    assert "values are assumed, or those of another machine" in text
+
+
+def test_short_names_are_listed(good):
+    assert "a100 = a100-40gb" in good("gpus")
+    assert document(good("gpus", "--json"))["short_names"]["h100"] == "h100-sxm"
+
+
+def test_gpus_accuracy(good, usage):
+    lines = {line.split()[0]: line for line in good("gpus", "--accuracy").splitlines() if line.split()}
+    assert set(gpu_names()) <= set(lines)
+    assert "not validated" in lines["b200"] and "suite" in lines["h200"]
+    found = document(good("gpus", "b200", "--accuracy", "--json"))
+    assert found["accuracy"] == [{"gpu": "b200", "validated_on": []}]
+    assert "--accuracy goes with no other option" in usage("gpus", "--accuracy", "--set", "sms=3")
+
+
+def test_gpus_sensitivity(good, usage, monkeypatch):
+    monkeypatch.setattr(assumptions, "KERNELS", ("vector_add",))
+    monkeypatch.setattr(assumptions, "SIZE", "small")
+    rows = {row["key"]: row for row in document(good("gpus", "a100", "--sensitivity", "--json"))["parameters"]}
+    assert rows["clock"]["sensitivity"] is None  # of the data sheet
+    moved = rows["launch_overhead"]["sensitivity"]
+    assert 0.01 < moved["mean"] == moved["by_kernel"]["vector_add"] < 0.3
+    assert rows["noc.sm_atomic"]["sensitivity"]["mean"] == 0.0  # it has no atomics
+    assert "--sensitivity needs the NAME" in usage("gpus", "--sensitivity")
 
 
 def test_gpus_of_a_mistyped_name(bad):

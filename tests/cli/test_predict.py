@@ -110,7 +110,8 @@ def test_predict_json_is_the_documented_schema(good):
     mdm, naive = found["predictions"]
     types = {
         "kernel": str, "launch": int, "gpu": str, "overrides": dict, "model": str, "cycles": float, "seconds": float,
-        "ipc": float, "cpi": float, "stack": dict, "terms": dict, "warnings": list,
+        "ipc": float, "cpi": float, "stack": dict, "terms": dict, "clock_hz": float, "clock": str,
+        "warnings": list,
     }  # fmt: skip
     assert {key: type(value) for key, value in mdm.items()} == types
     assert list(mdm) == list(types) == list(naive)

@@ -79,9 +79,10 @@ def machines() -> str:
                 f"{gpu.issue_rate:g}",
                 format_number(gpu.max_warps, None),
                 format_number(gpu.dram.bandwidth_bytes_per_s, "bytes_per_s"),
+                f"{sum(source.is_guess for source in gpu.sources.values())} of {len(gpu.sources)}",
             )
         )
-    return _table(("name", "machine", "SMs", "clock", "issue rate", "warps per SM", "DRAM"), rows)
+    return _table(("name", "machine", "SMs", "clock", "issue rate", "warps per SM", "DRAM", "assumed"), rows)
 
 
 def facts(name: str) -> str:

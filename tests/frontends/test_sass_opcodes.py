@@ -65,6 +65,11 @@ def test_the_table_is_sound() -> None:
         ("RED.E.ADD.F64.RN.STRONG.GPU", "atomic_global", "global", 8),
         ("LDGSTS.E.BYPASS.LTC128B.128", "async_copy", "global", 16),
         ("UTMALDG.2D", "async_copy", "global", 4),
+        ("FFMA2", "fp32", "none", 0),
+        ("UTCHMMA.2CTA", "tensor", "none", 0),
+        ("OMMA.SF.16864.F32.E2M1.E2M1.E8", "tensor", "none", 0),
+        ("LDTM.x32", "move", "none", 0),
+        ("UTCBAR.MULTICAST", "control", "none", 0),
     ],
 )
 def test_opcodes(opcode: str, name: str, space: str, width: int) -> None:

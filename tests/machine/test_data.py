@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import warplens.machine
-from warplens.machine import gpu_names, load_gpu, parameters
+from warplens.machine import compute_capabilities, gpu_names, load_gpu, parameters
 
 DATA = Path(warplens.machine.__file__).parent / "data"
 NAMES = """
     hong-kim-example 8800gtx fx5600 8800gt gtx280 lemeire-example gpumech2014 mdm2019 mdm2020 tesla-c2050
-    gtx650ti k620 gtx1060 rtx2070 r9-380 accelsim-mdm h200
+    gtx650ti k620 gtx1060 rtx2070 r9-380 accelsim-mdm h200 v100 rtx2080ti a100-40gb a100-40gb-pcie a100-80gb rtx3090
+    rtx-a4000 rtx-a6000 l40s rtx4090 h100-pcie h100-sxm b200 rtx5090
 """
 
 
@@ -33,7 +34,7 @@ def test_every_number_has_a_source(name):
     assert set(gpu.sources) == {path for path in parameters() if gpu.get(path) is not None}
 
 
-@pytest.mark.parametrize("name", gpu_names())
+@pytest.mark.parametrize("name", [*gpu_names(), *(f"capabilities/{each}" for each in compute_capabilities())])
 def test_every_declared_source_is_used(name):
     data = tomllib.loads((DATA / f"{name}.toml").read_text(encoding="utf-8"))
     used = set()

@@ -22,7 +22,10 @@ def golden_rows() -> list[tuple[str, int, int, int, int]]:
         return [(row["machine"], *(int(v) for v in list(row.values())[1:])) for row in csv.DictReader(lines)]
 
 
-@pytest.mark.parametrize("machine", ["gtx650ti", "k620", "gtx1060", "rtx2070", "h200"])
+GOLDEN_MACHINES = "gtx650ti k620 gtx1060 v100 rtx2070 a100-40gb rtx3090 rtx4090 h200 b200 rtx5090"
+
+
+@pytest.mark.parametrize("machine", GOLDEN_MACHINES.split())
 def test_blocks_per_sm_equal_those_of_cuda_occupancy_h(machine):
     rows = [row for row in golden_rows() if row[0] == machine]
     assert len(rows) == 80

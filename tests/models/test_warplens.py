@@ -149,6 +149,9 @@ def on_h200(kernel: str, changes=None, **options) -> float:
         ("gaussian_fan1", {"noc.sm_request": 40}, 2.0),
         ("gaussian_fan1", {"llc.dirty": 1, "dram.bandwidth": "10GB/s"}, 2.0),
         ("histogram_global", {"noc.atomic": 0.4}, 2.0),
+        ("matmul_tiled", {"instructions.shared.interval": 32}, 1.5),
+        ("matmul_tiled", {"shared_memory_bytes_per_cycle": 4}, 1.5),
+        ("transpose_naive", {"l1.bytes_per_cycle": 0.5}, 1.5),
     ],
 )
 def test_what_a_machine_says_of_scattered_accesses_counts(kernel, changes, factor):

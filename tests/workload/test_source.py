@@ -22,6 +22,7 @@ from warplens.workload.source import (
     blocks_to_record,
     compile_launch,
     cuda_launch_of,
+    for_gpu,
     is_cuda_workload,
     launch_parameters,
     load_cuda_launch,
@@ -112,6 +113,30 @@ def test_registers_come_from_the_file_first_and_the_compiler_next(folder: Path) 
     assert (given_.registers_per_thread, given_.registers_from) == (77, "workload file")
     virtual = compile_launch(launch_of(folder, BASE.replace("[4]", '[4]\narchitecture = "compute_90"')))
     assert (virtual.registers_per_thread, virtual.registers_from) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "architecture"),
+    [
+        ("v100", "sm_75"),
+        ("a100", "sm_80"),
+        ("rtx3090", "sm_86"),
+        ("h200", "sm_90"),
+        ("rtx5090", "sm_120"),
+        ("mdm2020", ""),
+    ],
+)
+def test_the_architecture_follows_the_gpu(folder: Path, gpu: str, architecture: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+    launch = for_gpu(launch_of(folder, BASE), load_gpu(gpu))
+    assert launch.architecture == architecture  # NVRTC 13 knows nothing older than sm_75
+    assert compile_launch(launch).registers_from.endswith(f" for {architecture or 'sm_90'}")
+
+
+def test_an_architecture_that_is_given_stays(folder: Path) -> None:
+    given_ = launch_of(folder, BASE.replace("[4]", '[4]\narchitecture = "sm_90a"'))
+    assert for_gpu(given_, load_gpu("a100")).architecture == "sm_90a"
+    assert for_gpu(given_, None) is given_
 
 
 def test_code_in_the_file_keeps_its_lines(folder: Path) -> None:

@@ -82,6 +82,21 @@ class BlockSample:
         return found, most
 
 
+class SharedTiming(NamedTuple):
+    """How fast an SM's shared memory is: an access takes as long as its busiest bank, and at least the interval.
+
+    An SM with 16 load/store units serves half a warp at a time: its interval is 2.
+    """
+
+    #: Cycles in which each bank gives a word.
+    bank_cycles: float = 1.0
+    interval_cycles: float = 1.0
+
+
+#: 32 load/store units, 128 bytes per cycle.
+HOPPER = SharedTiming()
+
+
 def sample_of_blocks(
     group: WarpGroup,
     trace: LaunchTrace,
@@ -90,6 +105,7 @@ def sample_of_blocks(
     *,
     reorder: bool = False,
     ahead: int = 0,
+    shared: SharedTiming = HOPPER,
 ) -> BlockSample:
     """The events of a group of blocks; `trace` gives only the static instructions.
 
@@ -97,7 +113,7 @@ def sample_of_blocks(
     Loads of a loop are issued `ahead` iterations before what waits for them.
     """
     static = trace.static
-    group, kinds, latencies, held = executed_by(group, static, latency_of_class, reorder=reorder)
+    group, kinds, latencies, held = executed_by(group, static, latency_of_class, reorder=reorder, shared=shared)
     events = collect_events_of(group, static, kinds, latencies, line_bytes)
     at = _instruction_of_event(group, events)
     before = np.concatenate(([-1], at[:-1]))
@@ -155,7 +171,12 @@ class Executed(NamedTuple):
 
 
 def executed_by(
-    group: WarpGroup, static: StaticTable, latency_of_class: Callable[[str], float], *, reorder: bool
+    group: WarpGroup,
+    static: StaticTable,
+    latency_of_class: Callable[[str], float],
+    *,
+    reorder: bool,
+    shared: SharedTiming = HOPPER,
 ) -> Executed:
     """How warps execute the instructions of some blocks. A warp's last one is an event, whatever it does."""
     if reorder:
@@ -164,14 +185,14 @@ def executed_by(
     ends = np.unique(group.static[group.start[1:] - 1][np.diff(group.start) > 0])
     kinds[ends[kinds[ends] == 0]] = END
     _, degrees = conflict_degrees(group, static)
-    shared = np.flatnonzero(shared_accesses(static)[group.static])
+    accesses = np.flatnonzero(shared_accesses(static)[group.static])
     latencies = compute_latencies(static, latency_of_class)
-    executions = np.maximum(np.bincount(group.static[shared], minlength=len(static)), 1)
-    conflicts = np.bincount(group.static[shared], degrees, len(static)) / executions
+    executions = np.maximum(np.bincount(group.static[accesses], minlength=len(static)), 1)
+    conflicts = np.bincount(group.static[accesses], degrees, len(static)) / executions
     latencies += np.maximum(conflicts - 1.0, 0.0)  # conflicting words arrive one per cycle; wait for the last
     latencies[generic_loads(static)] += latency_of_class(GENERIC)
     held = np.zeros(len(group.static))
-    held[shared] = degrees
+    held[accesses] = np.maximum(degrees * shared.bank_cycles, shared.interval_cycles)
     return Executed(group, kinds, latencies, held)
 
 

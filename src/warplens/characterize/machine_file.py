@@ -82,6 +82,7 @@ def _properties(raw: Raw) -> dict[str, SourcedValue]:
     seen = " / ".join(f"{clock / 1e9:.4g}" for clock in raw["provenance"]["sm_clock_hz"])
     clock = f"boost clock that the driver reports for the {gpu}; {seen} GHz seen while measuring"
     values = {
+        "compute_capability": _capability(raw),
         "sms": found["sms"],
         "warp_size": found["warp_size"],
         "max_warps": found["threads_per_sm"] // found["warp_size"],
@@ -94,10 +95,16 @@ def _properties(raw: Raw) -> dict[str, SourcedValue]:
         "occupancy.shared_memory_per_block_bytes": found["shared_memory_per_block_bytes"],
         "occupancy.shared_memory_reserved_bytes": found["shared_memory_reserved_bytes"],
     }
+    boost = SourcedValue(1e3 * found["clock_khz"], Source("datasheet", clock))
     return {
         **{path: SourcedValue(value, reported) for path, value in values.items()},
-        "clock_hz": SourcedValue(1e3 * found["clock_khz"], Source("datasheet", clock)),
+        "clock_hz": boost,
+        "clocks.boost_hz": boost,
     }
+
+
+def _capability(raw: Raw) -> str:
+    return ".".join(str(raw["device"][f"compute_capability_{part}"]) for part in ("major", "minor"))
 
 
 def _issue(raw: Raw) -> dict[str, SourcedValue]:
@@ -332,8 +339,7 @@ def machine_toml(raw: Raw, base: Gpu, name: str) -> str:
     """The text of the machine description."""
     origin = raw["provenance"]
     values = merged_values(raw, base)
-    capability = ".".join(str(raw["device"][f"compute_capability_{part}"]) for part in ("major", "minor"))
-    described = f"{origin['gpu']} (compute capability {capability}), measured by micro-benchmarks; "
+    described = f"{origin['gpu']} (compute capability {_capability(raw)}), measured by micro-benchmarks; "
     lines = [
         "# Made by `warplens characterize` from raw data: change the measurements, not this file.",
         f"# {origin['gpu']}, driver {origin['driver']}, {origin['compiler']}, {origin['date']}",

@@ -104,6 +104,13 @@ def title_of(result: Any) -> str:
     return f"{words}{escape(changes_of(result))}"
 
 
+def clock_of(prediction: Any) -> str:
+    """Which of a machine's published clocks a prediction uses, for titles; nothing where there is no choice."""
+    from ..units import format_number
+
+    return f" at {format_number(prediction.clock_hz, 'hz')} ({prediction.clock} clock)" if prediction.clock else ""
+
+
 def changes_of(result: Any) -> str:
     """What was changed of the machine and the launch, for titles; nothing where nothing was."""
     changed = ", ".join(f"{key} = {show_setting(key, value)}" for key, value in result.overrides.items())
@@ -112,7 +119,8 @@ def changes_of(result: Any) -> str:
 
 def show_title(result: Any, more: str = "") -> None:
     """The title of an answer or of models side by side, within `WIDTH` columns."""
-    wrapped(f"{show_name(result.kernel, MOST_TITLE)} on {result.gpu}{changes_of(result)}{more}", style="bold")
+    place = f"{result.gpu}{clock_of(result)}{changes_of(result)}"
+    wrapped(f"{show_name(result.kernel, MOST_TITLE)} on {place}{more}", style="bold")
 
 
 #: Stands for the workloads that a reason names.

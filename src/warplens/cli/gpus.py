@@ -7,39 +7,84 @@ from typing import Any
 import click
 
 from . import completion
-from .common import console, escape, print_json, table
+from .common import console, escape, print_json, say, table
 from .options import json_option, set_option
+from .progress import waiting
 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=completion.gpus)
 @set_option("Change a parameter before showing it.")
+@click.option("--accuracy", is_flag=True, help="What each machine was validated on, and how well.")
+@click.option("--sensitivity", is_flag=True, help="Also predict kernels of the suite with assumed numbers 30 % off.")
 @json_option
-def gpus(name: str | None, overrides: dict[str, Any], as_json: bool) -> None:
+def gpus(name: str | None, overrides: dict[str, Any], accuracy: bool, sensitivity: bool, as_json: bool) -> None:
     """List the machine descriptions; NAME (or a .toml file) shows one, with the source of every number."""
-    from ..machine import gpu_names, load_gpu
+    from ..machine import SHORT_NAMES, gpu_names, load_gpu
 
-    if name is not None:
-        _show_one(load_gpu(name, overrides), as_json)
+    if accuracy:
+        if sensitivity or overrides:
+            raise click.UsageError("--accuracy goes with no other option than --json")
+        _show_accuracy([load_gpu(name).name] if name is not None else gpu_names(), as_json)
         return
-    if overrides:
-        raise click.UsageError("--set needs the NAME of a machine")
+    if name is not None:
+        gpu = load_gpu(name, overrides)
+        _show_one(gpu, _effects(gpu) if sensitivity else None, as_json)
+        return
+    if overrides or sensitivity:
+        raise click.UsageError(f"{'--set' if overrides else '--sensitivity'} needs the NAME of a machine")
     machines = [load_gpu(each) for each in gpu_names()]
     if as_json:
-        print_json({"schema": 1, "gpus": [_headline(gpu) for gpu in machines]})
+        print_json({"schema": 1, "gpus": [_headline(gpu) for gpu in machines], "short_names": dict(SHORT_NAMES)})
         return
     numbers = ("SMs", "clock", "warps/SM", "DRAM")
     overview = table("", ("gpu", *numbers, "description"), right=numbers)
     for gpu in machines:
         overview.add_row(escape(gpu.name), *_headline_text(gpu), escape(gpu.description))
     console().print(overview)
+    console().print("Short names: " + ", ".join(f"{short} = {full}" for short, full in SHORT_NAMES.items()))
     console().print("All numbers of a machine and their sources: warplens gpus NAME")
+
+
+def _effects(gpu: Any) -> dict[str, Any]:
+    """By the path of the parameter."""
+    from ..sweeps.assumptions import effects
+
+    with waiting("predicting") as report:
+        return {each.parameter.path: each for each in effects(gpu, progress=report)}
+
+
+def _show_accuracy(names: list[str], as_json: bool) -> None:
+    from ..machine.accuracy import validations
+
+    if as_json:
+        rows = [{"gpu": name, "validated_on": [vars(each) for each in validations(name)]} for name in names]
+        print_json({"schema": 1, "accuracy": rows})
+        return
+    numbers = ("cases", "median error", "rank correlation")
+    view = table("", ("gpu", "validated on", *numbers, "clock"), right=numbers)
+    for name in names:
+        found = validations(name)
+        if not found:
+            view.add_row(escape(name), "[dim]not validated[/]", "", "", "", "")
+        for each in found:
+            view.add_row(
+                escape(name),
+                escape(each.on),
+                str(each.cases),
+                f"{each.median_error_percent:g} %",
+                f"{each.rank_correlation:.2f}",
+                each.clock,
+            )
+    console().print(view)
+    console().print("Errors of the model warplens in time; how they were found: docs/validation")
 
 
 def _headline(gpu: Any) -> dict[str, Any]:
     return {
         "name": gpu.name,
         "description": gpu.description,
+        "compute_capability": gpu.compute_capability,
         "sms": gpu.sms,
         "clock_hz": gpu.clock_hz,
         "max_warps": gpu.max_warps,
@@ -58,13 +103,14 @@ def _headline_text(gpu: Any) -> tuple[str, ...]:
     )
 
 
-def _show_one(gpu: Any, as_json: bool) -> None:
+def _show_one(gpu: Any, moved: dict[str, Any] | None, as_json: bool) -> None:
     from ..machine import DEFAULT_SOURCE, parameters
     from ..units import format_number
 
     full = gpu.with_defaults
     described = {_section(path) for path in gpu.sources}  # defaults of other sections say nothing of the machine
     known = [p for path, p in parameters().items() if full.get(path) is not None and _section(path) in described]
+    sources = {p.path: gpu.sources.get(p.path, DEFAULT_SOURCE) for p in known}
     if as_json:
         rows = [
             {
@@ -72,19 +118,38 @@ def _show_one(gpu: Any, as_json: bool) -> None:
                 "path": p.path,
                 "value": full.get(p.path),
                 "unit": p.unit,
-                "source": vars(gpu.sources.get(p.path, DEFAULT_SOURCE)),
+                "source": vars(sources[p.path]),
                 "doc": p.doc,
+                **({} if moved is None else {"sensitivity": _change_of(moved.get(p.path))}),
             }
             for p in known
         ]
         print_json({"schema": 1, "name": gpu.name, "description": gpu.description, "parameters": rows})
         return
     title = escape(f"{gpu.name}: {gpu.description}")
-    details = table(title, ("key", "value", "source", "where from"), right=("value",))
+    columns = ("key", "value", *(() if moved is None else ("moves",)), "source", "where from")
+    details = table(title, columns, right=("value", "moves"))
     for p in known:
-        source = gpu.sources.get(p.path, DEFAULT_SOURCE)
-        details.add_row(p.key, escape(format_number(full.get(p.path), p.unit)), source.kind, escape(source.text))
+        source, change = sources[p.path], () if moved is None else (_change_text(moved.get(p.path)),)
+        kind = f"{source.kind}, of {source.machine}" if source.machine else source.kind
+        details.add_row(
+            p.key, escape(format_number(full.get(p.path), p.unit)), *change, escape(kind), escape(source.text)
+        )
     console().print(details)
+    guesses = sum(source.is_guess for source in sources.values())
+    say(f"{guesses} of {len(known)} values are assumed, or those of another machine (of NAME)")
+    if moved is not None:
+        from ..sweeps.assumptions import KERNELS
+
+        say(f"moves: mean change of the time of {', '.join(KERNELS)} where the number is 30 % off")
+
+
+def _change_of(found: Any) -> dict[str, Any] | None:
+    return None if found is None else {"mean": found.mean, "by_kernel": dict(found.changes)}
+
+
+def _change_text(found: Any) -> str:
+    return "" if found is None else f"{100 * found.mean:.1f} %"
 
 
 def _section(path: str) -> str:

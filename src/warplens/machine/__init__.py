@@ -3,13 +3,24 @@
 from .batches import distinct
 from .classes import INSTRUCTION_CLASSES, InstructionClass, lineage
 from .fields import Parameter
-from .load import find_parameter, gpu_names, gpu_of_values, load_gpu, machine_of_batch, split_override, with_overrides
+from .load import (
+    SHORT_NAMES,
+    compute_capabilities,
+    find_parameter,
+    gpu_names,
+    gpu_of_values,
+    load_gpu,
+    machine_of_batch,
+    split_override,
+    with_overrides,
+)
 from .occupancy import Occupancy, occupancy, warps_of_block
 from .schema import DEFAULT_SOURCE, Gpu, InstructionTiming, Quantity, Source, parameters
 
 __all__ = [
     "DEFAULT_SOURCE",
     "INSTRUCTION_CLASSES",
+    "SHORT_NAMES",
     "Gpu",
     "InstructionClass",
     "InstructionTiming",
@@ -17,6 +28,7 @@ __all__ = [
     "Parameter",
     "Quantity",
     "Source",
+    "compute_capabilities",
     "distinct",
     "find_parameter",
     "gpu_names",

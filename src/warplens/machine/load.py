@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +17,7 @@ from ..units import parse_number
 from .classes import INSTRUCTION_CLASSES
 from .fields import UNIT_SUFFIXES, Parameter
 from .schema import (
+    CLOCKS,
     REQUIRED,
     SECTIONS,
     SOURCE_KINDS,
@@ -28,6 +31,10 @@ from .schema import (
 )
 
 _DATA = Path(__file__).parent / "data"
+#: What is common to the SMs of a compute capability: limits, instruction timings, the L1.
+_CAPABILITIES = _DATA / "capabilities"
+#: Names of chips for the card that most people mean: the cards of the large clouds, and of most publications.
+SHORT_NAMES = MappingProxyType({"a100": "a100-40gb", "h100": "h100-sxm"})
 _UNSTATED = Source("unstated", "the description gives no source")
 _OVERRIDE = Source("override", "set by the user")
 
@@ -37,6 +44,11 @@ def gpu_names() -> list[str]:
     return sorted(path.stem for path in _DATA.glob("*.toml"))
 
 
+def compute_capabilities() -> list[str]:
+    """Compute capabilities whose SMs are described."""
+    return sorted((path.stem for path in _CAPABILITIES.glob("*.toml")), key=lambda text: float(text))
+
+
 def load_gpu(name: str | Path, overrides: Mapping[str, Any] | None = None) -> Gpu:
     """A machine by its name, or from a TOML file; `overrides` as in `--set` (`{"l1.mshrs": 64}`)."""
     gpu = _load(_resolve(str(name)), ())
@@ -44,13 +56,14 @@ def load_gpu(name: str | Path, overrides: Mapping[str, Any] | None = None) -> Gp
 
 
 def _resolve(name: str, relative_to: Path | None = None) -> Path:
-    bundled = _DATA / f"{name}.toml"
+    bundled = _DATA / f"{SHORT_NAMES.get(name, name)}.toml"
     if "/" not in name and "\\" not in name and exists(bundled):
         return bundled
     path = Path(name) if relative_to is None else relative_to / name
     if name and (path.suffix == ".toml" or exists(path)):
         return path
-    raise UnknownNameError(f"no machine is named {name!r}; {nearest(name, gpu_names())} (or give a .toml file)")
+    known = nearest(name, [*gpu_names(), *SHORT_NAMES])
+    raise UnknownNameError(f"no machine is named {name!r}; {known} (or give a .toml file)")
 
 
 def _load(path: Path, chain: tuple[Path, ...]) -> Gpu:
@@ -59,34 +72,87 @@ def _load(path: Path, chain: tuple[Path, ...]) -> Gpu:
     if resolved in chain:
         raise MachineError(f"{file.where('base')}: machines are based on each other in a circle")
     data = dict(file.data)
-    values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
-    if "base" in data:
-        base_name = data.pop("base")
-        if not isinstance(base_name, str):
-            raise MachineError(f"{file.where('base')}: base: must be the name or path of a machine")
-        try:
-            base_path = _resolve(base_name, path.parent)
-        except UnknownNameError as error:
-            raise UnknownNameError(f"{file.where('base')}: base: {error}") from None
-        base = _load(base_path, (*chain, resolved))
-        values |= {p: base.get(p) for p in parameters() if base.get(p) is not None}
-        sources |= base.sources
+    values, sources = _of_base(file, data, path, (*chain, resolved))
     name = _text(file, data, "name", path.stem)
     description = _text(file, data, "description", "")
     declared = _declared_sources(file, data.pop("sources", {}))
-    for dotted, raw in _flatten(file, data):
-        param = parameters()[dotted]
-        try:
-            values[dotted], sources[dotted] = _read(param, raw, declared)
-        except ValueError as error:
-            raise MachineError(f"{file.where(dotted)}: {dotted}: {error}") from None
+    own, own_sources = _own(file, data, declared)
+    if any(each.startswith("clocks.") for each in own):  # published clocks are those of one card
+        values = {each: value for each, value in values.items() if not each.startswith("clocks.")}
+        sources = {each: source for each, source in sources.items() if each in values}
+    capability = own.get("compute_capability")
+    if capability is not None and capability != values.get("compute_capability"):
+        _put_capability(file, capability, values, sources)
+    values |= own
+    sources |= own_sources
     missing = [key for key in REQUIRED if key not in values]
     if missing:
         raise MachineError(f"{file.path}: machine {name!r} lacks {', '.join(missing)}; add them or name a base")
     gpu = _build(name, description, values, sources, nominal_clock_hz=values["clock_hz"], overrides={})
     check_consistency(gpu, where=file.where)
     return gpu
+
+
+def _of_base(
+    file: TomlFile, data: dict[str, Any], path: Path, chain: tuple[Path, ...]
+) -> tuple[dict[str, Any], dict[str, Source]]:
+    """Values and sources of the base. What is not common to a compute capability is marked as the base's own."""
+    if "base" not in data:
+        return {}, {}
+    base_name = data.pop("base")
+    if not isinstance(base_name, str):
+        raise MachineError(f"{file.where('base')}: base: must be the name or path of a machine")
+    try:
+        base_path = _resolve(base_name, path.parent)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{file.where('base')}: base: {error}") from None
+    base = _load(base_path, chain)
+    common = {} if base.compute_capability is None else _capability(base.compute_capability)[1]
+    sources = {
+        each: source
+        if source.machine or common.get(each) == source
+        else dataclasses.replace(source, machine=base.name)
+        for each, source in base.sources.items()
+    }
+    return dict(base.given), sources
+
+
+def _own(
+    file: TomlFile, data: dict[str, Any], declared: Mapping[str, Source]
+) -> tuple[dict[str, Any], dict[str, Source]]:
+    """Values that a file gives itself, and their sources."""
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    for dotted, raw in _flatten(file, data):
+        try:
+            values[dotted], sources[dotted] = _read(parameters()[dotted], raw, declared)
+        except ValueError as error:
+            raise MachineError(f"{file.where(dotted)}: {dotted}: {error}") from None
+    return values, sources
+
+
+@cache
+def _capability(name: str) -> tuple[Mapping[str, Any], Mapping[str, Source]]:
+    """What the SMs of a compute capability have in common, and its sources; nothing where it is not described."""
+    if name not in compute_capabilities():
+        return {}, {}
+    file = read_toml(_CAPABILITIES / f"{name}.toml")
+    data = dict(file.data)
+    return _own(file, data, _declared_sources(file, data.pop("sources")))
+
+
+def _put_capability(file: TomlFile, name: str, values: dict[str, Any], sources: dict[str, Source]) -> None:
+    """Let the SM be that of a compute capability: nothing stays of the instructions and limits of another one."""
+    common, common_sources = _capability(name)
+    if not common:
+        where = file.where("compute_capability")
+        raise MachineError(
+            f"{where}: compute_capability: {name!r} is not described; {nearest(name, compute_capabilities())}"
+        )
+    for path in [path for path in values if path.startswith(("instructions.", "occupancy."))]:
+        del values[path], sources[path]
+    values |= common
+    sources |= common_sources
 
 
 def _text(file: TomlFile, data: dict[str, Any], key: str, default: str) -> str:
@@ -235,7 +301,7 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
     for key, raw in overrides.items():
         param = find_parameter(key)
         try:
-            values[param.path] = _coerce(param, raw)
+            values[param.path] = _coerce(param, _clock(gpu, raw) if param.path == "clock_hz" else raw)
         except ValueError as error:
             unit = f" (in {param.path.rpartition('.')[2]})" if param.unit in UNIT_SUFFIXES else ""
             raise OverrideError(f"{param.key}: {error}{unit}") from None
@@ -254,6 +320,16 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
     )
     check_consistency(changed)
     return changed
+
+
+def _clock(gpu: Gpu, raw: Any) -> Any:
+    """A clock, or one of the published clocks by its name."""
+    if not isinstance(raw, str) or raw not in CLOCKS:
+        return raw
+    found = getattr(gpu.clocks, f"{raw}_hz")
+    if found is None:
+        raise ValueError(f"machine {gpu.name!r} gives no {raw} clock; write a number such as 1.4GHz")
+    return found
 
 
 def machine_of_batch(gpu: Gpu, index: int) -> Gpu:

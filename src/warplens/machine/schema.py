@@ -51,6 +51,7 @@ class L1Cache(_WritePolicy):
     mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8)
     queue_entries: Quantity = count("memory instructions of one SM that queue in order for its L1", default=8)
     lines_per_cycle: Quantity = number("lines of one instruction looked up per cycle", above=0.0, default=1.0)
+    bytes_per_cycle: Quantity = number("bytes that hits bring to one SM per cycle; a line where absent", above=0.0)
     banked: Quantity = flag(
         "32 banks like shared memory: a load takes one cycle per word of its busiest bank",
         default=False,
@@ -144,6 +145,15 @@ class Dram:
 
 
 @dataclass(frozen=True)
+class Clocks:
+    """Published core clocks; `clock_hz` is the one that predictions use."""
+
+    base_hz: Quantity = number("clock that the maker guarantees", above=0.0)
+    boost_hz: Quantity = number("highest clock of the data sheet", above=0.0)
+    sustained_hz: Quantity = number("clock seen while FP32 multiply-adds keep all SMs busy", above=0.0)
+
+
+@dataclass(frozen=True)
 class OccupancyRules:
     """How registers and shared memory are allocated to thread blocks."""
 
@@ -177,18 +187,28 @@ class Source:
 
     kind: str
     text: str
+    #: The machine that this one takes the number from (its `base`); empty where the number is its own.
+    machine: str = ""
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the number stands in for one that nobody knows of this machine."""
+        return self.kind == "assumed" or bool(self.machine)
 
 
 #: Source of a value that the machine does not give and the schema has a default for.
 DEFAULT_SOURCE = Source("default", "the machine gives no value")
 SOURCE_KINDS = ("datasheet", "paper", "measured", "derived", "assumed", "override", "unstated")
 SECTIONS: dict[str, type] = {
+    "clocks": Clocks,
     "l1": L1Cache,
     "llc": LastLevelCache,
     "noc": Noc,
     "dram": Dram,
     "occupancy": OccupancyRules,
 }
+#: Published clocks that the core clock may be set to by name, the usual one first.
+CLOCKS = ("boost", "sustained", "base")
 #: Parameters without which nothing can be predicted.
 REQUIRED = ("sms", "clock_hz", "schedulers", "issue_width", "scheduler", "warp_size", "max_warps")
 
@@ -204,6 +224,13 @@ class Gpu:
 
     name: str
     description: str = ""
+    compute_capability: Quantity = field(
+        default=None,
+        metadata={
+            "doc": "NVIDIA's version of the SM, which decides its limits and what NVRTC compiles for",
+            "kind": str,
+        },
+    )
     sms: Quantity = count("number of streaming multiprocessors")
     clock_hz: Quantity = number("core clock", above=0.0)
     schedulers: Quantity = count("warp schedulers of one SM")
@@ -214,6 +241,9 @@ class Gpu:
     max_blocks: Quantity = count("thread blocks resident on one SM")
     registers: Quantity = count("32-bit registers of one SM")
     shared_memory_bytes: Quantity = count("shared memory of one SM", minimum=0)
+    shared_memory_bytes_per_cycle: Quantity = number(
+        "bytes that the 32 banks of one SM's shared memory give in a cycle", above=0.0, default=128.0
+    )
     operand_collectors: Quantity = count("operand collectors of one SM, for instructions of all kinds")
     launch_overhead_cycles: Quantity = number("time at the start and end of a launch when no warp runs", minimum=0.0)
     cold_start_cycles: Quantity = number("extra time of a launch with cold instruction caches and TLBs", minimum=0.0)
@@ -225,6 +255,7 @@ class Gpu:
         "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
     )
     generic_latency_cycles: Quantity = number("latency that a generic load of shared memory adds", minimum=0.0)
+    clocks: Clocks = Clocks()
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()
     noc: Noc = Noc()
@@ -292,6 +323,14 @@ class Gpu:
     def clock_ratio(self) -> Quantity:
         """Core clock over nominal clock: the factor on the cycles of a time that keeps its seconds."""
         return self.clock_hz / self.nominal_clock_hz
+
+    @property
+    def clock_name(self) -> str:
+        """Which of several published clocks the core clock is: boost, sustained or base; empty where it is none."""
+        published = {name: hz for name in CLOCKS if (hz := getattr(self.clocks, f"{name}_hz")) is not None}
+        if len(published) < 2:
+            return ""
+        return next((name for name, hz in published.items() if np.all(hz == self.clock_hz)), "")
 
     @property
     def transfer_bytes(self) -> Quantity:

@@ -21,6 +21,7 @@ from ..analysis.block_samples import executed_by
 from ..analysis.gaps import Gaps, Pairs, gaps_of
 from ..traces import CLASS_NAMES
 from ..workload import Facts
+from ..workload.samples import shared_timing
 from ..workload.traced import compute_latencies_of
 from . import _network_records as k
 from .base import Array, Case
@@ -63,7 +64,9 @@ def _gaps(model: Warplens, facts: Facts) -> Gaps:
     static = traced.trace.static
     latency = {key: float(each) for key, each in compute_latencies_of(traced.trace, facts.gpu, name).items()}
     reorder = model.assembler and facts.workload.is_ptx
-    return gaps_of(executed_by(traced.blocks, static, lambda key: latency.get(key, 0.0), reorder=reorder), static)
+    shared = shared_timing(facts.gpu)
+    executed = executed_by(traced.blocks, static, lambda key: latency.get(key, 0.0), reorder=reorder, shared=shared)
+    return gaps_of(executed, static)
 
 
 def _by_cause(blames: Blames, gaps: Gaps, facts: Facts, size: int) -> Array:

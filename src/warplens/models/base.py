@@ -220,6 +220,8 @@ def assemble(model: Model, case: Case, outcome: Outcome) -> Prediction:
         stack=None if stack is None else Stack(stack),
         terms={"W": case.W, **{name: case.array(term) for name, term in outcome.terms.items()}},
         conditions=(*outcome.conditions, *notes),
+        clock_hz=gpu.clock_hz,
+        clock=gpu.clock_name,
     )
     return prediction.row(0) if case.scalar else prediction
 

@@ -49,6 +49,7 @@ class DemandConfig:
     line_bytes: Quantity
     transfer_bytes: Quantity
     lines_per_cycle: Quantity
+    bytes_per_cycle: Quantity
     banked: bool
     streaming: bool
     sets: Quantity
@@ -78,6 +79,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         line_bytes=gpu.l1.line_bytes,
         transfer_bytes=gpu.transfer_bytes,
         lines_per_cycle=gpu.l1.lines_per_cycle,
+        bytes_per_cycle=gpu.l1.line_bytes if gpu.l1.bytes_per_cycle is None else gpu.l1.bytes_per_cycle,
         banked=gpu.l1.banked,
         streaming=gpu.l1.streaming,
         sets=l1_sets(gpu),
@@ -194,7 +196,7 @@ def _events(
 def _wavefronts(sample: BlockSample, config: DemandConfig, *, conflicts: bool) -> Any:
     """Cycles of an access at the L1 port: the largest of what its lines, bytes and bank conflicts take."""
     lines = np.maximum(sample.lines, 1.0)
-    found = np.maximum(lines / float(config.lines_per_cycle), sample.access_bytes / float(config.line_bytes))
+    found = np.maximum(lines / float(config.lines_per_cycle), sample.access_bytes / float(config.bytes_per_cycle))
     if config.banked and conflicts:
         found = np.maximum(found, sample.bank_words)
     return np.maximum(found, 1.0)

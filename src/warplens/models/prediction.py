@@ -49,6 +49,9 @@ class Prediction(Displayed):
     stack: Mapping[str, Quantity] | None
     terms: Mapping[str, Quantity] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
+    clock_hz: Quantity = None
+    clock: str = ""
+    """Which of several published clocks that is: boost, sustained or base; empty where it is none."""
 
     @property
     def is_batch(self) -> bool:
@@ -79,6 +82,7 @@ class Prediction(Displayed):
             stack=None if self.stack is None else Stack({name: at(part) for name, part in self.stack.items()}),
             terms={name: at(term) for name, term in self.terms.items()},
             conditions=tuple(Condition(c.text) for c in self.conditions if c.holds(index)),
+            clock_hz=at(self.clock_hz),
         )
 
     def __iter__(self) -> Iterator[Prediction]:
@@ -98,6 +102,8 @@ class Prediction(Displayed):
             "cpi": _plain(self.cpi),
             "stack": None if self.stack is None else {name: _plain(part) for name, part in self.stack.items()},
             "terms": {name: _plain(term) for name, term in self.terms.items()},
+            "clock_hz": _plain(self.clock_hz),
+            "clock": self.clock,
             "warnings": self.warnings,
         }
 

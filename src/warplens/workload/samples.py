@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import MissProfile
-from ..analysis.block_samples import GENERIC, BlockSample, sample_of_blocks, shortened
+from ..analysis.block_samples import GENERIC, BlockSample, SharedTiming, sample_of_blocks, shortened
 from ..machine import Gpu, distinct
 from .facts import Facts
 from .traced import compute_latencies_of
+
+#: A word of each of the 32 banks of shared memory.
+_BANK_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class SampleOf:
     latencies: tuple[tuple[str, float], ...]
     #: Reorder instructions as an assembler would.
     reorder: bool
+    shared: SharedTiming
     #: Most events to keep per warp; 0 keeps all.
     most_events: int = 0
     #: Iterations by which loads are issued earlier.
@@ -46,7 +50,8 @@ def sample_batches(
     """
     traced, gpu = facts.traced, facts.gpu
     assert traced is not None
-    columns = [*compute_latencies_of(traced.trace, gpu, needed_by).values(), most_events, *also_by]
+    latencies = compute_latencies_of(traced.trace, gpu, needed_by).values()
+    columns = [*latencies, *shared_timing(gpu), most_events, *also_by]
     for rows, misses in traced.caches.groups():
         chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
         first, inverse = distinct(chosen, len(rows))
@@ -67,11 +72,18 @@ def block_sample(
     if machine.generic_latency_cycles is not None:
         latency[GENERIC] = float(machine.generic_latency_cycles)
     line_bytes = int(machine.require("l1.line_bytes", needed_by))
-    record = SampleOf(line_bytes, tuple(latency.items()), reorder, ahead=ahead)
+    shared = SharedTiming(*(float(each) for each in shared_timing(machine)))
+    record = SampleOf(line_bytes, tuple(latency.items()), reorder, shared, ahead=ahead)
 
     def sample() -> BlockSample:
         return sample_of_blocks(
-            blocks, trace, line_bytes, lambda name: latency.get(name, 0.0), reorder=reorder, ahead=ahead
+            blocks,
+            trace,
+            line_bytes,
+            lambda name: latency.get(name, 0.0),
+            reorder=reorder,
+            ahead=ahead,
+            shared=shared,
         )
 
     results = facts.workload.results
@@ -80,3 +92,10 @@ def block_sample(
         return whole
     short = replace(record, most_events=most_events)
     return results.once(short, lambda: shortened(whole, most_events))
+
+
+def shared_timing(gpu: Gpu) -> SharedTiming:
+    """How fast a machine's shared memory is; of a batch, with arrays. As Hopper's where a machine does not say."""
+    interval = gpu.get("instructions.shared.interval_cycles")
+    banks = np.divide(_BANK_BYTES, gpu.with_defaults.shared_memory_bytes_per_cycle)
+    return SharedTiming(banks, 1.0 if interval is None else interval)

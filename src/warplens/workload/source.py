@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +22,13 @@ from ..frontends.cuda.arguments import (
     check_total,
     function_of,
 )
-from ..frontends.cuda.compile import ARCHITECTURE, DEFAULT_ARCHITECTURE, compile_cuda, kernel_names
+from ..frontends.cuda.compile import (
+    ARCHITECTURE,
+    DEFAULT_ARCHITECTURE,
+    architecture_of,
+    compile_cuda,
+    kernel_names,
+)
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
@@ -79,7 +86,8 @@ class CudaLaunch:
     """What `__constant__` variables hold, by name."""
     dynamic_shared_memory_bytes: int = 0
     options: tuple[str, ...] = ()
-    architecture: str = DEFAULT_ARCHITECTURE
+    architecture: str = ""
+    """What the source is compiled for, where that is given; else it follows the GPU."""
     registers_per_thread: int | None = None
     record: RecordLimit = RecordLimit()
     static: StaticOptions = StaticOptions()
@@ -150,8 +158,16 @@ def cuda_launch_of(file: TomlFile) -> CudaLaunch:
     )
 
 
+def for_gpu(launch: CudaLaunch, gpu: Gpu | None) -> CudaLaunch:
+    """The launch, compiled for a GPU unless its workload file says what for."""
+    if launch.architecture or gpu is None or gpu.compute_capability is None:
+        return launch
+    return dataclasses.replace(launch, architecture=architecture_of(gpu.compute_capability))
+
+
 def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
     """PTX of the launch's kernel: compiled from source, or as given."""
+    architecture = launch.architecture or DEFAULT_ARCHITECTURE
     registers, said = launch.registers_per_thread, "workload file" if launch.registers_per_thread else ""
     if launch.language == "ptx":
         entry = _entry(launch.text, launch.kernel, launch.source_name)
@@ -160,20 +176,20 @@ def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
         where = f"{launch.path}: cuda.python"
         function = function_of(Path(launch.source_name), launch.kernel, where)
         typed = [_example(argument) for argument in launch.arguments]
-        kernel = compile_python_kernel(function, typed, architecture=launch.architecture, where=where)
+        kernel = compile_python_kernel(function, typed, architecture=architecture, where=where)
         return CompiledLaunch(kernel.ptx, launch.source_name, kernel.entry, registers, said, None)
     compiled = compile_cuda(
         launch.text,
         name=launch.source_name,
         options=launch.options,
-        architecture=launch.architecture,
+        architecture=architecture,
         kernels=(launch.kernel,),
         folder=Path(launch.source_name).parent,
     )
     entry = compiled.lowered_names[launch.kernel]
     used = compiled.resources.get(entry)
     if registers is None and used is not None:
-        registers, said = used.registers_per_thread, f"{compiled.compiler} for {launch.architecture}"
+        registers, said = used.registers_per_thread, f"{compiled.compiler} for {architecture}"
     shared = None if used is None else used.shared_memory_bytes
     return CompiledLaunch(compiled.ptx, launch.source_name, entry, registers, said, shared, compiled.log)
 
@@ -214,7 +230,7 @@ def record_launch(
     """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it."""
     from ..frontends.ptx import execute, parse_ptx
 
-    compiled = compile_launch(launch)
+    compiled = compile_launch(for_gpu(launch, gpu))
     blocks = blocks_to_record(
         launch,
         gpu,
@@ -267,14 +283,14 @@ def _cuda_table(table: _Reader) -> dict[str, Any]:
         "block": _extents(table, "block", _BLOCK_LIMITS),
         "dynamic_shared_memory_bytes": whole(table, "dynamic_shared_memory_bytes", 0, 0, _MOST_SHARED_BYTES),
         "options": _options(table, language),
-        "architecture": table.text("architecture", DEFAULT_ARCHITECTURE),
+        "architecture": table.text("architecture"),
         "registers_per_thread": whole(table, "registers_per_thread", None, 1, 255),
         "arguments": tuple(read_argument(row) for row in table.rows("arguments")),
         "constants": _constants(table),
     }
     if math.prod(result["block"]) > _MOST_THREADS:
         raise table.fail("block", f"{math.prod(result['block'])} threads exceed the {_MOST_THREADS} of a block")
-    if not ARCHITECTURE.fullmatch(result["architecture"]):
+    if result["architecture"] and not ARCHITECTURE.fullmatch(result["architecture"]):
         raise table.fail("architecture", f'{result["architecture"]!r} is not an architecture such as "sm_90"')
     table.done()
     check_total(sum(argument.nbytes for argument in result["arguments"]), table.file.where("cuda.arguments"))

@@ -18,6 +18,8 @@ from .headers import STANDARD_HEADERS, included_files, includes_anything
 
 #: Default architecture; its machine code gives the register counts.
 DEFAULT_ARCHITECTURE = "sm_90"
+#: Oldest compute capability that a major version of NVRTC compiles for.
+_OLDEST = {13: 75}
 
 ARCHITECTURE = re.compile(r"(sm|compute)_\d{2,4}[af]?")
 #: Options that include files the source does not name; such compilations are not cached.
@@ -99,6 +101,13 @@ def compile_cuda(
     if key is not None:
         open_results("nvrtc").put(key, entry)
     return _unpacked(entry, name, version, from_cache=False)
+
+
+def architecture_of(compute_capability: str) -> str:
+    """What to compile for: a compute capability, or the oldest that the compiler has where that is newer."""
+    wanted = int(re.sub(r"\D", "", compute_capability))
+    version = re.search(r"\d+", _version())
+    return f"sm_{max(wanted, _OLDEST.get(int(version[0]), 0) if version else 0)}"
 
 
 def kernel_names(source: str) -> list[str]:
