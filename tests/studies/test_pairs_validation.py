@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from warplens.cli.main import cli
 from warplens_studies.validate import pairs
 from warplens_studies.validate.pairs import Explained, Gain, compare, kept_answers, ncu_estimate, summarise
-from warplens_studies.validate.pairs_tables import all_tables
+from warplens_studies.validate.pairs_tables import all_tables, sections
+from warplens_studies.validate.report import outdated
+
+PAGE = Path(__file__).parents[2] / "docs" / "validation" / "pairs.md"
 
 
 def kernel(us: float, *rules: tuple[str, float]) -> dict[str, Any]:
@@ -86,3 +92,19 @@ def test_answers_are_kept_by_pair(few: None) -> None:
     text = pairs.ANSWERS.read_text(encoding="utf-8")
     pairs.ANSWERS.write_text(text.replace('"machine": "', '"machine": "0'), encoding="utf-8")
     assert "another machine file" in pairs.stale(ANSWERS)
+
+
+def test_page_shows_the_kept_answers() -> None:
+    stale = outdated(PAGE, "pairs", sections(compare(kept_answers())))
+    assert not stale, "run warplens validate pairs --markdown docs/validation/pairs.md"
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "stale", lambda names: "")
+    run = CliRunner().invoke(cli, ["validate", "pairs", "--kernel", "transpose", "-o", str(tmp_path), "--json"])
+    assert run.exit_code == 0, run.output
+    (document,) = json.loads(run.stdout)["datasets"]
+    assert {row["pair"] for row in document["rows"]} == {
+        f"transpose-{end}" for end in ("loads", "stores", "conflicts")
+    }
+    assert (tmp_path / "pairs.csv").is_file()
