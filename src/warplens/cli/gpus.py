@@ -61,7 +61,7 @@ def _show_accuracy(names: list[str], as_json: bool) -> None:
         rows = [{"gpu": name, "validated_on": [vars(each) for each in validations(name)]} for name in names]
         print_json({"schema": 1, "accuracy": rows})
         return
-    numbers = ("cases", "median error", "rank correlation")
+    numbers = ("cases", "error", "rank")
     view = table("", ("gpu", "validated on", *numbers, "clock"), right=numbers)
     for name in names:
         found = validations(name)
@@ -77,7 +77,7 @@ def _show_accuracy(names: list[str], as_json: bool) -> None:
                 each.clock,
             )
     console().print(view)
-    console().print("Errors of the model warplens in time; how they were found: docs/validation")
+    console().print("error: median of the predicted time; rank: rank correlation (docs/validation)")
 
 
 def _headline(gpu: Any) -> dict[str, Any]:
