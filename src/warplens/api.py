@@ -240,8 +240,8 @@ def predict(
     try:
         return solve(placed, machine, made)
     except MissingInputError as error:
-        others = ", ".join(usable_models(placed, machine)) or "none"
-        raise type(error)(f"{error} (models that can use it: {others})") from None
+        others = ", ".join(usable_models(placed, machine))
+        raise type(error)(f"{error} (models that can use it: {others})" if others else str(error)) from None
 
 
 def predict_best(

@@ -162,7 +162,7 @@ def test_json_round_trip(model, name):
     prediction = run(model, *zoo()[name])
     document = prediction.to_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    keys = "kernel launch gpu overrides model cycles seconds ipc cpi stack terms warnings"
+    keys = "kernel launch gpu overrides model cycles seconds ipc cpi stack terms clock_hz clock warnings"
     assert list(document) == keys.split()
     assert document["cycles"] == prediction.cycles
     assert document["stack"] == prediction.stack

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import distributed
 import pyarrow.parquet as pq
 import pytest
 
-from warplens.errors import InputError, MissingPackageError
+from warplens.errors import InputError, MissingPackageError, install_command
 from warplens.sweeps import cluster, read_sweep, run_sweep
 from warplens.sweeps.cluster import ClusterError
 from warplens.sweeps.work import Work
@@ -251,7 +252,7 @@ def test_an_address_where_nobody_answers_is_an_error_within_seconds(tmp_path, mo
 
 def test_without_dask_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingPackageError, match=r"warplens\[cluster\]"):
+    with pytest.raises(MissingPackageError, match=re.escape(install_command("cluster"))):
         run_sweep("mdm-baseline", None, {"sms": [1]}, scheduler="tcp://127.0.0.1:1")
 
 

@@ -252,10 +252,10 @@ def _check_option(model: str, item: dataclasses.Field[Any], value: Any) -> None:
     elif isinstance(item.default, bool):
         if not isinstance(value, bool):
             raise OptionError(f"{where}: {value!r} is not true or false")
-    elif isinstance(item.default, float) and (
-        isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e18
-    ):
-        raise OptionError(f"{where}: {value!r} is not a number of at least 0")
+    elif isinstance(item.default, int | float):
+        whole = isinstance(item.default, int)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not 0 <= value <= 1e18:
+            raise OptionError(f"{where}: {value!r} is not a {'whole ' * whole}number of at least 0")
 
 
 def _show(value: Any) -> str:
@@ -295,9 +295,9 @@ def _parse_option(item: dataclasses.Field[Any], raw: str) -> Any:
             return choice
     if isinstance(item.default, bool) and raw.lower() in ("true", "false"):
         return raw.lower() == "true"
-    if isinstance(item.default, float):
+    if isinstance(item.default, int | float) and not isinstance(item.default, bool):
         try:
-            return float(raw)
+            return type(item.default)(raw)
         except ValueError:
             return raw
     return raw
