@@ -14,26 +14,20 @@ WORD_BYTES = 4
 
 
 @inlined
-def conflict_degree(addresses, lanes, width, words, per_bank):
-    """Cycles that one access holds the banks: the most distinct words that any of them has to give, at least 1.
-
-    `words` and `per_bank` are scratch space, for all words of the access and for all banks.
-    """
-    distinct = 0
+def conflict_degree(addresses, lanes, width, per_bank):
+    """Cycles that one access holds the banks: the most distinct words that any of them has to give, at least 1."""
     degree = 1
     for bank in range(BANKS):
         per_bank[bank] = 0
+    count = max(width // WORD_BYTES, 1)
     for k in range(lanes):
-        for part in range(max(width // WORD_BYTES, 1)):
-            word = addresses[k] // WORD_BYTES + part
+        for word in range(addresses[k] // WORD_BYTES, addresses[k] // WORD_BYTES + count):
             known = False
-            for j in range(distinct):
-                if words[j] == word:
+            for j in range(k):
+                if 0 <= word - addresses[j] // WORD_BYTES < count:
                     known = True
                     break
             if not known:
-                words[distinct] = word
-                distinct += 1
                 per_bank[word % BANKS] += 1
                 degree = max(degree, per_bank[word % BANKS])
     return degree
@@ -57,13 +51,8 @@ def shared_degrees(
     start, static, mask, access_start, base, stride, lane_start, lanes, chosen, atomic, access_bytes, offsets, degrees
 ):
     """Cycles that each chosen access holds the port, warp after warp; their number."""
-    widest = 0
-    for s in range(len(access_bytes)):
-        if chosen[s]:
-            widest = max(widest, np.int64(access_bytes[s]))
     addresses = np.empty(32, dtype=np.int64)
     per_bank = np.empty(BANKS, dtype=np.int64)
-    words = np.empty(32 * max(widest // WORD_BYTES, 1), dtype=np.int64)
     count = 0
     for w in range(len(start) - 1):
         offsets[w] = count
@@ -83,7 +72,7 @@ def shared_degrees(
                 if atomic[s]:
                     degrees[count] = lane_degree(addresses, n, per_bank)
                 else:
-                    degrees[count] = conflict_degree(addresses, n, np.int64(access_bytes[s]), words, per_bank)
+                    degrees[count] = conflict_degree(addresses, n, np.int64(access_bytes[s]), per_bank)
                 count += 1
             if stride[access] == IRREGULAR:
                 lane += n
