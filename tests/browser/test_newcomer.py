@@ -39,7 +39,7 @@ def test_the_readme_in_a_fresh_environment(tmp_path: Path, request: pytest.Fixtu
     for arguments in readme_commands():
         if arguments[0] != "serve":
             shown[" ".join(arguments)] = fresh.run(fresh.command(*arguments))
-    assert "accelsim-mdm" in shown["predict examples/cuda/saxpy.toml --gpu h200 --gpu accelsim-mdm"]
+    assert "uncoalesced-stores" in shown["predict transpose --gpu h200"]
     assert "hotspot" in shown["suite run hotspot bfs"]
     assert (fresh.folder / "space.parquet").stat().st_size > 1000
     fresh.run(fresh.command("reproduce", "hong-kim-table2"))
@@ -64,7 +64,7 @@ def test_the_readme_in_a_fresh_environment(tmp_path: Path, request: pytest.Fixtu
             while not text.rstrip().endswith("}"):
                 text += server.stdout.readline()
             page.goto(json.loads(text)["url"])
-            page.wait_for_selector("html[data-answered]", state="attached", timeout=60_000)
+            page.wait_for_selector("html[data-advised]", state="attached", timeout=60_000)
             expect(page.locator("#results")).to_have_attribute("aria-busy", "false", timeout=60_000)
             assert "spmv" in page.content()
         finally:
