@@ -152,7 +152,8 @@ def _does(counts: Counts) -> str:
     """Sectors of a request against those that would do, bank conflicts, and hit ratios."""
     told = []
     if counts.sectors_per_request is not None and counts.least_sectors is not None:
-        told.append(f"{counts.sectors_per_request:.3g} of {counts.least_sectors:.3g} sectors")
+        sectors, needed = f"{counts.sectors_per_request:.3g}", f"{counts.least_sectors:.3g}"
+        told.append(f"{sectors} sectors" if sectors == needed else f"{sectors} sectors ({needed} needed)")
     if counts.conflict_ways is not None and counts.conflict_ways >= _CONFLICT:
         told.append(f"{counts.conflict_ways:.2g}-way conflict")
     ratios = {"L1": counts.l1_hit_ratio, "L2": counts.l2_hit_ratio}
