@@ -278,3 +278,11 @@ def test_a_parameter_may_be_read_narrower_than_it_was_passed():
     expected = (x[:32].astype(np.uint16).astype(np.int32) + x[32:].astype(np.int8)).tolist()
     kernel(source).launch(1, 32, x)
     assert x[:32].tolist() == expected
+
+
+def test_labels_after_the_last_ret_are_nothing():
+    """Triton ends every kernel with labels for the debugger."""
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\n"
+    assert warplens.cuda(f"{head}ret;\n$L__tmp1:\n$L__func_end0:\n}}").kernel("k").launch(1, 32).instructions == 1
+    with pytest.raises(PtxError, match="does not end with ret"):
+        warplens.cuda(f"{head}bra $L__end;\nret;\n$L__end:\n}}").kernel("k").launch(1, 32)

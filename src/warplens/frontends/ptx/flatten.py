@@ -134,7 +134,8 @@ class _Flattener:
         self.parameter_offsets = offsets
         first = self._new_block()
         last = self._inline(self.kernel, first, {}, None, 0, ())
-        if last is not None:
+        blocks = _without_dead_code(self.blocks)
+        if any(block is last for block in blocks):  # labels after the last ret, as debuggers use them, are dead code
             raise PtxError(f"{self.module.name}: line {self.kernel.line}: {self.kernel.name} does not end with ret")
         if self.local_bytes > MOST_LOCAL_BYTES:
             raise PtxError(
@@ -144,7 +145,7 @@ class _Flattener:
         return FlatKernel(
             self.kernel.name,
             self.module,
-            _without_dead_code(self.blocks),
+            blocks,
             self.registers,
             offsets,
             align(position, 8),
