@@ -24,6 +24,7 @@ from warplens.workload import analyse
 from warplens.workload.profiled import read_profiles, write_profiles
 from warplens_studies.validate import h200, h200_profiles
 from warplens_studies.validate.h200 import BOUND, SIZES, SOURCES, H200Validation, Measured, Predicted
+from warplens_studies.validate.h200_papers import CPI, IPC, SPEED, by_measure, papers_table
 from warplens_studies.validate.h200_profiles import predict_launch, profile_launch, shipped_profiles
 from warplens_studies.validate.h200_tables import all_tables, sections
 from warplens_studies.validate.report import outdated, update_sections
@@ -79,6 +80,16 @@ def test_summary(made_up: H200Validation) -> None:
     assert found.mape_all == pytest.approx((0.5 + 0.2 + 9.0) / 3)
     assert found.rank_ipc == pytest.approx(1.0)
     assert made_up.models == ["mdm", BOUND]
+
+
+def test_papers_measures(made_up: H200Validation) -> None:
+    """20 % too few cycles are 25 % too much IPC; where a paper reports that, so do we."""
+    errors = (1 - 1000 / 1500, 2000 / 1600 - 1)
+    assert by_measure(made_up, "mdm", IPC) == pytest.approx(sum(errors) / 2)
+    assert by_measure(made_up, "mdm", CPI) == pytest.approx(math.sqrt(0.5 * 0.2))
+    assert by_measure(made_up, "mdm", SPEED) == pytest.approx(1.0)
+    (row,) = papers_table({("sass", "medium"): made_up}, "medium").rows
+    assert [cell.text for cell in row[:5]] == ["mdm", IPC, "SASS", "29", "40"]
 
 
 def test_sweeps(made_up: H200Validation) -> None:

@@ -24,6 +24,11 @@ def log_error(predicted_cycles: float, reference_cycles: float) -> float:
     return abs(math.log(predicted_cycles / reference_cycles))
 
 
+def geometric_mean(errors: Sequence[float]) -> float:
+    """Geometric mean of absolute errors, which Hong & Kim report; an error of 0 counts as one in a million."""
+    return math.exp(sum(math.log(max(abs(error), 1e-6)) for error in errors) / len(errors))
+
+
 def mape(predicted: Sequence[float], real: Sequence[float]) -> float:
     """Mean absolute percentage error of performance over an occupancy sweep (Lemeire §6.3), as a fraction."""
     p, r = np.asarray(predicted, dtype=np.float64), np.asarray(real, dtype=np.float64)
