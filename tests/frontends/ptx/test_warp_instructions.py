@@ -146,6 +146,17 @@ ACCESSES = [
     "ld.param.u32 %r2, [in+4]; ld.param.v2.u32 {%r3, %r4}, [out];",
     "prefetch.global.L2 [%own]; nanosleep.u32 20; mov.u32 %r2, 1;",
 ]
+_ROWS = "and.b32 %r4, %t, 31; mad.lo.u32 %r4, %r4, 16, %r0; st.shared.v4.b32 [%r1], {%a, %b, %c, %t}; bar.sync 0;"
+_FULL = "setp.ge.u32 %p7, %t, 32; @%p7 exit;"
+MATRICES = [
+    f"{_FULL} {_ROWS} ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r2}}, [%r4];",
+    f"{_FULL} {_ROWS} ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {{%r2, %r3}}, [%r4];",
+    f"{_FULL} {_ROWS} ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {{%r2, %r3, %r5, %r6}}, [%r4]; "
+    "mov.b64 %d2, {%r5, %r6};",
+    f"{_FULL} {_ROWS} stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {{%a}}; ld.shared.v2.u32 {{%r2, %r3}}, [%r1];",
+    f"{_FULL} {_ROWS} stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%r4], {{%a, %b, %t, %c}}; "
+    "ld.shared.v2.u64 {%d1, %d2}, [%r1]; cvt.u32.u64 %r2, %d1;",
+]
 BRANCHES = [
     "mov.u32 %r4, 1; T: .branchtargets A, A; brx.idx %r4, T; A: mov.u32 %r2, 1;",
     "and.b32 %r4, %a, 3; T: .branchtargets A, B, B, C; brx.idx %r4, T; A: mov.u32 %r2, 1; bra C; B: mov.u32 %r2, 2; "
@@ -180,6 +191,7 @@ SNIPPETS = {
     "atomics": ATOMICS,
     "barriers": BARRIERS,
     "accesses": ACCESSES,
+    "matrices": MATRICES,
 }
 
 

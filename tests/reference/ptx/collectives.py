@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from warplens.frontends.ptx.program import Instruction, Operand, Pair, Sink, Type
 
 from .integers import NotCoveredError, number, ones
+from .products import multiply
 
 if TYPE_CHECKING:
     from .machine import _Warp
@@ -103,4 +104,5 @@ OPERATIONS: dict[str, Callable[[_Warp, Instruction, list[int]], None]] = {
     "activemask": active_mask,
     "match": match,
     "redux": reduce,
+    "mma": multiply,
 }

@@ -14,6 +14,8 @@ class Format:
 
     bits: int
     fraction_bits: int
+    #: e4m3 spends the largest exponent on numbers; only all ones are NaN.
+    has_infinity: bool = True
 
     @property
     def bias(self) -> int:
@@ -38,6 +40,7 @@ class Format:
         return power_of_two(1 - self.bias)
 
 
+E4M3, E5M2 = Format(8, 3, has_infinity=False), Format(8, 2)
 F16, BF16, F32, F64 = Format(16, 10), Format(16, 7), Format(32, 23), Format(64, 52)
 FORMATS = {("f", 16): F16, ("bf", 16): BF16, ("f", 32): F32, ("f", 64): F64}
 
@@ -70,7 +73,9 @@ def decode(bits: int, form: Format) -> Value:
     sign = bits >> (form.bits - 1) & 1
     exponent = bits >> form.fraction_bits & form.exponent_ones
     fraction = bits & ((1 << form.fraction_bits) - 1)
-    if exponent == form.exponent_ones:
+    if not form.has_infinity and bits & ((1 << (form.bits - 1)) - 1) == form.nan:
+        return NAN
+    if exponent == form.exponent_ones and form.has_infinity:
         return NAN if fraction else Value(sign, "inf")
     if exponent == 0:
         return Value(sign, "finite", fraction * power_of_two(1 - form.bias - form.fraction_bits))

@@ -25,7 +25,7 @@ from warplens.frontends.ptx.program import (
 )
 from warplens.frontends.ptx.spaces import LOCAL_WINDOW, SHARED_WINDOW
 
-from . import collectives, threads
+from . import collectives, products, threads
 from .control import Code, choose
 from .floats import F16, F32, F64, encode, from_float
 from .integers import NotCoveredError, ones
@@ -205,7 +205,8 @@ class _Warp:
                 if on:
                     yield from self._barrier(item, on)
             else:
-                self._record(item, on, self._execute(item, on))
+                found = self._execute(item, on)
+                self._record(item, on if found is None else set(found), found)
                 side.at += 1
 
     def _branch(self, code: Code, item: Instruction, on: set[int], sides: list[Side]) -> None:
@@ -399,4 +400,6 @@ class _Warp:
         if item.opcode in collectives.OPERATIONS:
             collectives.OPERATIONS[item.opcode](self, item, sorted(on))
             return None
+        if item.opcode in ("ldmatrix", "stmatrix"):
+            return products.move_matrices(self, item, sorted(on))
         return threads.execute(self, item, sorted(on))

@@ -90,10 +90,10 @@ def record_format(segments: Sequence[Segment]) -> RecordFormat:
 
 
 def _access_lanes(item: FlatInstruction) -> int:
-    """Lanes whose addresses are recorded, as bits; ldmatrix takes one per row."""
+    """Lanes whose addresses are recorded, as bits; ldmatrix and stmatrix take one per row."""
     if not is_recorded_access(item):
         return 0
-    if item.opcode == "ldmatrix":
+    if item.opcode in ("ldmatrix", "stmatrix"):
         count = next((int(each[1:]) for each in item.instruction.modifiers if each in ("x1", "x2", "x4")), 4)
         return (1 << (8 * count)) - 1
     return 0xFFFFFFFF

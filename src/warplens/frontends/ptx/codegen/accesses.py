@@ -11,7 +11,7 @@ from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import runtime
-from .lanes import I32, LANES, Value, floats, integers
+from .lanes import LANES, Value, floats, integers
 from .layout import Context, Frame
 from .lowering import lowers
 from .runtime import Fields, i32, i64
@@ -243,42 +243,3 @@ def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
 @lowers("prefetch", "prefetchu", "discard", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent")
 def _nothing(g: KernelBuilder, item: FlatInstruction) -> None:
     """Hints and fences do nothing: the execution order is already strong enough."""
-
-
-@lowers("ldmatrix")
-def _load_matrix(g: KernelBuilder, item: FlatInstruction) -> None:
-    """8×8 matrices of 16-bit values: lane i gives the address of row i and receives two elements of each matrix."""
-    modifiers = item.instruction.modifiers
-    parts = _parts(g.operand(item, 0))
-    if "m8n8" not in modifiers or "b16" not in modifiers or f"x{len(parts)}" not in modifiers:
-        raise g.not_covered(item)
-    builder = g.builder
-    use = _use(g, item)
-    address = address_of(g, item, g.operand(item, 1))
-    lanes = runtime.lane_numbers()
-    rows = (1 << (8 * len(parts))) - 1
-    mask = g.mask(item)
-    # Check and record the rows; then look up each lane's own elements by row.
-    hosts = translated(g, item, address, builder.and_(mask, ir.Constant(I32, rows)), 16, use.space)
-    row_hosts = g.builder.load(hosts, typ=integers(64))
-    quarter, within = builder.lshr(lanes, g.integer(32, 2)), builder.and_(lanes, g.integer(32, 3))
-    for position, each in enumerate(parts):
-        first = g.integer(32, 8 * position)
-        if "trans" in modifiers:
-            halves = []
-            for element in range(2):
-                row = builder.add(builder.shl(within, g.integer(32, 1)), g.integer(32, element))
-                halves.append(_matrix_part(g, row_hosts, builder.add(row, first), quarter, 2))
-            value = builder.or_(halves[0], builder.shl(halves[1], g.integer(32, 16)))
-        else:
-            value = _matrix_part(g, row_hosts, builder.add(quarter, first), within, 4)
-        g.write_operand(item, each, value)
-
-
-def _matrix_part(g: KernelBuilder, rows: Value, row: Value, column: Value, size: int) -> Value:
-    """The `size` bytes at a column of the row that each lane selects."""
-    base = g.picked(rows, row)
-    offset = g.resize(g.builder.mul(column, g.integer(32, size)), 64)
-    place = g.buffer("matrix_hosts", integers(64))
-    g.builder.store(g.builder.add(base, offset), place)
-    return g.resize(gathered(g, place, 0, 8 * size), 32)

@@ -1,4 +1,4 @@
-"""Instructions in which the lanes of a warp work together: shuffles, votes, matches, reductions, matrix products."""
+"""Instructions in which the lanes of a warp work together: shuffles, votes, matches, reductions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..flat import FlatInstruction
-from ..program import TYPES, Operand, Pair, Vector
-from . import rounding, runtime
-from .lanes import I1, I32, I64, LANES, POINTER, Lanes, Value, floats, integers
+from ..program import TYPES, Pair
+from . import runtime
+from .lanes import I1, I32, I64, POINTER, integers
 from .lowering import lowers
-from .runtime import Fields, i32, i64
+from .runtime import Fields, i32
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
@@ -167,103 +167,3 @@ def _reducer(module: ir.Module, name: str, signed: bool) -> ir.Function:
         builder.ret(builder.load(total, typ=I32))
 
     return runtime.helper(module, f"reduce_{name}_{'s' if signed else 'u'}", I32, [POINTER, I32], body)
-
-
-# -- matrix products ------------------------------------------------------------------------------------------
-
-_ROWS, _COLUMNS = 16, 8
-
-
-def _items(operand: Operand) -> tuple[Operand, ...]:
-    return operand.items if isinstance(operand, Vector) else (operand,)
-
-
-@lowers("mma")
-def _mma(g: KernelBuilder, item: FlatInstruction) -> None:
-    """mma.sync m16n8k16 and m16n8k8 of half-precision or bfloat16 matrices, summed in single precision."""
-    modifiers = item.instruction.modifiers
-    depth = 16 if "m16n8k16" in modifiers else 8 if "m16n8k8" in modifiers else 0
-    types = item.instruction.types
-    if not depth or len(types) != 4 or types[1] != types[2] or types[1].bits != 16:
-        raise g.not_covered(item)
-    if modifiers[:2] != ("sync", "aligned") or "row" not in modifiers or "col" not in modifiers:
-        raise g.not_covered(item)
-    result_type, kind, start_type = types[0], types[1], types[3]
-    operands = [_items(g.operand(item, position)) for position in range(4)]
-    a, b = (_halves(g, operands[position], kind.kind) for position in (1, 2))
-    if len(a) != depth // 2 or len(b) != depth // 4:
-        raise g.not_covered(item)
-    if start_type.bits == 32:
-        c = [g.as_float(g.read(each, TYPES["f32"])) for each in operands[3]]
-    else:
-        c = _halves(g, operands[3], "f")
-    if len(c) != 4:
-        raise g.not_covered(item)
-    single = floats(32)
-    places = [
-        g.builder.inttoptr(g.builder.ptrtoint(g.buffer(name, ir.ArrayType(single, count)), I64), POINTER)
-        for name, count in (("matrix_a", 8), ("matrix_b", 4), ("sums", 4))
-    ]
-    for place, values in zip(places, (a, b, c), strict=True):
-        for position, value in enumerate(values):
-            g.builder.store(value, g.at(place, position * 4 * LANES))
-    g.builder.call(_multiplier(g.module, depth), [g.context, g.frame, *places])
-    sums = [g.builder.load(g.at(places[2], position * 4 * LANES), typ=single) for position in range(4)]
-    targets = operands[0]
-    if result_type.bits == 32 and len(targets) == 4:
-        for each, value in zip(targets, sums, strict=True):
-            g.write_operand(item, each, g.as_bits(value))
-    elif result_type.bits == 16 and len(targets) == 2:
-        for position, each in enumerate(targets):
-            low, high = (g.resize(rounding.narrow(g, sums[2 * position + k], "f"), 32) for k in (0, 1))
-            g.write_operand(item, each, g.builder.or_(low, g.builder.shl(high, g.integer(32, 16))))
-    else:
-        raise g.not_covered(item)
-
-
-def _halves(g: KernelBuilder, operands: tuple[Operand, ...], kind: str) -> list[Value]:
-    """The two 16-bit floats in each register, as singles."""
-    found = []
-    for each in operands:
-        bits = g.read(each, TYPES["b32"])
-        for shift in (0, 16):
-            half = g.resize(g.builder.lshr(bits, g.integer(32, shift)), 16)
-            found.append(rounding.widen(g, half, kind))
-    return found
-
-
-def _multiplier(module: ir.Module, depth: int) -> ir.Function:
-    """(a, b, sums): each lane's four sums, from the fragments of all lanes (layout of the PTX ISA)."""
-
-    def fragment(self: Lanes, base: Value, element: Value, lane: Value) -> Value:
-        index = self.builder.add(self.builder.mul(element, i64(LANES)), lane)
-        return self.load_lane(base, index, floats(32).element)
-
-    def body(self: Fields, function: ir.Function) -> None:
-        a, b, sums = function.args[2:]
-        builder = self.builder
-        fma = self.declared("llvm.fma.f32", floats(32).element, [floats(32).element] * 3)
-        with self.count_loop(i64(4 * LANES)) as index:
-            # Lane l holds rows l/4 and l/4 + 8, columns 2(l mod 4) and the next.
-            element, lane = builder.lshr(index, i64(5)), builder.and_(index, i64(31))
-            row = builder.lshr(lane, i64(2))
-            low_row = builder.lshr(element, i64(1))
-            column = builder.add(builder.shl(builder.and_(lane, i64(3)), i64(1)), builder.and_(element, i64(1)))
-            total = self.scratch(floats(32).element)
-            builder.store(fragment(self, sums, element, lane), total)
-            with self.count_loop(i64(depth)) as k:
-                # Element k of a row: lane 4·row + (k mod 8)/2, register 2(k/8) + (row ≥ 8), half k mod 2.
-                inner = builder.and_(k, i64(7))
-                quarter, half = builder.lshr(inner, i64(1)), builder.and_(inner, i64(1))
-                upper = builder.lshr(k, i64(3))
-                a_register = builder.add(builder.shl(upper, i64(1)), low_row)
-                a_element = builder.add(builder.shl(a_register, i64(1)), half)
-                a_lane = builder.add(builder.shl(row, i64(2)), quarter)
-                b_element = builder.add(builder.shl(upper, i64(1)), half)
-                b_lane = builder.add(builder.shl(column, i64(2)), quarter)
-                product = (fragment(self, a, a_element, a_lane), fragment(self, b, b_element, b_lane))
-                builder.store(builder.call(fma, [*product, builder.load(total, typ=floats(32).element)]), total)
-            self.store_lane(sums, index, builder.load(total, typ=floats(32).element))
-        builder.ret_void()
-
-    return runtime.helper(module, f"multiply_{depth}", ir.VoidType(), [POINTER, POINTER, POINTER], body)

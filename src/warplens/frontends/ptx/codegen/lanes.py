@@ -132,6 +132,14 @@ class Lanes:
             place.align = 256
         return place
 
+    def room(self, kind: ir.Type) -> Value:
+        """A stack slot whose content can be of any type."""
+        return self.untyped(self.scratch(kind))
+
+    def untyped(self, place: Value) -> Value:
+        """The same place, for values of any type."""
+        return self.builder.inttoptr(self.builder.ptrtoint(place, I64), POINTER)
+
     def at(self, base: Value, offset: int | Value) -> Value:
         """base + offset bytes."""
         if isinstance(offset, int):

@@ -1,0 +1,278 @@
+"""Matrix products: `mma.sync` of all shapes and types, as products of small matrices in memory.
+
+The registers of a warp go to memory as they are. One function per form unpacks
+them, multiplies row by row in vectors of 8 columns, and packs the sums. Sums of
+floats are fused multiply-adds in single precision, in the order of the depth; a
+GPU adds several products at once, and truncates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from ..flat import FlatInstruction
+from ..products import ELEMENT_BITS, Product, product_of
+from ..program import TYPES, Operand, Vector
+from . import rounding, runtime
+from .lanes import I32, I64, LANES, POINTER, Value, floats, integers
+from .lowering import lowers
+from .runtime import Fields, i32, i64
+
+if TYPE_CHECKING:
+    from .kernel import KernelBuilder
+
+#: Columns of one block of sums: what four lanes hold of a row.
+_BLOCK = 8
+
+
+@lowers("mma")
+def _mma(g: KernelBuilder, item: FlatInstruction) -> None:
+    product = product_of(item.instruction)
+    if product is None:
+        raise g.not_covered(item)
+    operands = [_items(g.operand(item, position)) for position in range(4)]
+    counts = (
+        product.sum_registers(product.result_type),
+        product.a_registers,
+        product.b_registers,
+        product.sum_registers(product.sum_type),
+    )
+    if tuple(len(each) for each in operands) != counts:
+        raise g.error(item, f"needs {', '.join(str(each) for each in counts)} registers")
+    bits = product.register_bits
+    a, b, c = (stored(g, name, each, bits) for name, each in zip("abc", operands[1:], strict=True))
+    g.builder.call(multiplier(g.module, product), [g.context, g.frame, a, b, c])
+    for each, value in zip(operands[0], loaded(g, c, len(operands[0]), bits), strict=True):
+        g.write_operand(item, each, value)
+
+
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def stored(g: KernelBuilder, name: str, operands: Sequence[Operand], bits: int, room: int = 0) -> Value:
+    """Registers in memory, one after the other; `room` for more of them."""
+    values = [g.read(each, TYPES[f"b{bits}"]) for each in operands]
+    buffer = g.buffer(f"matrix_{name}", ir.ArrayType(integers(bits), max(room, len(values), 8)))
+    place = g.untyped(buffer)
+    for position, value in enumerate(values):
+        g.builder.store(value, g.at(place, position * bits // 8 * LANES))
+    return place
+
+
+def loaded(g: KernelBuilder, place: Value, count: int, bits: int) -> list[Value]:
+    return [
+        g.builder.load(g.at(place, position * bits // 8 * LANES), typ=integers(bits)) for position in range(count)
+    ]
+
+
+# -- the arithmetic of a product ------------------------------------------------------------------------------
+
+
+def number_type(product: Product) -> ir.Type:
+    """What products are summed in: integers that saturate need more than 32 bits."""
+    if product.a == "f64":
+        return ir.DoubleType()
+    if product.sum_type == "s32":
+        return I64 if product.saturates else I32
+    return ir.FloatType()
+
+
+def decoded(self: Fields, register: Value, kind: str, element: int) -> Value:
+    """One element of each lane's register as a number that can be multiplied."""
+    builder = self.builder
+    bits = ELEMENT_BITS[kind]
+    if kind in ("f64", "b1"):
+        return builder.bitcast(register, floats(64)) if kind == "f64" else register
+    if kind == "tf32":  # the lowest 13 bits of a single do not count
+        return self.as_float(builder.and_(register, self.integer(32, 0xFFFFE000)))
+    width = register.type.element.width
+    if kind in ("s8", "u8", "s4", "u4"):
+        left = builder.shl(register, self.integer(width, width - bits * (element + 1)))
+        shift = builder.ashr if kind.startswith("s") else builder.lshr
+        return shift(left, self.integer(width, width - bits))
+    part = builder.lshr(register, self.integer(width, bits * element))
+    return decoded_float(self, self.resize(part, bits), kind)
+
+
+def decoded_float(self: Fields, part: Value, kind: str) -> Value:
+    """Elements of 8 or 16 bits as singles."""
+    if kind in ("f16", "bf16"):
+        return rounding.widen(self, part, "f" if kind == "f16" else "bf")
+    builder = self.builder
+    wide = self.resize(part, 16)
+    if kind == "e5m2":  # the upper byte of a half
+        return rounding.widen(self, builder.shl(wide, self.integer(16, 8)), "f")
+    # e4m3 shares the half's fields but for the bias of the exponent; all ones are NaN.
+    size = builder.and_(wide, self.integer(16, 0x7F))
+    sign = builder.shl(builder.and_(wide, self.integer(16, 0x80)), self.integer(16, 8))
+    half = builder.or_(builder.shl(size, self.integer(16, 7)), sign)
+    value = builder.fmul(rounding.widen(self, half, "f"), self.real(32, 256.0))
+    missing = builder.icmp_unsigned("==", size, self.integer(16, 0x7F))
+    return builder.select(missing, self.real(32, float("nan")), value)
+
+
+def multiplier(module: ir.Module, product: Product) -> ir.Function:
+    """(a, b, c): multiply the registers in memory; the sums replace those of c."""
+    operation = product.bit_operation + ("_sat" if product.saturates else "")
+    name = f"mma_m{product.rows}k{product.depth}_{product.a}_{product.b}_{product.sum_type}_{product.result_type}"
+
+    def body(self: Fields, function: ir.Function) -> None:
+        a, b, c = function.args[2:]
+        number = number_type(product)
+        a_elements = self.room(ir.ArrayType(number, product.rows * product.depth))
+        b_rows = self.room(ir.ArrayType(number, _BLOCK * product.depth))
+        sums = self.room(ir.ArrayType(number, product.rows * _BLOCK))
+        unpack_a(self, product, a, a_elements)
+        _unpack_b(self, product, b, b_rows)
+        unpack_sums(self, product, c, sums)
+        multiply_block(self, product, a_elements, b_rows, i64(_BLOCK), sums)
+        pack_sums(self, product, sums, c)
+        self.builder.ret_void()
+
+    return runtime.helper(module, f"{name}_{operation}", ir.VoidType(), [POINTER, POINTER, POINTER], body)
+
+
+def _as_number(self: Fields, value: Value, product: Product, kind: str) -> Value:
+    """Whole numbers in the width that they are summed in."""
+    if number_type(product) == I64:
+        return self.resize(value, 64, signed=kind.startswith("s"))
+    return value
+
+
+def unpack_a(self: Fields, product: Product, registers: Value, elements: Value) -> None:
+    """Element e of register r of all lanes becomes vector r · elements + e."""
+    bits = product.register_bits
+    for register in range(product.a_registers):
+        held = self.builder.load(self.at(registers, register * bits // 8 * LANES), typ=integers(bits))
+        for element in range(product.elements if product.a != "b1" else 1):
+            value = _as_number(self, decoded(self, held, product.a, element), product, product.a)
+            position = register * (1 if product.a == "b1" else product.elements) + element
+            self.builder.store(value, self.at(elements, position * LANES * _bytes(number_type(product))), align=4)
+
+
+def _unpack_b(self: Fields, product: Product, registers: Value, rows: Value) -> None:
+    """B as rows of 8 columns: lane l has column l / 4 of the rows at place l mod 4."""
+    bits, size = product.register_bits, _bytes(number_type(product))
+    per_register = 1 if product.b == "b1" else product.elements
+    for register in range(product.b_registers):
+        held = self.builder.load(self.at(registers, register * bits // 8 * LANES), typ=integers(bits))
+        for element in range(per_register):
+            value = _as_number(self, decoded(self, held, product.b, element), product, product.b)
+            for place in range(4):
+                row = (register * 4 + place) * per_register + element
+                columns = picked(self, value, value, range(place, LANES, 4))
+                self.builder.store(columns, self.at(rows, row * _BLOCK * size), align=4)
+
+
+def picked(self: Fields, first: Value, second: Value, lanes: Sequence[int]) -> Value:
+    """A vector of chosen lanes of two vectors."""
+    return self.builder.shuffle_vector(
+        first, second, ir.Constant(ir.VectorType(I32, len(lanes)), [i32(n) for n in lanes])
+    )
+
+
+#: Eight rows of sums from two registers: lane l has columns 2 (l mod 4) and the next of row l / 4.
+_TO_ROWS = [part * LANES + lane for row in range(8) for lane in range(4 * row, 4 * row + 4) for part in range(2)]
+
+
+def unpack_sums(self: Fields, product: Product, registers: Value, sums: Value) -> None:
+    number = number_type(product)
+    for half in range(product.rows // 8):
+        if product.sum_type == "f16":
+            held = self.builder.load(self.at(registers, half * 4 * LANES), typ=integers(32))
+            pair = [decoded(self, held, "f16", element) for element in range(2)]
+        else:
+            kind = floats(product.register_bits) if product.sum_type != "s32" else integers(32)
+            size = product.register_bits // 8 * LANES
+            pair = [self.builder.load(self.at(registers, (2 * half + part) * size), typ=kind) for part in range(2)]
+            pair = [_as_number(self, each, product, "s32") for each in pair]
+        rows = picked(self, pair[0], pair[1], _TO_ROWS)
+        self.builder.store(rows, self.at(sums, half * 8 * _BLOCK * _bytes(number)), align=4)
+
+
+def pack_sums(self: Fields, product: Product, sums: Value, registers: Value) -> None:
+    number = number_type(product)
+    builder = self.builder
+    for half in range(product.rows // 8):
+        place = self.at(sums, half * 8 * _BLOCK * _bytes(number))
+        rows = builder.load(place, typ=ir.VectorType(number, 8 * _BLOCK), align=4)
+        pair = [picked(self, rows, rows, range(part, 8 * _BLOCK, 2)) for part in range(2)]
+        if product.result_type == "f16":
+            low, high = (self.resize(rounding.narrow(self, each, "f"), 32) for each in pair)
+            packed = builder.or_(low, builder.shl(high, self.integer(32, 16)))
+            builder.store(packed, self.at(registers, half * 4 * LANES))
+            continue
+        for part, value in enumerate(pair):
+            if number == I64:
+                low, high = self.integer(64, -(1 << 31)), self.integer(64, (1 << 31) - 1)
+                value = builder.select(builder.icmp_signed("<", value, low), low, value)
+                value = builder.select(builder.icmp_signed(">", value, high), high, value)
+                value = self.resize(value, 32)
+            size = product.register_bits // 8 * LANES
+            builder.store(value, self.at(registers, (2 * half + part) * size))
+
+
+def multiply_block(
+    self: Fields, product: Product, elements: Value, rows: Value, row_stride: Value, sums: Value
+) -> None:
+    """sums += A·B for 8 columns: B's rows stand `row_stride` numbers apart."""
+    number = number_type(product)
+    vector = ir.VectorType(number, _BLOCK)
+    size = _bytes(number)
+    per_register = 1 if product.a == "b1" else product.elements
+    depth = product.depth // (32 if product.a == "b1" else 1)
+    add = _adder(self, product)
+    with self.count_loop(i64(8)) as row:
+        totals = [
+            _place(self, sums, half * 8 * _BLOCK * size, row, _BLOCK * size) for half in range(product.rows // 8)
+        ]
+        found = [self.builder.load(each, typ=vector, align=4) for each in totals]
+        for k in range(depth):
+            line = self.at(rows, self.builder.mul(row_stride, i64(k * size)))
+            factors = self.builder.load(line, typ=vector, align=4)
+            register, rest = divmod(k, 4 * per_register)
+            place, element = divmod(rest, per_register)
+            for half in range(product.rows // 8):
+                # The halves of the rows alternate in A's registers.
+                held = (register * (product.rows // 8) + half) * per_register + element
+                at = _place(self, elements, (held * LANES + place) * size, row, 4 * size)
+                one = self.builder.load(at, typ=number)
+                found[half] = add(found[half], _splat(self, one, vector), factors)
+        for place, value in zip(totals, found, strict=True):
+            self.builder.store(value, place, align=4)
+
+
+def _place(self: Fields, base: Value, start: int, index: Value, stride: int) -> Value:
+    return self.at(self.at(base, start), self.builder.mul(index, i64(stride)))
+
+
+def _splat(self: Fields, scalar: Value, vector: ir.VectorType) -> Value:
+    first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, i32(0))
+    zeros = ir.Constant(ir.VectorType(I32, vector.count), [i32(0)] * vector.count)
+    return self.builder.shuffle_vector(first, first, zeros)
+
+
+def _adder(self: Fields, product: Product) -> Callable[[Value, Value, Value], Value]:
+    """(total, a, b) → total + a·b, or the number of common or different bits."""
+    builder = self.builder
+    number = number_type(product)
+    vector = ir.VectorType(number, _BLOCK)
+    if product.a == "b1":
+        count = self.declared(f"llvm.ctpop.v{_BLOCK}i32", vector, [vector])
+        combine = builder.and_ if product.bit_operation == "and" else builder.xor
+        return lambda total, a, b: builder.add(total, builder.call(count, [combine(a, b)]))
+    if isinstance(number, ir.IntType):
+        return lambda total, a, b: builder.add(total, builder.mul(a, b))
+    name = f"llvm.fma.v{_BLOCK}f{8 * _bytes(number)}"
+    fused = self.declared(name, vector, [vector] * 3)
+    return lambda total, a, b: builder.call(fused, [a, b, total])
+
+
+def _bytes(number: ir.Type) -> int:
+    if isinstance(number, ir.IntType):
+        return int(number.width) // 8
+    return 8 if isinstance(number, ir.DoubleType) else 4
