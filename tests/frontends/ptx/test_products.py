@@ -10,7 +10,7 @@ from reference.ptx.floats import F16, F32, F64
 from warplens.errors import PtxError
 from warplens.frontends.ptx import execute, parse_ptx
 
-from .comparing import both
+from .comparing import assert_same_records, both
 from .products import Form, forms, fragments, kernel
 
 IN_A_KERNEL = 10
@@ -60,3 +60,96 @@ def test_other_forms_are_refused_by_name(name: str) -> None:
     )
     with pytest.raises(PtxError, match=f"line 5: {name}: this form of the instruction is not supported"):
         execute(parse_ptx(text), "k", *ONE, [])
+
+
+#: (Types, layouts of A and B, swizzle, columns, A in registers, other operands).
+WARPGROUPS = [
+    ("k16.f32.f16.f16", (0, 0), 1, 24, False, "%p0, 1, 1, 0, 0"),
+    ("k16.f32.f16.f16", (0, 1), 1, 72, False, "1, 1, -1, 0, 1"),
+    ("k16.f16.f16.f16", (1, 0), 2, 16, False, "0, 1, 1, 1, 0"),
+    ("k16.f32.bf16.bf16", (1, 1), 3, 32, False, "1, -1, -1, 1, 1"),
+    ("k16.f32.bf16.bf16", (1, 1), 0, 16, False, "1, 1, 1, 1, 1"),
+    ("k16.f32.f16.f16", (0, 1), 1, 16, True, "1, -1, 1, 1"),
+    ("k8.f32.tf32.tf32", (0, 0), 2, 16, False, "%p0, 1, 1"),
+    ("k32.f32.e4m3.e5m2", (0, 0), 3, 8, True, "1, 1, 1"),
+    ("k32.f16.e5m2.e5m2", (0, 0), 0, 16, False, "1, 1, 1"),
+    ("k32.s32.s8.u8", (0, 0), 1, 16, False, "1"),
+    ("k32.satfinite.s32.u8.u8", (0, 0), 0, 8, True, "0"),
+    ("k256.s32.b1.b1.and.popc", (0, 0), 1, 16, False, "1"),
+]
+
+
+def _warpgroup_kernel(case: tuple) -> str:
+    kinds, _, swizzle, columns, in_registers, rest = case
+    count = columns // (4 if ".f16." in kinds[:8] else 2)
+    sums = [f"%c{each}" for each in range(count)]
+    lines = [f"ld.global.b32 {each}, [%own+{number * 512}];" for number, each in enumerate(sums)]
+    a = "{%a0, %a1, %a2, %a3}" if in_registers else "%da"
+    shape, _, types = kinds.partition(".")
+    lines.append(
+        f"wgmma.mma_async.sync.aligned.m64n{columns}{shape}.{types} {{{', '.join(sums)}}}, {a}, %db, {rest};"
+    )
+    lines += [f"st.global.b32 [%own+{number * 512}], {each};" for number, each in enumerate(sums)]
+    # A in the first 8 KB, B in the second; core matrices of 1024 bytes each way, in any swizzle.
+    descriptors = [swizzle << 62 | 64 << 32 | 8 << 16 | start >> 4 for start in (0, 16384)]
+    body = "\n".join(lines)
+    return f""".version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out)
+{{
+.reg .b64 %in, %own, %da, %db;
+.reg .b32 %c<128>, %a<4>, %t, %at;
+.reg .pred %p<2>;
+.shared .align 1024 .b8 tile[32768];
+ld.param.u64 %in, [in];
+ld.param.u64 %own, [out];
+mov.u32 %t, %tid.x;
+mad.wide.u32 %own, %t, 4, %own;
+mov.u32 %at, tile;
+setp.ge.u32 %p1, %t, 0;
+mad.lo.u32 %at, %t, 4, %at;
+mad.wide.u32 %in, %t, 4, %in;
+LOOP:
+ld.global.b32 %a0, [%in];
+st.shared.b32 [%at], %a0;
+add.u64 %in, %in, 512;
+add.u32 %at, %at, 512;
+setp.lt.u32 %p0, %at, 32768;
+@%p0 bra LOOP;
+mov.b32 %a1, %c2;
+ld.shared.b32 %a1, [%at+-512];
+mov.b32 %a2, %a0;
+ld.shared.b32 %a3, [%at+-1024];
+mov.b64 %da, {descriptors[0]};
+mov.b64 %db, {descriptors[1]};
+bar.sync 0;
+wgmma.fence.sync.aligned;
+{body}
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("case", WARPGROUPS, ids=lambda case: f"{case[0]}-{case[2]}-{case[1][0]}{case[1][1]}")
+def test_products_of_a_warpgroup(case: tuple) -> None:
+    random = np.random.default_rng(len(case[0]))
+    halves = random.standard_normal(16384).astype(np.float16).view(np.uint32)
+    mine, theirs = (random.integers(0, 1, 128 * case[3] // 2, dtype=np.uint32) for _ in range(2))
+    text = _warpgroup_kernel(case)
+    module = parse_ptx(text)
+    shape = (1, 1, 1), (128, 1, 1)
+    execution = execute(module, "k", *shape, [halves, mine])
+    run = Launch(module, "k", *shape, [halves, theirs]).run()
+    assert_same_records(execution, run, text)
+    kind = case[0].removeprefix("k32.satfinite").split(".")[1]
+    form = {"f16": F16, "f32": F32}.get(kind)
+    words = [each.view(np.uint16 if kind == "f16" else np.uint32).tolist() for each in (mine, theirs)]
+    wrong = [
+        place
+        for place, (one, two) in enumerate(zip(*words, strict=True))
+        if not (both(one, two, form) if form else one == two)
+    ]
+    assert not wrong and any(words[0])

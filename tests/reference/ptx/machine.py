@@ -25,7 +25,7 @@ from warplens.frontends.ptx.program import (
 )
 from warplens.frontends.ptx.spaces import LOCAL_WINDOW, SHARED_WINDOW
 
-from . import collectives, products, threads
+from . import collectives, products, threads, warpgroup
 from .control import Code, choose
 from .floats import F16, F32, F64, encode, from_float
 from .integers import NotCoveredError, ones
@@ -399,6 +399,9 @@ class _Warp:
         """Run an instruction in the given lanes; the addresses it accesses, if any."""
         if item.opcode in collectives.OPERATIONS:
             collectives.OPERATIONS[item.opcode](self, item, sorted(on))
+            return None
+        if item.opcode == "wgmma":
+            warpgroup.multiply(self, item, sorted(on))
             return None
         if item.opcode in ("ldmatrix", "stmatrix"):
             return products.move_matrices(self, item, sorted(on))

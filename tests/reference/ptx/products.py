@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from warplens.frontends.ptx.products import ELEMENT_BITS, Product, product_of
@@ -14,6 +16,8 @@ from .integers import NotCoveredError, ones, signed
 if TYPE_CHECKING:
     from .machine import _Warp
 
+#: Doubles are exact values, as Python's floats cannot fuse them; other floats are Python's.
+Number = Value | float | int
 WORD = Type("b", 32)
 _FORMATS: dict[str, Format] = {
     "f16": FORMATS["f", 16],
@@ -61,26 +65,44 @@ def c_place(lane: int, element: int) -> tuple[int, int]:
     return lane // 4 + 8 * (element // 2), (lane % 4) * 2 + element % 2
 
 
-def number(kind: str, bits: int) -> Value | int:
-    """An element's value: whole numbers for integers, else a float."""
+def number(kind: str, bits: int) -> Number:
+    """An element's value."""
     if kind in _FORMATS:
-        return decode(bits & ~0x1FFF if kind == "tf32" else bits, _FORMATS[kind])
+        found = decode(bits & ~0x1FFF if kind == "tf32" else bits, _FORMATS[kind])
+        return found if kind == "f64" else floats.to_float(found)
     return signed(bits, ELEMENT_BITS.get(kind, 32)) if kind.startswith("s") else bits
 
 
-def added(product: Product, total: Value | int, a: Value | int, b: Value | int) -> Value | int:
+def fused(total: float, a: float, b: float) -> float:
+    """total + a·b as a single, rounded once: exact in double precision, or as fractions."""
+    product = a * b  # of two numbers with at most 24 digits: exact
+    result = product + total
+    virtual = result - product
+    lost = (product - (result - virtual)) + (total - virtual)
+    if lost == 0 or lost != lost:  # exact, or not finite
+        return c_float(result).value
+    exact = Fraction(total) + Fraction(product)
+    bits = encode(Value(int(exact < 0), "finite", abs(exact)), FORMATS["f", 32])
+    return floats.to_float(decode(bits, FORMATS["f", 32]))
+
+
+def added(product: Product, total: Number, a: Number, b: Number) -> Number:
     """total + a·b, rounded once to the precision of the sums."""
+    if isinstance(total, float):
+        return fused(total, a, b)
     if isinstance(total, int):
         assert isinstance(a, int) and isinstance(b, int)
         if product.bit_operation:
             return total + (a & b if product.bit_operation == "and" else a ^ b)
         return total + a * b
     assert isinstance(a, Value) and isinstance(b, Value)
-    form = FORMATS["f", 64 if product.a == "f64" else 32]
+    form = FORMATS["f", 64]
     return decode(encode(floats.add(floats.multiply(a, b), total), form), form)
 
 
-def result_bits(product: Product, total: Value | int) -> int:
+def result_bits(product: Product, total: Number) -> int:
+    if isinstance(total, float):
+        return encode(floats.from_float(total), _FORMATS[product.result_type])
     if isinstance(total, Value):
         return encode(total, _FORMATS[product.result_type])
     if product.saturates:

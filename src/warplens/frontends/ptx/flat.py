@@ -64,7 +64,8 @@ class FlatInstruction:
     def sources(self) -> tuple[str, ...]:
         """Registers that it reads, its guard included."""
         item = self.instruction
-        found = [name for operand in item.operands[self.has_destination :] for name in _registers(operand)]
+        first = self.has_destination and item.opcode != "wgmma"  # which adds to its destination
+        found = [name for operand in item.operands[first:] for name in _registers(operand)]
         if item.opcode in ("addc", "subc", "madc"):
             found.append(CARRY)
         if item.guard is not None:

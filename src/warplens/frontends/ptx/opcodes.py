@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...machine.classes import product_class
+from .products import warpgroup_product_of
 from .program import Instruction
 
 _SPACES = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "param": "param"}
@@ -62,8 +64,11 @@ def instruction_class(item: Instruction) -> str:
         return f"{what}_{'global' if use.space == 'generic' else use.space}"
     if opcode in ("bar", "barrier"):
         return "barrier"
-    if opcode in ("mma", "wmma"):
+    if opcode == "mma":
         return "tensor"
+    if opcode == "wgmma":
+        form = warpgroup_product_of(item)
+        return "control" if form is None else product_class(form.product.columns)
     if opcode in _CONTROL or opcode == "cp":
         return "control"
     if opcode in _MOVES:

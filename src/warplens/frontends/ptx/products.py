@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .program import Instruction
+from .program import Immediate, Instruction, Vector
 
 #: Bits of each type that a product can multiply.
 ELEMENT_BITS = {
@@ -109,3 +109,52 @@ def multiplied(a: str, b: str) -> bool:
 def summed(a: str, total: str) -> bool:
     """Whether products of a type can be summed in another."""
     return total in SUM_TYPES.get(a, ("f16", "f32") if a in _FP8 else ("s32",))
+
+
+# -- products of a warpgroup --------------------------------------------------------------------------------
+
+#: Bytes of A and B along the depth, in every wgmma.
+DEPTH_BYTES = 32
+_WARPGROUP_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1")
+
+
+@dataclass(frozen=True)
+class WarpgroupProduct:
+    """wgmma: four warps multiply 64 rows, 16 each; B, and A unless it is in registers, lie in shared memory."""
+
+    product: Product
+    a_in_registers: bool
+    #: Whether A and B are stored along their rows (M or N) instead of the depth.
+    transposed: tuple[bool, bool]
+    negated: bool
+
+
+def warpgroup_product_of(item: Instruction) -> WarpgroupProduct | None:
+    """The product of a wgmma.mma_async; None for a form that PTX does not have."""
+    shape = next((match for each in item.modifiers if (match := _SHAPE.fullmatch(each))), None)
+    kinds = [each for each in item.modifiers if each in ELEMENT_BITS or each in ("f32", "s32")]
+    if shape is None or len(kinds) != 3 or item.modifiers[:3] != ("mma_async", "sync", "aligned"):
+        return None
+    rows, columns, depth = (int(each) for each in shape.groups())
+    total, a, b = kinds
+    operation = "and" if a == "b1" else ""
+    fits = rows == 64 and columns % 8 == 0 and 8 <= columns <= 256 and a in _WARPGROUP_TYPES
+    if not fits or depth * ELEMENT_BITS[a] != 8 * DEPTH_BYTES or not multiplied(a, b) or not summed(a, total):
+        return None
+    if operation and not item.has("and"):
+        return None
+    in_registers = len(item.operands) > 1 and isinstance(item.operands[1], Vector)
+    numbers = [each.value for each in item.operands[4:] if isinstance(each, Immediate)]
+    scales = numbers[:2] if a not in ("s8", "u8", "b1") else []
+    flags = [bool(each) for each in numbers[2:]] if a in ("f16", "bf16") else []
+    if in_registers and flags:
+        flags.insert(0, False)
+    if (
+        any(each not in (1, -1) for each in scales)
+        or len(numbers) != len(item.operands[4:])
+        or len(flags) not in (0, 2)
+    ):
+        return None
+    product = Product(16, columns, depth, a, b, total, total, item.has("satfinite"), operation)
+    sides = (flags[0], flags[1]) if flags else (False, False)
+    return WarpgroupProduct(product, in_registers, sides, scales.count(-1) == 1)

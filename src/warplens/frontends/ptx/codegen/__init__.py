@@ -1,6 +1,6 @@
 """Native code for a kernel: LLVM IR over vectors of 32 lanes. The modules of instructions register themselves."""
 
-from . import accesses, arithmetic, bits, choices, collective, conversion, matrices, products, real
+from . import accesses, arithmetic, bits, choices, collective, conversion, matrices, products, real, warpgroup
 from .kernel import build_module
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "matrices",
     "products",
     "real",
+    "warpgroup",
 ]

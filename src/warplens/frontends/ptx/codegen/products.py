@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from .kernel import KernelBuilder
 
 #: Columns of one block of sums: what four lanes hold of a row.
-_BLOCK = 8
+BLOCK = 8
+#: (Half of the rows, depth) → where a number of A's first row lies, and how far apart rows are.
+Places = Callable[[int, int], tuple[int, int]]
 
 
 @lowers("mma")
@@ -98,6 +100,15 @@ def decoded(self: Fields, register: Value, kind: str, element: int) -> Value:
     return decoded_float(self, self.resize(part, bits), kind)
 
 
+def decoded_elements(self: Fields, product: Product, held: Value, kind: str) -> Value:
+    """32 elements, each in its own integer, as numbers that can be multiplied."""
+    if kind in ("f16", "bf16", "e4m3", "e5m2"):
+        return decoded_float(self, held, kind)
+    if kind in ("s8", "u8"):
+        return self.resize(held, 8 * number_bytes(product), signed=kind == "s8")
+    return decoded(self, held, kind, 0)
+
+
 def decoded_float(self: Fields, part: Value, kind: str) -> Value:
     """Elements of 8 or 16 bits as singles."""
     if kind in ("f16", "bf16"):
@@ -124,12 +135,12 @@ def multiplier(module: ir.Module, product: Product) -> ir.Function:
         a, b, c = function.args[2:]
         number = number_type(product)
         a_elements = self.room(ir.ArrayType(number, product.rows * product.depth))
-        b_rows = self.room(ir.ArrayType(number, _BLOCK * product.depth))
-        sums = self.room(ir.ArrayType(number, product.rows * _BLOCK))
+        b_rows = self.room(ir.ArrayType(number, BLOCK * product.depth))
+        sums = self.room(ir.ArrayType(number, product.rows * BLOCK))
         unpack_a(self, product, a, a_elements)
         _unpack_b(self, product, b, b_rows)
         unpack_sums(self, product, c, sums)
-        multiply_block(self, product, a_elements, b_rows, i64(_BLOCK), sums)
+        multiply_block(self, product, a_elements, fragment_places(product), b_rows, i64(BLOCK), sums)
         pack_sums(self, product, sums, c)
         self.builder.ret_void()
 
@@ -151,12 +162,12 @@ def unpack_a(self: Fields, product: Product, registers: Value, elements: Value) 
         for element in range(product.elements if product.a != "b1" else 1):
             value = _as_number(self, decoded(self, held, product.a, element), product, product.a)
             position = register * (1 if product.a == "b1" else product.elements) + element
-            self.builder.store(value, self.at(elements, position * LANES * _bytes(number_type(product))), align=4)
+            self.builder.store(value, self.at(elements, position * LANES * number_bytes(product)), align=4)
 
 
 def _unpack_b(self: Fields, product: Product, registers: Value, rows: Value) -> None:
     """B as rows of 8 columns: lane l has column l / 4 of the rows at place l mod 4."""
-    bits, size = product.register_bits, _bytes(number_type(product))
+    bits, size = product.register_bits, number_bytes(product)
     per_register = 1 if product.b == "b1" else product.elements
     for register in range(product.b_registers):
         held = self.builder.load(self.at(registers, register * bits // 8 * LANES), typ=integers(bits))
@@ -165,7 +176,7 @@ def _unpack_b(self: Fields, product: Product, registers: Value, rows: Value) -> 
             for place in range(4):
                 row = (register * 4 + place) * per_register + element
                 columns = picked(self, value, value, range(place, LANES, 4))
-                self.builder.store(columns, self.at(rows, row * _BLOCK * size), align=4)
+                self.builder.store(columns, self.at(rows, row * BLOCK * size), align=4)
 
 
 def picked(self: Fields, first: Value, second: Value, lanes: Sequence[int]) -> Value:
@@ -180,7 +191,6 @@ _TO_ROWS = [part * LANES + lane for row in range(8) for lane in range(4 * row, 4
 
 
 def unpack_sums(self: Fields, product: Product, registers: Value, sums: Value) -> None:
-    number = number_type(product)
     for half in range(product.rows // 8):
         if product.sum_type == "f16":
             held = self.builder.load(self.at(registers, half * 4 * LANES), typ=integers(32))
@@ -191,16 +201,16 @@ def unpack_sums(self: Fields, product: Product, registers: Value, sums: Value) -
             pair = [self.builder.load(self.at(registers, (2 * half + part) * size), typ=kind) for part in range(2)]
             pair = [_as_number(self, each, product, "s32") for each in pair]
         rows = picked(self, pair[0], pair[1], _TO_ROWS)
-        self.builder.store(rows, self.at(sums, half * 8 * _BLOCK * _bytes(number)), align=4)
+        self.builder.store(rows, self.at(sums, half * 8 * BLOCK * number_bytes(product)), align=4)
 
 
 def pack_sums(self: Fields, product: Product, sums: Value, registers: Value) -> None:
     number = number_type(product)
     builder = self.builder
     for half in range(product.rows // 8):
-        place = self.at(sums, half * 8 * _BLOCK * _bytes(number))
-        rows = builder.load(place, typ=ir.VectorType(number, 8 * _BLOCK), align=4)
-        pair = [picked(self, rows, rows, range(part, 8 * _BLOCK, 2)) for part in range(2)]
+        place = self.at(sums, half * 8 * BLOCK * number_bytes(product))
+        rows = builder.load(place, typ=ir.VectorType(number, 8 * BLOCK), align=4)
+        pair = [picked(self, rows, rows, range(part, 8 * BLOCK, 2)) for part in range(2)]
         if product.result_type == "f16":
             low, high = (self.resize(rounding.narrow(self, each, "f"), 32) for each in pair)
             packed = builder.or_(low, builder.shl(high, self.integer(32, 16)))
@@ -216,31 +226,48 @@ def pack_sums(self: Fields, product: Product, sums: Value, registers: Value) -> 
             builder.store(value, self.at(registers, (2 * half + part) * size))
 
 
+def steps(product: Product) -> int:
+    """Numbers along the depth; 32 single bits are one."""
+    return product.depth // (LANES if product.a == "b1" else 1)
+
+
+def fragment_places(product: Product) -> Places:
+    """Places of A's elements among unpacked registers."""
+    per_register = 1 if product.a == "b1" else product.elements
+
+    def place_of(half: int, k: int) -> tuple[int, int]:
+        register, rest = divmod(k, 4 * per_register)
+        place, element = divmod(rest, per_register)
+        # The halves of the rows alternate in A's registers.
+        held = (register * (product.rows // 8) + half) * per_register + element
+        return held * LANES + place, 4
+
+    return place_of
+
+
 def multiply_block(
-    self: Fields, product: Product, elements: Value, rows: Value, row_stride: Value, sums: Value
+    self: Fields,
+    product: Product,
+    elements: Value,
+    place_of: Places,
+    rows: Value,
+    row_stride: Value,
+    sums: Value,
 ) -> None:
     """sums += A·B for 8 columns: B's rows stand `row_stride` numbers apart."""
     number = number_type(product)
-    vector = ir.VectorType(number, _BLOCK)
-    size = _bytes(number)
-    per_register = 1 if product.a == "b1" else product.elements
-    depth = product.depth // (32 if product.a == "b1" else 1)
+    vector = ir.VectorType(number, BLOCK)
+    size = number_bytes(product)
     add = _adder(self, product)
     with self.count_loop(i64(8)) as row:
-        totals = [
-            _place(self, sums, half * 8 * _BLOCK * size, row, _BLOCK * size) for half in range(product.rows // 8)
-        ]
+        totals = [_place(self, sums, half * 8 * BLOCK * size, row, BLOCK * size) for half in range(product.rows // 8)]
         found = [self.builder.load(each, typ=vector, align=4) for each in totals]
-        for k in range(depth):
+        for k in range(steps(product)):
             line = self.at(rows, self.builder.mul(row_stride, i64(k * size)))
             factors = self.builder.load(line, typ=vector, align=4)
-            register, rest = divmod(k, 4 * per_register)
-            place, element = divmod(rest, per_register)
             for half in range(product.rows // 8):
-                # The halves of the rows alternate in A's registers.
-                held = (register * (product.rows // 8) + half) * per_register + element
-                at = _place(self, elements, (held * LANES + place) * size, row, 4 * size)
-                one = self.builder.load(at, typ=number)
+                start, stride = place_of(half, k)
+                one = self.builder.load(_place(self, elements, start * size, row, stride * size), typ=number)
                 found[half] = add(found[half], _splat(self, one, vector), factors)
         for place, value in zip(totals, found, strict=True):
             self.builder.store(value, place, align=4)
@@ -260,19 +287,20 @@ def _adder(self: Fields, product: Product) -> Callable[[Value, Value, Value], Va
     """(total, a, b) → total + a·b, or the number of common or different bits."""
     builder = self.builder
     number = number_type(product)
-    vector = ir.VectorType(number, _BLOCK)
+    vector = ir.VectorType(number, BLOCK)
     if product.a == "b1":
-        count = self.declared(f"llvm.ctpop.v{_BLOCK}i32", vector, [vector])
+        count = self.declared(f"llvm.ctpop.v{BLOCK}i32", vector, [vector])
         combine = builder.and_ if product.bit_operation == "and" else builder.xor
         return lambda total, a, b: builder.add(total, builder.call(count, [combine(a, b)]))
     if isinstance(number, ir.IntType):
         return lambda total, a, b: builder.add(total, builder.mul(a, b))
-    name = f"llvm.fma.v{_BLOCK}f{8 * _bytes(number)}"
+    name = f"llvm.fma.v{BLOCK}f{8 * number_bytes(product)}"
     fused = self.declared(name, vector, [vector] * 3)
     return lambda total, a, b: builder.call(fused, [a, b, total])
 
 
-def _bytes(number: ir.Type) -> int:
+def number_bytes(product: Product) -> int:
+    number = number_type(product)
     if isinstance(number, ir.IntType):
         return int(number.width) // 8
     return 8 if isinstance(number, ir.DoubleType) else 4
