@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from making import Interval, gpu, oracle_machine, run, with_graph, with_profile
+from making import Interval, complete_gpu, gpu, oracle_machine, run, with_graph, with_profile
 from reference import interval_models as oracle
 from warplens.errors import InputError
+from warplens.machine import load_gpu
 from warplens.models import MODELS
 
 INTERVAL_MODELS = list(oracle.TERMS)
@@ -150,6 +151,24 @@ def test_the_issue_rate_is_that_of_the_whole_sm():
     nonoverlapped = 4 * 1 * 4 - 6 * 2
     assert prediction.terms["nonoverlapped_insts"] == nonoverlapped
     assert prediction.terms["C"] == 4 / 2 + 6 + nonoverlapped / 2
+
+
+@pytest.mark.parametrize(("machine", "policy"), [("mdm2019", None), ("h200", "rr")])
+def test_round_robin_without_stalls_issues_at_the_full_rate_of_several_schedulers(machine, policy):
+    """G-9 is a probability: the other warps wait for their turn once, not once per issue slot of a cycle."""
+    seen = load_gpu(machine)
+    prediction = run("gpumech-mt", with_profile(Interval(100, 0), warps_per_sm=64), seen, policy=policy)
+    assert prediction.ipc / seen.sms == pytest.approx(seen.issue_rate)
+    two = with_profile(Interval(100, 0), Interval(100, 4), warps_per_sm=64)
+    assert run("gpumech-mt", two, seen, policy=policy).terms["nonoverlapped_insts"] <= 63 * 200
+
+
+@pytest.mark.parametrize("model", INTERVAL_MODELS)
+@pytest.mark.parametrize("rate", [1, 2, 8])
+def test_a_warp_alone_issues_one_instruction_per_cycle_at_most(model, rate):
+    alone = run(model, with_profile(Interval(100, 2), warps_per_sm=1), complete_gpu(sms=1, schedulers=rate))
+    assert alone.ipc <= 1.0
+    assert (alone.terms["IPC_raw"] > 1.0) == (rate > 1) == any("cycle and warp" in text for text in alone.warnings)
 
 
 # -- clamp ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ closed form of G-19 and the square of G-21 are the exceptions: 1e-12.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -100,6 +101,17 @@ def test_nonoverlapped_instructions_are_the_oracles(policy, intervals, machine):
             average,
         )
         assert ours == oracle.nonoverlapped(policy, i, intervals, machine)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(
+    intervals=st.lists(whole_intervals, min_size=1, max_size=6), machine=machines, rate=st.sampled_from([0.5, 1, 3, 4, 8])
+)
+def test_no_more_instructions_fail_to_overlap_than_there_are(policy, intervals, machine, rate):
+    """The other warps have (W-1)·Σinsts instructions, at any issue rate; greedy ones have as many on average."""
+    found = evaluate(intervals, replace(machine, issue_rate=rate), policy, None, None, "l2-misses")
+    instructions = sum(i.instructions for i in intervals)
+    assert 0.0 <= found["nonoverlapped"] <= (machine.warps - 1) * instructions * (1 + 1e-12)
 
 
 @given(requests=st.integers(1, 3000), mshrs=st.integers(1, 300), latency=st.floats(1, 1000))

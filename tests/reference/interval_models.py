@@ -35,11 +35,12 @@ class Machine:
 
 
 def issue_probability(intervals: list[Interval], issue_rate: float) -> float:
-    """Eq. (G-9)"""
+    """Eq. (G-9): the share of turns in which a warp issues, which is 1 where it issues more than one per cycle."""
     cycles = 0.0
     for interval in intervals:
         cycles += interval.instructions / issue_rate + interval.stall
-    return sum(interval.instructions for interval in intervals) / cycles
+    per_cycle = sum(interval.instructions for interval in intervals) / cycles
+    return 1.0 if per_cycle > 1.0 else per_cycle
 
 
 def nonoverlapped(policy: str, interval: Interval, intervals: list[Interval], machine: Machine) -> float:

@@ -139,8 +139,9 @@ def evaluate(intervals, machines, terms, results):
     contends = terms.mshr != NO_MSHR or terms.queue != NO_QUEUE
     for m in range(len(machines)):
         machine, result = machines[m], results[m]
-        # Eq. (G-9)
-        issue_probability = total_instructions / (total_instructions / machine.issue_rate + total_stall)
+        # Eq. (G-9), as a probability at issue rates above 1 too: a warp has one instruction for its turn
+        cycles = total_instructions / machine.issue_rate + total_stall
+        issue_probability = min(total_instructions / cycles, 1.0)
         heaviest = -1.0
         sum_nonoverlapped = 0.0
         for i in range(len(intervals)):

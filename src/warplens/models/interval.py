@@ -41,7 +41,7 @@ WARP_CATEGORIES = ("BASE", *STALL_CAUSES)
 #: Options that a variant may have: default, help, allowed values.
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "policy": (None, "scheduling equations; auto follows the machine", (None, "rr", "gto")),
-    "clamp": (True, "never predict more than the issue rate"),
+    "clamp": (True, "never predict more than the issue rate, or one instruction per cycle and warp"),
     "compute_latency": (
         True,
         "intervals derived from a dependence graph stall on compute latencies too (Lemeire's do not)",
@@ -319,7 +319,7 @@ class IntervalModel(Model):
         # The W warps of an SM share its contention delays (docs/conventions.md §4), unless as printed in G-17.
         share = W if self.normalization == "literal" else np.ones_like(W)  # Eq. (G-17)
         raw_cpi = (multithreaded + share * contention) / (W * instructions)  # Eqs. (M-1), (G-3)
-        cpi = np.maximum(raw_cpi, 1.0 / issue_rate) if self.clamp else raw_cpi
+        cpi = np.maximum(raw_cpi, 1.0 / np.minimum(issue_rate, W)) if self.clamp else raw_cpi
         stack = None
         if self.categories is not None:
             # Categories of the representative warp, shrunk by CPI_mt / CPI_warp (GPUMech §VII). What the clamp adds
@@ -372,11 +372,15 @@ class IntervalModel(Model):
         }
 
     def _conditions(self, case: Case, raw_cpi: Array, found: Any) -> tuple[Condition, ...]:
-        exceeds = "the equations exceed the issue rate"
+        limits = {
+            "the issue rate": case.issue_rate,
+            "one instruction per cycle and warp": np.where(case.W < case.issue_rate, case.W, np.inf),
+        }
+        clamped = "; the prediction is clamped to it" * self.clamp
         return (
-            Condition(
-                f"{exceeds}; the prediction is clamped to it" if self.clamp else exceeds,
-                raw_cpi < (1.0 / case.issue_rate) * (1 - 1e-12),
+            *(
+                Condition(f"the equations exceed {words}{clamped}", raw_cpi < (1.0 / limit) * (1 - 1e-12))
+                for words, limit in limits.items()
             ),
             *given_stalls(case),
             Condition(
