@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 import warplens
 from making import complete_gpu, run, with_flow, with_graph, with_mix
+from reference.traces import Step, evenly, memory_trace
 from warplens.analysis import FlowNode
 from warplens.errors import MissingInputError, OptionError
+from warplens.machine import load_gpu
 from warplens.models import MODELS, Aspect, get_model
 from warplens.simulators.pipeline import simulate_pipeline
 from warplens.simulators.pipeline.execution import PARTIAL_GROUP, SOME_WAVES
+from warplens.traces import StaticInstruction
+from warplens.workload import Workload, workload_of_trace
 
 CHAIN = (("comp", ()), ("sfu", (0,)), ("mem", (1,)), ("comp", (2,)), ("mem", (3,)))
 
@@ -49,6 +53,45 @@ class TestInputs:
             "pipeline", {"policy": "gto", "in_order": "true", "dram_ratio": "1.5", "issue_limit": "false"}
         )
         assert (model.policy, model.in_order, model.dram_ratio, model.issue_limit) == ("gto", True, 1.5, False)
+
+
+def strided(words: int, repeats: int = 50) -> Workload:
+    """Loads from shared memory, `words` apart from lane to lane, computation, and a load from global memory."""
+    rows = (
+        StaticInstruction(0x00, "LDS", "load_shared", "shared", 4, (1,), (2,)),
+        StaticInstruction(0x10, "FFMA", "fp32", "none", 0, (2,), (1, 2)),
+        StaticInstruction(0x20, "LDG.E", "load_global", "global", 4, (3,), ()),
+    )
+    warp = [
+        Step(2, evenly(1 << 20, 4)),
+        *(step for _ in range(repeats) for step in (Step(0, evenly(0, 4 * words)), Step(1))),
+    ]
+    return workload_of_trace(memory_trace(rows, [[warp] * 8] * 8, registers_per_thread=16))
+
+
+class TestAddresses:
+    """§6.3's rules, where a trace says what its accesses do."""
+
+    @pytest.mark.parametrize("words", [1, 2, 32])
+    def test_bank_conflicts_of_a_trace_count(self, words):
+        machine = load_gpu("h200")
+        auto = run("pipeline", strided(words), machine)
+        given = run("pipeline", strided(words), machine, bank_conflicts=words - 1.0)
+        assert auto.cycles == given.cycles
+        held = 50 * 8 * words * machine.timing("load_shared", "a test").interval_cycles
+        assert auto.cycles >= held
+        assert run("roofline", strided(words), machine).terms["busy_shared"] == held / 8
+
+    def test_interval_models_say_that_they_have_no_banks(self):
+        warned = [any("bank conflicts" in text for text in run("mdm", strided(n), "h200").warnings) for n in (1, 32)]
+        assert warned == [False, True]
+
+    def test_a_ratio_of_one_is_a_ratio(self):
+        """R = 1 means DRAM for every byte, whatever the cache simulation finds; nothing jumps there."""
+        below, one, above = (
+            run("pipeline", strided(1), "h200", dram_ratio=ratio).cycles for ratio in (1 - 1e-6, 1.0, 1 + 1e-6)
+        )
+        assert below == pytest.approx(one, rel=1e-3) and above == pytest.approx(one, rel=1e-3)
 
 
 class TestPrediction:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine import INSTRUCTION_CLASSES
+from ..machine import INSTRUCTION_CLASSES, InstructionTiming
 from ..traces import CLASS_IDS, CLASS_NAMES, StaticTable, WarpGroup
 
 
@@ -46,3 +47,23 @@ def conflict_degrees(
         degrees,
     )
     return offsets, degrees[:count]
+
+
+def mean_bank_cycles(group: WarpGroup, static: StaticTable) -> dict[str, float]:
+    """Cycles for which an access holds the banks on average, by class of shared-memory instruction."""
+    shared = shared_accesses(static)
+    found = {}
+    for number in np.unique(static.class_id[shared]):
+        degrees = conflict_degrees(group, static, shared & (static.class_id == number))[1]
+        if len(degrees):
+            found[CLASS_NAMES[number]] = float(degrees.mean())
+    return found
+
+
+def with_conflicts(timing: InstructionTiming, degree: float) -> InstructionTiming:
+    """λ' = (1 + D)·λ and Λ' = Λ + D·λ of shared memory with bank conflict degree D, 0 without conflicts. L §6.3"""
+    return replace(
+        timing,
+        interval_cycles=(1 + degree) * timing.interval_cycles,
+        latency_cycles=timing.latency_cycles + degree * timing.interval_cycles,
+    )

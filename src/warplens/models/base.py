@@ -36,9 +36,12 @@ class Aspect(StrEnum):
     SCHEDULER = "scheduler"
 
 
-def option(default: Any, doc: str, choices: tuple[Any, ...] = ()) -> Any:
-    """A model option: a dataclass field with a help text and, if the set is finite, its allowed values."""
-    return field(default=default, metadata={"doc": doc, "choices": choices})
+def option(default: Any, doc: str, choices: tuple[Any, ...] = (), kind: type | None = None) -> Any:
+    """A model option: a dataclass field with a help text and, if the set is finite, its allowed values.
+
+    `kind` is the type of an option whose default is None: the model finds the value itself (`auto`).
+    """
+    return field(default=default, metadata={"doc": doc, "choices": choices, "kind": kind or type(default)})
 
 
 @dataclass(frozen=True)
@@ -249,13 +252,19 @@ def _check_option(model: str, item: dataclasses.Field[Any], value: Any) -> None:
     if choices:
         if value not in choices:
             raise OptionError(f"{where}: {value!r} is not one of {', '.join(map(_show, choices))}")
-    elif isinstance(item.default, bool):
+    elif value is None and item.default is None:
+        return
+    elif _kind(item) is bool:
         if not isinstance(value, bool):
             raise OptionError(f"{where}: {value!r} is not true or false")
-    elif isinstance(item.default, int | float):
-        whole = isinstance(item.default, int)
+    elif _kind(item) in (int, float):
+        whole = _kind(item) is int
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not 0 <= value <= 1e18:
             raise OptionError(f"{where}: {value!r} is not a {'whole ' * whole}number of at least 0")
+
+
+def _kind(item: dataclasses.Field[Any]) -> Any:
+    return item.metadata.get("kind", type(item.default))
 
 
 def _show(value: Any) -> str:
@@ -269,7 +278,7 @@ def options_of(model: type[Model]) -> dict[str, dict[str, Any]]:
             "default": _show(item.default)
             if item.default is None or isinstance(item.default, bool)
             else item.default,
-            "type": "true | false" if isinstance(item.default, bool) else type(item.default).__name__,
+            "type": "true | false" if _kind(item) is bool else _kind(item).__name__,
             "choices": [_show(choice) for choice in item.metadata.get("choices", ())],
             "doc": item.metadata.get("doc", ""),
         }
@@ -293,11 +302,13 @@ def _parse_option(item: dataclasses.Field[Any], raw: str) -> Any:
     for choice in item.metadata.get("choices", ()):
         if raw == _show(choice):
             return choice
-    if isinstance(item.default, bool) and raw.lower() in ("true", "false"):
+    if item.default is None and raw == _show(None):
+        return None
+    if _kind(item) is bool and raw.lower() in ("true", "false"):
         return raw.lower() == "true"
-    if isinstance(item.default, int | float) and not isinstance(item.default, bool):
+    if _kind(item) in (int, float):
         try:
-            return type(item.default)(raw)
+            return _kind(item)(raw)
         except ValueError:
             return raw
     return raw

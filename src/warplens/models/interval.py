@@ -25,7 +25,7 @@ import numpy as np
 
 from ..analysis import STALL_CAUSES, ProfileBatch
 from ..machine import Gpu
-from ..workload import Needs, Workload
+from ..workload import Needs, Workload, bank_cycles
 from . import _interval_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import GPUMECH, LEMEIRE, MDM, MDM_CAL, Paper
@@ -374,7 +374,7 @@ class IntervalModel(Model):
     def _conditions(self, case: Case, raw_cpi: Array, found: Any) -> tuple[Condition, ...]:
         limits = {
             "the issue rate": case.issue_rate,
-            "one instruction per cycle and warp": np.where(case.W < case.issue_rate, case.W, np.inf),
+            "one instruction per cycle and warp": np.where(case.issue_rate > case.W, case.W, np.inf),
         }
         clamped = "; the prediction is clamped to it" * self.clamp
         return (
@@ -383,6 +383,7 @@ class IntervalModel(Model):
                 for words, limit in limits.items()
             ),
             *given_stalls(case),
+            *_left_out(case),
             Condition(
                 "DRAM demand exceeds its bandwidth (ρ ≥ 1); the queueing delay is the paper's cap",
                 found["utilisation"] >= 1.0,
@@ -421,6 +422,13 @@ def given_stalls(case: Case) -> tuple[Condition, ...]:
     if case.workload.profile is None or not changed:
         return ()
     return (Condition(f"the profile's stall cycles are given and do not follow {', '.join(changed)}"),)
+
+
+def _left_out(case: Case) -> tuple[Condition, ...]:
+    """A warning if accesses hold the banks of shared memory for longer than a cycle: intervals have no banks."""
+    most = max(bank_cycles(case.facts).values(), default=1.0)
+    text = f"bank conflicts are left out; accesses hold the banks of shared memory for {most:.1f} cycles on average"
+    return (Condition(text),) if most > 1.0 else ()
 
 
 def _model(variant: Variant) -> type[IntervalModel]:

@@ -49,8 +49,14 @@ class Pipeline(Model):
         "warps of a trace: all like the representative one, or each as traced",
         ("representative", "all"),
     )
-    dram_ratio: float = option(1.0, "R of §6.3, bytes of DRAM over bytes accessed; 1 leaves λ and Λ as they are")
-    bank_conflicts: float = option(0.0, "D of §6.3, bank conflict degree of shared memory; 0 is none")
+    dram_ratio: float | None = option(
+        None,
+        "R of §6.3, bytes of DRAM over bytes accessed; auto: from a trace, else the machine's λ and Λ",
+        kind=float,
+    )
+    bank_conflicts: float | None = option(
+        None, "D of §6.3, bank conflict degree of shared memory; auto: from a trace's addresses, else 0", kind=float
+    )
     most_issues: float = option(
         MOST_ISSUES,
         "most instructions simulated per SM; of a longer launch a part is simulated and scaled up",

@@ -6,6 +6,7 @@ from .launch import LAUNCH_KEYS, Launch, Residency, launch_with_overrides, resid
 from .load import example_folder, example_names
 from .measured import MeasuredRun
 from .results import Results
+from .traced import bank_cycles
 from .workload import VIEWS, Workload, workload_of_trace
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Results",
     "Workload",
     "analyse",
+    "bank_cycles",
     "example_folder",
     "example_names",
     "launch_with_overrides",

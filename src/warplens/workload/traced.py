@@ -26,6 +26,7 @@ from ..analysis import (
     simulate_caches,
     simulate_families,
 )
+from ..analysis.banks import mean_bank_cycles, shared_accesses, with_conflicts
 from ..analysis.block_samples import BlockChoice, chosen_blocks
 from ..analysis.representative import (
     Representative,
@@ -59,7 +60,7 @@ def analyse_trace(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) ->
     caches = _simulate(workload, *runs_of(workload, gpu, residency, shape, needed_by))
     choice = _warp_choice(workload, gpu, needed_by, () if shape else caches.runs)
     warp = _representative(workload, choice)
-    blocks = _blocks(workload, warp) if needs.events else None
+    blocks = sampled_blocks(workload, warp) if needs.events else None
     facts = Facts(
         workload,
         gpu,
@@ -173,7 +174,8 @@ def _representative(workload: Workload, choice: WarpChoice) -> Representative:
     return workload.results.get(trace, choice, Representative, choose)
 
 
-def _blocks(workload: Workload, warp: Representative) -> WarpGroup:
+def sampled_blocks(workload: Workload, warp: Representative) -> WarpGroup:
+    """Some thread blocks that stand for all."""
     assert workload.trace is not None
     trace = workload.trace
     return workload.results.get(trace, BlockChoice(), WarpGroup, lambda: chosen_blocks(trace, warp.recorded_blocks))
@@ -305,7 +307,7 @@ def _with_graph(facts: Facts, view: str, needed_by: str) -> Facts:
     graph = facts.workload.results.once(
         ("graph", traced.choice), lambda: graph_of_warp(traced.warp, traced.trace.static)
     )
-    facts = replace(facts, timings=_memory_timings(facts, needed_by))
+    facts = replace(facts, timings={**_memory_timings(facts, needed_by), **_shared_timings(facts, needed_by)})
     if view == "instruction_mix":
         return replace(facts, views={view: _mix(facts, graph, needed_by)})
     return replace(facts, views={view: graph if view == "dependence_graph" else graph.work_flow_graph})
@@ -338,6 +340,23 @@ def _memory_timings(facts: Facts, needed_by: str) -> Mapping[str, InstructionTim
     assert facts.traced is not None
     names = [name for name in classes_of(facts.traced.trace) if INSTRUCTION_CLASSES[name].kind == "memory"]
     return {name: _memory_timing(facts, name, needed_by) for name in names}
+
+
+def bank_cycles(facts: Facts) -> Mapping[str, float]:
+    """Cycles for which an access to shared memory holds the banks on average, by class; empty without addresses."""
+    traced, workload = facts.traced, facts.workload
+    if traced is None or not shared_accesses(traced.trace.static).any():
+        return {}
+    trace, warp = traced.trace, traced.warp
+    return workload.results.once(
+        "bank cycles", lambda: mean_bank_cycles(sampled_blocks(workload, warp), trace.static)
+    )
+
+
+def _shared_timings(facts: Facts, needed_by: str) -> Mapping[str, InstructionTiming]:
+    """λ and Λ of shared memory with the bank conflicts of the kernel's addresses."""
+    found = bank_cycles(facts).items()
+    return {name: with_conflicts(facts.gpu.timing(name, needed_by), cycles - 1.0) for name, cycles in found}
 
 
 def _memory_timing(facts: Facts, instruction_class: str, needed_by: str) -> InstructionTiming:

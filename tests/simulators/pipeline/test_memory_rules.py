@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from making import gpu, with_graph
+from warplens.analysis.banks import with_conflicts
 from warplens.errors import MissingInputError
+from warplens.machine import InstructionTiming
 from warplens.simulators.pipeline import simulate_pipeline
 from warplens.simulators.pipeline.memory_rules import (
     Lambdas,
     dram_ratio,
     global_lambdas,
     l2_lambdas,
-    local_lambdas,
     timing_from_counters,
 )
 
@@ -47,10 +48,10 @@ def test_all_three_meet_at_one():
 
 
 def test_bank_conflicts():
-    local = Lambdas(1, 25)
-    assert local_lambdas(0, local) == local
-    assert local_lambdas(3, local) == Lambdas(4, 28)
-    assert local_lambdas(0.5, local) == Lambdas(1.5, 25.5)
+    local = InstructionTiming(25, 1)
+    assert with_conflicts(local, 0) == local
+    assert with_conflicts(local, 3) == InstructionTiming(28, 4)
+    assert with_conflicts(local, 0.5) == InstructionTiming(25.5, 1.5)
 
 
 class TestOnAMachine:

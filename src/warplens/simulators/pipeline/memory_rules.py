@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...analysis.banks import with_conflicts
 from ...errors import MissingInputError
 from ...machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, lineage
 
@@ -44,14 +45,6 @@ def global_lambdas(ratio: float, dram: Lambdas, l2: Lambdas | None = None) -> La
     )
 
 
-def local_lambdas(conflict_degree: float, local: Lambdas) -> Lambdas:
-    """λ' and Λ' of local (shared) memory with bank conflict degree D, 0 without conflicts. L §6.3"""
-    return Lambdas(
-        (1 + conflict_degree) * local.interval,  # L §6.3: λ' = (1 + D)·λ
-        local.latency + conflict_degree * local.interval,  # L §6.3: Λ' = Λ + D·λ
-    )
-
-
 def l2_lambdas(gpu: Gpu, needed_by: str) -> Lambdas:
     """λ and Λ of a warp's access that hits L2: an SM's share of the NoC, and the L2 latency."""
     bandwidth = gpu.require("noc.bandwidth_bytes_per_s", needed_by)
@@ -65,9 +58,8 @@ def timing_from_counters(
 ) -> InstructionTiming:
     """The machine's timing of a class, after the rule for its kind of memory; other classes keep theirs."""
     timing = gpu.timing(instruction_class, needed_by)
-    found = Lambdas(timing.interval_cycles, timing.latency_cycles)
     if INSTRUCTION_CLASSES[instruction_class].kind == "memory":
-        found = global_lambdas(ratio, found, l2_lambdas(gpu, needed_by) if ratio < 1 else None)
-    elif "shared" in lineage(instruction_class):
-        found = local_lambdas(conflict_degree, found)
-    return replace(timing, interval_cycles=found.interval, latency_cycles=found.latency)
+        own = Lambdas(timing.interval_cycles, timing.latency_cycles)
+        found = global_lambdas(ratio, own, l2_lambdas(gpu, needed_by) if ratio < 1 else None)
+        return replace(timing, interval_cycles=found.interval, latency_cycles=found.latency)
+    return with_conflicts(timing, conflict_degree) if "shared" in lineage(instruction_class) else timing

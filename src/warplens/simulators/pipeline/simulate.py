@@ -38,8 +38,8 @@ class PipelineOptions:
     in_order: bool | None = None
     issue_limit: bool = True
     warps: str = "representative"
-    dram_ratio: float = 1.0
-    bank_conflicts: float = 0.0
+    dram_ratio: float | None = None
+    bank_conflicts: float | None = None
     most_issues: float = MOST_ISSUES
 
 
@@ -117,11 +117,13 @@ class PipelineSimulation:
         return {name: self._timing(name) for name in classes}
 
     def _timing(self, name: str) -> InstructionTiming:
+        """λ and Λ by the given counter of the class's memory; without one, by the kernel's addresses."""
         ratio, degree = self.settings.dram_ratio, self.settings.bank_conflicts
-        changed = ratio != 1.0 if INSTRUCTION_CLASSES[name].kind == "memory" else degree != 0.0
-        if not changed:
+        if (ratio if INSTRUCTION_CLASSES[name].kind == "memory" else degree) is None:
             return self.facts.timing(name, self.needed_by)
-        return timing_from_counters(self.gpu, name, self.needed_by, ratio=ratio, conflict_degree=degree)
+        counters = {"ratio": ratio, "conflict_degree": degree}
+        given = {key: value for key, value in counters.items() if value is not None}
+        return timing_from_counters(self.gpu, name, self.needed_by, **given)
 
     def run(self, times: Mapping[str, ClassTimes], issue_rate: float, share: SmShare, most_rows: int = 0) -> SmRun:
         """Simulate the SM with the most groups."""
@@ -172,8 +174,8 @@ def simulate_pipeline(
     in_order: bool | None = None,
     issue_limit: bool = True,
     warps: str = "representative",
-    dram_ratio: float = 1.0,
-    bank_conflicts: float = 0.0,
+    dram_ratio: float | None = None,
+    bank_conflicts: float | None = None,
     most_issues: float = MOST_ISSUES,
     record: bool = False,
     most_rows: int = MOST_ROWS,
@@ -184,7 +186,7 @@ def simulate_pipeline(
     issues a recorded warp in program order and a graph written by hand in any order.
     `warps="all"` follows every warp of a trace's busiest SM instead of the
     representative one. `dram_ratio` (R) and `bank_conflicts` (D) apply the rules
-    of §6.3 to the machine's own times.
+    of §6.3 to the machine's own times; None takes both from the addresses of a trace.
     """
     settings = PipelineOptions(policy, in_order, issue_limit, warps, dram_ratio, bank_conflicts, most_issues)
     needed_by = "the pipeline simulator"
