@@ -238,7 +238,7 @@ def predict(
     placed, machine = place(workload, gpu, overrides)
     made = model if isinstance(model, Model) else get_model(model, options)
     try:
-        return solve(placed, machine, made)
+        return solve(placed, machine, made, options or ())
     except MissingInputError as error:
         others = ", ".join(usable_models(placed, machine))
         raise type(error)(f"{error} (models that can use it: {others})" if others else str(error)) from None
@@ -290,7 +290,7 @@ def compare(
         for name in named or MODELS:
             model = get_model(name, options.get(name))
             try:
-                predictions.append(solve(placed, machine, model))
+                predictions.append(solve(placed, machine, model, options.get(name, ())))
             except InputError as error:
                 if named:
                     raise

@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from contract import recorded
 from making import Interval, complete_gpu, gpu, run, with_flow, with_graph, with_mix, with_profile
 from warplens import example_names, load_gpu, load_workload
 from warplens.analysis import FlowNode
@@ -264,6 +265,59 @@ def test_everything_can_be_pickled(model):
     same(predict(sent[1], sent[2], sent[0]), prediction)
     same(pickle.loads(pickle.dumps(prediction)), prediction)
     assert snapshot(copy.deepcopy(machine)) == snapshot(machine)
+
+
+# -- options ------------------------------------------------------------------------------------
+
+
+def other_values(item: dataclasses.Field) -> list:
+    """Values of an option that are not its default."""
+    kind = item.metadata["kind"]
+    if item.metadata["choices"]:
+        found = list(item.metadata["choices"])
+    else:
+        found = [True, False] if kind is bool else [kind(number) for number in (0, 1, 3, 50)]
+    return [value for value in found if value != item.default]
+
+
+@cache
+def kinds_of_input() -> dict[str, list[tuple[Workload, object]]]:
+    """A few inputs of every kind, a trace among them."""
+    setting = recorded.SETTINGS["h200-small"]
+    machine = with_overrides(load_gpu(setting.gpu), setting.overrides)
+    found = {"trace": [(recorded.placed(name, setting), machine) for name in ("scattered", "tiled")]}
+    return found | {
+        view: [zoo()[f"{view}-resident"], zoo()[f"{view}-blocks"]] for view in ("graph", "profile", "mix", "flow")
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_option_has_an_effect_or_a_message(model):
+    """Nobody learns from numbers that an option was ignored, whatever the input."""
+    for item in dataclasses.fields(MODELS[model]):
+        for value in other_values(item):
+            for inputs in kinds_of_input().values():
+                for workload, machine in inputs:
+                    if get_model(model).missing(workload, machine):
+                        continue
+                    usual = predict(workload, machine, model)
+                    try:
+                        other = predict(workload, machine, model, options={item.name: value})
+                    except InputError:
+                        continue  # a message
+                    changed = [*numbers(other), *other.terms.values()] != [*numbers(usual), *usual.terms.values()]
+                    told = [text for text in other.warnings if text.startswith(f"option {item.name}=")]
+                    assert changed != bool(told), (item.name, value, workload.name, told)
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if hasattr(model, "compute_latency")])
+def test_compute_latencies_of_a_trace_can_be_left_out(name):
+    """As those of a dependence graph can."""
+    setting = recorded.SETTINGS["h200-small"]
+    machine = with_overrides(load_gpu(setting.gpu), setting.overrides)
+    workload = recorded.placed("tiled", setting)
+    usual, without_them = (predict(workload, machine, name, options={"compute_latency": on}) for on in (True, False))
+    assert without_them.cycles < usual.cycles
 
 
 # -- what is missing ------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -168,10 +168,35 @@ class Model(ABC):
             return assemble(self, case, self.evaluate(case))
 
 
-def solve(workload: Workload, gpu: Gpu, model: Model) -> Prediction:
-    """Check the inputs, analyse the workload on the machine, and predict."""
+def solve(workload: Workload, gpu: Gpu, model: Model, given: Iterable[str] = ()) -> Prediction:
+    """Check the inputs, analyse the workload on the machine, and predict.
+
+    `given` names options that a user chose: a warning says which of them change nothing here.
+    """
     model.check(workload, gpu)
-    return model.predict(analyse(workload, gpu, model.requirements, f"model {model.name!r}"))
+    made = model.predict(analyse(workload, gpu, model.requirements, f"model {model.name!r}"))
+    idle = tuple(
+        Condition(f"option {name}={_show(getattr(model, name))} changes nothing here")
+        for name in given
+        if _changes_nothing(workload, gpu, model, made, name)
+    )
+    return dataclasses.replace(made, conditions=(*made.conditions, *idle)) if idle else made
+
+
+def _changes_nothing(workload: Workload, gpu: Gpu, model: Model, made: Prediction, name: str) -> bool:
+    """Whether the model predicts the same with an option's default, which is not what it has."""
+    default: Any = next(item.default for item in dataclasses.fields(model) if item.name == name)
+    if getattr(model, name) == default:
+        return False
+    try:
+        usual = solve(workload, gpu, dataclasses.replace(model, **{name: default}))
+    except InputError:  # without the option the model cannot run
+        return False
+    return all(np.array_equal(one, other) for one, other in zip(_numbers(made), _numbers(usual), strict=True))
+
+
+def _numbers(prediction: Prediction) -> list[Any]:
+    return [prediction.cycles, *(prediction.stack or {}).values(), *prediction.terms.values()]
 
 
 #: What the option `launch_overhead` asks of the machine.

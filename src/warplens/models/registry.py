@@ -75,7 +75,7 @@ def solve_best(
     for name in dict.fromkeys((*BEST, *MODELS)):
         model = get_model(name, options.get(name))
         try:
-            return model, solve(workload, gpu, model), reasons
+            return model, solve(workload, gpu, model, options.get(name, ())), reasons
         except InputError as error:
             reasons[name] = str(error)
     raise no_model(workload, reasons.values())

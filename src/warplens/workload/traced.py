@@ -72,7 +72,7 @@ def analyse_trace(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) ->
         traced=TraceFacts(trace, caches, choice, warp, blocks),
     )
     if needs.view == "interval_profile" and not needs.events:
-        return replace(facts, views={needs.view: WarpIntervals(facts, needs.min_gap, needed_by)})
+        return replace(facts, views={needs.view: WarpIntervals(facts, needs, needed_by)})
     if needs.view in ("instruction_mix", "work_flow_graph", "dependence_graph"):
         return _with_graph(facts, needs.view, needed_by)
     return facts
@@ -220,17 +220,6 @@ def compute_latencies_of(trace: LaunchTrace, gpu: Gpu, needed_by: str) -> dict[s
     return {name: gpu.timing(name, needed_by).latency_cycles for name in computing}
 
 
-def latencies_on(traced: TraceFacts, gpu: Gpu, needed_by: str) -> NDArray[np.float64]:
-    """Latency of every static instruction on a single machine."""
-    computing = compute_latencies_of(traced.trace, gpu, needed_by)
-    return latencies(
-        traced.trace.static,
-        traced.misses,
-        lambda name: float(computing.get(name, 0.0)),
-        level_latencies(gpu, needed_by).tolist(),
-    )
-
-
 # -- intervals -------------------------------------------------------------------------------------
 
 
@@ -239,7 +228,7 @@ class WarpIntervals:
     """Intervals of the representative warp on every machine of a batch, in parts that fit in memory."""
 
     facts: Facts
-    min_gap: float
+    needs: Needs
     needed_by: str
     _held: list[tuple[Any, ProfileBatch]] | None = field(default=None, repr=False)
 
@@ -267,7 +256,7 @@ class WarpIntervals:
         traced, gpu = self.facts.traced, self.facts.gpu
         assert traced is not None
         static = traced.trace.static
-        computing = compute_latencies_of(traced.trace, gpu, self.needed_by)
+        computing = self._compute_latencies()
         columns = [*computing.values(), *level_latencies(gpu, self.needed_by), gpu.issue_rate]
         chosen = [column[rows] if np.ndim(column) else column for column in map(np.asarray, columns)]
         first, inverse = distinct(chosen, len(rows))
@@ -281,18 +270,27 @@ class WarpIntervals:
             for column, name in enumerate(computing):
                 latency[:, static.class_id == CLASS_NAMES.index(name)] = part[:, column, None]
             latency[:, loads] = average_latency(levels[loads].T[:, None, :], part[:, -4:-1].T[:, :, None])
-            batch = profiles_of_warp(traced.warp, static, latency, misses, part[:, -1], min_gap=self.min_gap)
+            batch = profiles_of_warp(traced.warp, static, latency, misses, part[:, -1], min_gap=self.needs.min_gap)
             inside = np.flatnonzero((inverse >= begin) & (inverse < begin + len(part)))
             yield rows[inside], replace(batch, of_machine=inverse[inside] - begin)
+
+    def _compute_latencies(self) -> dict[str, Quantity]:
+        """Latencies of computation, if it makes a warp stall at all."""
+        traced = self.facts.traced
+        assert traced is not None
+        found = compute_latencies_of(traced.trace, self.facts.gpu, self.needed_by)
+        return found if self.needs.compute_latency else dict.fromkeys(found, 0.0)
 
     def one_by_one(self) -> Iterator[tuple[Any, IntervalProfile]]:
         """The profile of a single machine, with the cause of every stall."""
         traced, gpu = self.facts.traced, self.facts.gpu
         assert traced is not None and self.facts.size == 1
-        latency = latencies_on(traced, gpu, self.needed_by)
+        computing = self._compute_latencies()
+        levels = level_latencies(gpu, self.needed_by).tolist()
+        latency = latencies(traced.trace.static, traced.misses, lambda name: float(computing.get(name, 0.0)), levels)
         rate = float(np.max(gpu.issue_rate))
         profile = profile_of_warp(
-            traced.warp, traced.trace.static, latency, traced.misses, rate, min_gap=self.min_gap
+            traced.warp, traced.trace.static, latency, traced.misses, rate, min_gap=self.needs.min_gap
         )
         yield slice(0, 1), profile
 
