@@ -41,6 +41,7 @@ PUBLIC = [
     "simulate",
     "sweep",
     "trace",
+    "tune",
 ]
 
 #: Error -> its parent. Children of `InputError` exit with 2, the others with 1.

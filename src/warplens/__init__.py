@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .models import Model, Prediction, get_model, model_names
     from .reports.build import make_report as report
     from .sweeps import run_sweep as sweep
+    from .tuning import run_tuning as tune
     from .workload import Launch, Workload, example_names
 
 # Imported on first use, so that `import warplens` and the command line start at once. `module:name` where the name
@@ -63,6 +64,7 @@ _HOMES = {
     "simulate": "api",
     "sweep": "sweeps:run_sweep",
     "trace": "api",
+    "tune": "tuning:run_tuning",
 }
 
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "simulate",
     "sweep",
     "trace",
+    "tune",
 ]
 
 

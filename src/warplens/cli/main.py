@@ -22,6 +22,7 @@ from .studies import reproduce, validate
 from .suite import suite
 from .sweep import sweep
 from .trace import trace
+from .tune import tune
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -45,6 +46,7 @@ for command in (
     convert,
     simulate,
     sweep,
+    tune,
     report,
     serve,
     suite,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -140,6 +140,8 @@ def cuda_launch_of(file: TomlFile) -> CudaLaunch:
     description = reader.text("description")
     machine = reader.table_of("machine")
     table = reader.table_of("cuda")
+    if reader.take("tune") is not None:
+        raise WorkloadError(f"{file.path}: is a tuning space; `warplens tune` takes it")
     record = reader.table_of("record")
     static = reader.table_of("static")
     if table is None:
@@ -224,10 +226,14 @@ def record_launch(
     launch: CudaLaunch,
     gpu: Gpu | None = None,
     *,
+    parameters: Sequence[Built] | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Execution:
-    """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it."""
+    """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it.
+
+    `parameters` are those of the launch, if they are built already; read-only arrays keep their values.
+    """
     from ..frontends.ptx import execute, parse_ptx
 
     compiled = compile_launch(for_gpu(launch, gpu))
@@ -242,7 +248,7 @@ def record_launch(
         compiled.entry,
         launch.grid,
         launch.block,
-        launch_parameters(launch),
+        launch_parameters(launch) if parameters is None else parameters,
         dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
         blocks=blocks,
         registers_per_thread=compiled.registers_per_thread,

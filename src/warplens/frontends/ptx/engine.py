@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +15,8 @@ from ...result_cache import content_hash, open_results
 
 #: Bytes of IR above which code is less optimised, because compile time grows faster than code.
 LARGE_IR_BYTES = 6_000_000
+#: Unrolled code of which few warps run is not optimised at all: compiling would take longer than running.
+UNROLLED_IR_BYTES, FEW_WARPS = 500_000, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +37,15 @@ def _initialised() -> Any:
     return binding
 
 
-def compile_ir(text: str, name: str) -> NativeCode:
-    """Native code for a module with a function `run_blocks`; errors call it `name`."""
+def compile_ir(text: str, name: str, warps: float = math.inf) -> NativeCode:
+    """Native code for a module with a function `run_blocks`, which so many warps will run; errors call it `name`."""
     import llvmlite
 
     binding = _initialised()
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     level = 1 if len(text) > LARGE_IR_BYTES else 2
+    if len(text) > UNROLLED_IR_BYTES and warps <= FEW_WARPS:
+        level = 0
     key = content_hash([text, cpu, features, llvmlite.__version__, str(level)])
     entry = open_results("native").get(key)
     code = None if entry is None else entry["object"].tobytes()

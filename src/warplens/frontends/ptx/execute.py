@@ -102,8 +102,10 @@ class Execution:
         return replace(self, header=replace(self.header, extra={**self.header.extra, "source_text": text}))
 
 
-def compile_kernel(module: PtxModule, entry: str, *, recording: bool = True) -> CompiledKernel:
-    """Native code for one kernel of a module."""
+def compile_kernel(
+    module: PtxModule, entry: str, *, recording: bool = True, warps: float = math.inf
+) -> CompiledKernel:
+    """Native code for one kernel of a module; it is worth the more to optimise, the more warps run it."""
     kernel = flatten(module, entry)
     flow = Flow(kernel)
     code = build_module(kernel, flow, recording=recording)
@@ -111,7 +113,7 @@ def compile_kernel(module: PtxModule, entry: str, *, recording: bool = True) -> 
         kernel,
         flow,
         code,
-        compile_ir(code.ir, f"{module.name}: {entry}"),
+        compile_ir(code.ir, f"{module.name}: {entry}", warps),
         allocate_registers(kernel, flow),
         recording,
     )
@@ -144,11 +146,13 @@ def execute(
     numbers of blocks. `registers_per_thread` and `name` go to the trace's header;
     by default an estimate and the entry's name.
     """
-    compiled = compile_kernel(module, entry, recording=record)
+    extents = _dimensions(grid, "grid"), _dimensions(block, "block")
+    count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
+    warps = count * -(-math.prod(extents[1]) // WARP_LANES)
+    compiled = compile_kernel(module, entry, recording=record, warps=warps)
     run = _Launch(
         compiled,
-        _dimensions(grid, "grid"),
-        _dimensions(block, "block"),
+        *extents,
         lay_out_memory(compiled.kernel, arguments, constants),
         dynamic_shared_memory_bytes,
         most_instructions,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from .flat import FlatKernel
 from .flow import Flow
+from .program import Type
 
 #: Numbers for data, then for predicates; 255 means "none" in traces.
 DATA_REGISTERS = 240
@@ -42,6 +43,7 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
         first[name] = min(first.get(name, index), index)
         last[name] = max(last.get(name, index), index)
 
+    widths = {name: _width(kind) for name, kind in kernel.registers.items()}
     most = 0
     for block in kernel.blocks:
         if not block.instructions:
@@ -52,14 +54,18 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
             touch(name, begin)
         for name in live:
             touch(name, end)
+        width = sum(widths[name] for name in live)
         for item in reversed(block.instructions):
-            for name in (*item.sources, *item.destinations):
+            used, made = set(item.sources), set(item.destinations)
+            for name in used | made:
                 touch(name, item.index)
-            most = max(most, _width(kernel, live | set(item.destinations)))
+            most = max(most, width + sum(widths[name] for name in made - live))
             if item.guard is None:
-                live -= set(item.destinations)
-            live |= set(item.sources)
-        most = max(most, _width(kernel, live))
+                width -= sum(widths[name] for name in made & live)
+                live -= made
+            width += sum(widths[name] for name in used - live)
+            live |= used
+        most = max(most, width)
     free = {False: deque(range(DATA_REGISTERS)), True: deque(range(DATA_REGISTERS, DATA_REGISTERS + PREDICATES))}
     number: dict[str, int] = {}
     ends: dict[int, list[str]] = {}
@@ -83,7 +89,6 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
     return Allocation(number, most)
 
 
-def _width(kernel: FlatKernel, names: set[str]) -> int:
-    """32-bit registers that virtual ones take; predicates are separate."""
-    kinds = (kernel.registers[name] for name in names)
-    return sum(-(-kind.total_bits // 32) for kind in kinds if kind.kind != "pred")
+def _width(kind: Type) -> int:
+    """32-bit registers that a virtual one takes; predicates are separate."""
+    return 0 if kind.kind == "pred" else -(-kind.total_bits // 32)

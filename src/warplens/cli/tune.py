@@ -1,0 +1,161 @@
+"""`warplens tune`"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .._version import __version__
+from ..errors import WarplensError
+from ..formatting import show_factor, show_seconds, show_share
+from . import completion
+from .common import print_json, say, wrapped
+from .options import FILE, FOLDER, json_option, set_option
+from .progress import waiting
+
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+#: Effects of parameters that are shown, and the least worth showing.
+MOST_EFFECTS, LEAST_FACTOR = 4, 1.05
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h)?\s*", text)
+    if match is None or not float(match[1]):
+        raise click.UsageError(f"--budget {text!r}: write a time above 0, for example 60s, 10m or 1h")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+@click.command()
+@click.argument("space", type=FILE, metavar="SPACE", required=True)
+@click.option(
+    "--gpu", required=True, metavar="NAME|FILE", shell_complete=completion.gpus, help="Machine to tune for."
+)
+@click.option("--budget", metavar="TIME", callback=_seconds, help="Stop after 60s, 10m, 1h; default: predict all.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Configurations to show.")
+@set_option()
+@click.option("--sources", type=FOLDER, metavar="DIR", help="Where the kernel's source lies, if not beside SPACE.")
+@click.option("-o", "--output", type=FILE, metavar="OUT.parquet", help="Keep all rows there, and resume from there.")
+@click.option("--measured", type=FILE, metavar="CACHE", help="Compare with a cache or T4 file of Kernel Tuner.")
+@click.option("--export", type=FILE, metavar="CACHE", help="Write a cache file of Kernel Tuner.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per core.")
+@click.option("--scheduler", metavar="ADDRESS|FILE", help="Run on the workers of a Dask scheduler.")
+@json_option
+def tune(
+    space: Path,
+    gpu: str,
+    budget: float | None,
+    top: int,
+    overrides: dict[str, Any],
+    sources: Path | None,
+    output: Path | None,
+    measured: Path | None,
+    export: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    as_json: bool,
+) -> None:
+    """Find the fastest configurations of a tuning space, without a GPU.
+
+    SPACE is a workload file with a [tune] table, or a T1 file of Kernel Tuner.
+    With --budget, a sample is predicted and then what promises most. Run the
+    same command again to continue from OUT.parquet.
+    """
+    from ..tuning import read_results, read_space, run_tuning
+
+    if workers is not None and scheduler is not None:
+        raise click.UsageError(
+            "--workers starts processes here, but --scheduler has its own workers: give one of them"
+        )
+    known = None if measured is None else read_results(measured)
+    found = read_space(space, sources=sources)
+    with waiting("tuning") as report:
+        result = run_tuning(
+            found,
+            gpu,
+            budget=budget,
+            top=top,
+            overrides=overrides,
+            output=output,
+            workers=workers,
+            scheduler=scheduler,
+            progress=report,
+        )
+    if export is not None:
+        result.write_cache(export)
+    agreement = None if known is None else result.agreement(known)
+    if as_json:
+        from ..api import JSON_SCHEMA
+
+        more = {} if agreement is None else {"measured": agreement.to_dict()}
+        print_json({"schema": JSON_SCHEMA, "version": __version__, **result.to_dict(top), **more})
+    else:
+        _show(result, top, known)
+        if agreement is not None:
+            wrapped(str(agreement))
+    if not result.predicted:
+        raise WarplensError(f"{space}: no configuration could be predicted; the first error: {result.first_error}")
+
+
+def _show(result: Any, top: int, known: Any) -> None:
+    """The best within 80 columns: times and limits, what sets each apart, and why they win."""
+    from ..explanation.words import between
+
+    best = result.best(top)
+    wrapped(f"{result.space.name} on {result.gpu}: fastest of {len(result.space)} configurations", style="bold")
+    names = [
+        name for name, values in result.space.parameters.items() if name in result.space.used and len(values) > 1
+    ]
+    common = [name for name in names if len(best) > 1 and len({each.parameters[name] for each in best}) == 1]
+    for number, each in enumerate(best, 1):
+        measured = None if known is None else known.of(each.parameters)
+        seen = "" if measured is None else f"; measured {show_seconds(measured, 3)}"
+        spread = between(show_seconds(each.seconds_low, 3), show_seconds(each.seconds_high, 3))
+        limit = f"{each.limiter} {show_share(each.busy)}, occupancy {show_share(each.occupancy)}"
+        wrapped(f"{show_seconds(each.seconds, 3)} ({spread}), {limit}{seen}", f"{number:>3}  ", 5)
+        wrapped(_settings(each.parameters, [name for name in names if name not in common]), "     ", 5)
+    if common:
+        wrapped(_settings(best[0].parameters, common), "all  ", 5)
+    say("")
+    for text in reasons(result):
+        wrapped(text)
+    wrapped(_coverage(result))
+
+
+def _settings(parameters: Any, names: list[str]) -> str:
+    return "  ".join(f"{name}={parameters[name]}" for name in names)
+
+
+def _coverage(result: Any) -> str:
+    """How much of the space was predicted, and what could not be."""
+    unused = [name for name in result.space.parameters if name not in result.space.used]
+    parts = [f"{result.predicted} of {len(result.space)} configurations predicted"]
+    if unused:
+        parts.append(f"the kernel does not use {', '.join(unused)}")
+    if result.resumed:
+        parts.append(f"{result.resumed} launches were predicted before")
+    if result.failed:
+        parts.append(f"{result.failed} cannot run, the first because: {result.first_error.splitlines()[0]}")
+    return "; ".join(parts) + ("" if result.path is None else f". All rows: {result.path}")
+
+
+def reasons(result: Any) -> list[str]:
+    """Why the best wins: instructions and speed against a typical configuration, and which parameters matter."""
+    found = []
+    if len(result.candidates) > 1:
+        best, typical = result.candidates[0], result.candidates[len(result.candidates) // 2]
+        fewer = best.instructions / typical.instructions
+        faster = typical.seconds / best.seconds
+        found.append(
+            f"The best is {show_factor(faster)} as fast as the median: {show_factor(fewer)} its instructions, "
+            f"executed {show_factor(faster * fewer)} as fast."
+        )
+    strong = [each for each in result.effects if each.factor >= LEAST_FACTOR][:MOST_EFFECTS]
+    if strong:
+        told = ", ".join(f"{e.parameter} ({e.best} over {e.worst}: {show_factor(e.factor)})" for e in strong)
+        found.append(f"What matters most, the others fixed: {told}.")
+    return found

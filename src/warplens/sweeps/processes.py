@@ -1,0 +1,80 @@
+"""Work in processes of this machine, for what threads cannot share: compiling holds the interpreter lock."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ..errors import InputError, WarplensError
+from .evaluate import Rows
+from .plan import Unit
+from .work import Result
+
+#: Seconds between two calls of `waiting`.
+LOOK_SECONDS = 1.0
+
+
+class HasRows(Protocol):
+    """Work of which units are rows: that of a sweep, or of a tuning space."""
+
+    def rows(self, configurations: Rows) -> pa.Table: ...
+
+
+class Processes:
+    """Processes that keep running from one call of `results` to the next. They inherit the work given first."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = os.cpu_count() or 1 if workers is None else workers
+        if self.workers < 1:
+            raise InputError(f"{self.workers} workers cannot do any work; give 1 or more")
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def results(
+        self, units: Sequence[Unit], works: Sequence[HasRows], waiting: Callable[[], None]
+    ) -> Iterator[Result]:
+        """(unit, its rows) as they finish."""
+        if self._pool is None:
+            # A script that calls us need not guard its main module if processes are forked.
+            method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+            context = multiprocessing.get_context(method)
+            self._pool = ProcessPoolExecutor(self.workers, context, _inherit, (list(works),))
+        flying: set[Future[Result]] = {
+            self._pool.submit(_rows, each.number, each.workload, each.rows) for each in units
+        }
+        try:
+            while flying:
+                finished, flying = wait(flying, LOOK_SECONDS, FIRST_COMPLETED)
+                waiting()
+                yield from (each.result() for each in finished)
+        except BrokenProcessPool:
+            raise WarplensError(
+                "a worker process died, perhaps for want of memory; finished work is kept, and the same command "
+                "resumes from there (fewer --workers need less memory)"
+            ) from None
+        finally:
+            for each in flying:
+                each.cancel()
+
+
+_inherited: list[Any] = []
+
+
+def _inherit(works: list[HasRows]) -> None:
+    _inherited[:] = works
+
+
+def _rows(number: int, work: int, rows: Rows) -> Result:
+    return number, _inherited[work].rows(rows)

@@ -1,0 +1,159 @@
+"""What a search found: the fastest configurations, what made them fast, and files for tuners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .agreement import Agreement
+from .kernel_tuner import Measured, PredictedFirst, write_cache
+from .space import Configuration, TuningSpace, Value
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A predicted configuration. Others with the same launch, which differ in unused parameters only, are counted."""
+
+    configuration: int
+    parameters: Configuration
+    seconds: float
+    seconds_low: float
+    seconds_high: float
+    limiter: str
+    busy: float
+    occupancy: float
+    registers: int | None
+    #: Warp instructions of the launch.
+    instructions: float
+    #: "full" where a whole wave of thread blocks ran, "search" where a part of it did.
+    stage: str
+    twins: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "parameters": dict(self.parameters)}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How a parameter moves the time while the others stay: its best and worst value, and how far they are apart."""
+
+    parameter: str
+    best: Value
+    worst: Value
+    factor: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """The result: a row per configuration and stage, in `table` and in the Parquet file at `path`."""
+
+    space: TuningSpace
+    gpu: str
+    table: pa.Table = field(repr=False)
+    #: Launches that an earlier run had predicted.
+    resumed: int
+    seconds: float
+    path: Path | None = None
+
+    @cached_property
+    def _rows(self) -> dict[int, dict[str, Any]]:
+        """The latest row of each configuration: stages come in their order."""
+        return {row["configuration"]: row for row in self.table.to_pylist()}
+
+    @property
+    def predicted(self) -> int:
+        return sum(row["seconds"] is not None for row in self._rows.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(row["error"] is not None for row in self._rows.values())
+
+    @property
+    def first_error(self) -> str:
+        return next((row["error"] for row in self._rows.values() if row["error"]), "")
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """Every predicted launch, the fastest first."""
+        found = []
+        for group in self.space.twins:
+            row = self._rows.get(group[0])
+            if row is not None and row["seconds"] is not None:
+                given: dict[str, Any] = {name: row[name] for name in Candidate.__dataclass_fields__ if name in row}
+                given |= {"parameters": self.space.configurations[group[0]], "twins": len(group) - 1}
+                found.append(Candidate(**given, instructions=row["cycles"] * row["ipc"]))
+        return sorted(found, key=lambda each: each.seconds)
+
+    def best(self, count: int = 10) -> list[Candidate]:
+        return self.candidates[:count]
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """What matters: a sum of effects of single parameters, fitted to the logarithms of all predicted times."""
+        names = [
+            name for name, values in self.space.parameters.items() if name in self.space.used and len(values) > 1
+        ]
+        columns = [(name, value) for name in names for value in self.space.parameters[name]]
+        if len(self.candidates) < 2 * len(columns):
+            return []
+        design = [[1.0, *(float(each.parameters[n] == v) for n, v in columns)] for each in self.candidates]
+        rows = np.array(design)
+        logs = np.log([each.seconds for each in self.candidates])
+        normal = rows.T @ rows + 1e-3 * np.eye(rows.shape[1])
+        weights = np.linalg.solve(normal, rows.T @ logs)[1:]
+        seen = rows[:, 1:].sum(axis=0) > 0
+        found = []
+        for name in names:
+            own = [(w, v) for w, (n, v), s in zip(weights, columns, seen, strict=True) if n == name and s]
+            (low, best), (high, worst) = min(own, key=lambda e: e[0]), max(own, key=lambda e: e[0])
+            found.append(Effect(name, best, worst, float(np.exp(high - low))))
+        return sorted(found, key=lambda each: -each.factor)
+
+    def write_cache(self, path: str | Path) -> None:
+        """The predicted times as a cache file of Kernel Tuner. What was not predicted is not in it."""
+        rows = [(self.space.configurations[index], row["seconds"]) for index, row in sorted(self._rows.items())]
+        problem = self.space.constants.get("ProblemSize")
+        write_cache(path, rows, self.space.parameters, device=self.gpu, kernel=self.space.name, problem=problem)
+
+    def strategy(self) -> PredictedFirst:
+        """For `tune_kernel` of Kernel Tuner: measures the predicted best first."""
+        keys = tuple(self.space.parameters)
+        seconds = {
+            tuple(self.space.configurations[index][key] for key in keys): row["seconds"]
+            for index, row in self._rows.items()
+            if row["seconds"] is not None
+        }
+        return PredictedFirst(seconds, keys)
+
+    def agreement(self, measured: Measured) -> Agreement:
+        """How well predicted times order what a tuner measured."""
+        pairs = [
+            (each.seconds, time) for each in self.candidates if (time := measured.of(each.parameters)) is not None
+        ]
+        return Agreement.of([p for p, _ in pairs], [m for _, m in pairs])
+
+    def to_dict(self, top: int = 10) -> dict[str, Any]:
+        return {
+            "kernel": self.space.name,
+            "gpu": self.gpu,
+            "configurations": len(self.space),
+            "launches": len(self.space.twins),
+            "predicted": self.predicted,
+            "failed": self.failed,
+            "resumed": self.resumed,
+            "seconds": self.seconds,
+            "output": None if self.path is None else str(self.path),
+            "best": [each.to_dict() for each in self.best(top)],
+            "effects": [each.to_dict() for each in self.effects],
+        }
+
+    def __repr__(self) -> str:
+        return f"<Tuning: {self.predicted} of {len(self.space)} configurations of {self.space.name} on {self.gpu}>"

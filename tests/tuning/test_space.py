@@ -1,0 +1,71 @@
+"""Files of tuning spaces, and the configurations and launches they give."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplens.errors import InputError
+from warplens.tuning import read_space
+from warplens.tuning.expressions import Expression
+from warplens.workload.source import load_cuda_launch
+
+from .making import SPACE, write_space, write_t1
+
+
+def test_configurations_and_their_launches(tmp_path):
+    space = read_space(write_space(tmp_path))
+    assert len(space) == 36
+    assert space.used == {"threads", "unroll", "step"}
+    assert len(space.twins) == len(space) // 2
+    chosen = next(c for c in space.configurations if c["threads"] == 128 and c["unroll"] == 4 and c["step"] == 32)
+    launch = space.launch(chosen)
+    assert launch.grid == (8, 1, 1) and launch.block == (128, 1, 1)
+    assert launch.kernel == "squares<32>"
+    assert launch.options == ("-Dunroll=4",), "launch parameters and template arguments are no macros"
+    assert launch.arguments[1].shape == (4096,)
+
+
+def test_a_file_of_kernel_tuner(tmp_path):
+    path = write_t1(tmp_path)
+    with pytest.raises(InputError, match=r"no source 'squares.cu'.*--sources"):
+        read_space(path)
+    space = read_space(path, sources=tmp_path)
+    assert [tuple(each.values()) for each in space.configurations] == [(64, 1), (64, 2), (64, 4), (128, 1), (128, 2)]
+    launch = space.launch(space.configurations[2])
+    assert launch.grid == (16, 1, 1) and launch.block == (64, 1, 1)
+    assert launch.options == ("-Dkernel_tuner=1", "-std=c++17", "-Dunroll=4"), "what warplens says itself is left out"
+    assert [getattr(each, "shape", None) for each in launch.arguments] == [(4096,), (4096,), None]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"ceil(4096 / (threads * unroll))"', '"4096 / thread"'), "did you mean 'threads'"),
+        (('"threads * unroll <= 512"', '"open(1)"'), "'open' is no parameter"),
+        (('"threads * unroll <= 512"', '"().__class__"'), "more than arithmetic"),
+        (("squares<{step}>", "squares<{steps}>"), "'steps' is no parameter"),
+        (("threads = [64, 128, 2048]", "threads = [{a = 1}]"), r"squares.toml:\d+: tune.parameters.threads"),
+        (("[tune.parameters]", "[tune.parameter]"), "did you mean 'parameters'"),
+        (('"threads * unroll <= 512"', '"threads > 5000"'), "no configuration"),
+    ],
+)
+def test_what_a_file_gets_wrong(tmp_path, change, message):
+    path = write_space(tmp_path)
+    path.write_text(SPACE.replace(*change))
+    with pytest.raises(InputError, match=message):
+        space = read_space(path)
+        for each in space.configurations:
+            space.launch(each)
+
+
+def test_a_space_is_no_workload(tmp_path):
+    with pytest.raises(InputError, match="warplens tune"):
+        load_cuda_launch(write_space(tmp_path))
+
+
+def test_expressions_only_compute():
+    assert Expression("[16 * i for i in range(1, 4)]", "here").value({}) == [16, 32, 48]
+    assert Expression("ceil(n / 3) if n % 2 else max(values)", "here").names == {"n", "values"}
+    for text in ("__import__('os')", "n.real", "lambda: 1", "[].append(1)", "(x := 1)", "1 +"):
+        with pytest.raises(InputError, match="here: "):
+            Expression(text, "here").value({"n": 1})

@@ -1,0 +1,105 @@
+"""The search, and `warplens tune`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import warplens
+from warplens.cli.main import cli
+from warplens.errors import InputError
+from warplens.tuning import read_results, read_space
+from warplens.tuning.agreement import Agreement
+from warplens.tuning.estimate import Estimate, features_of
+from warplens.tuning.evaluate import Work
+
+from .making import write_space
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tune")
+    path = write_space(folder)
+    result = warplens.tune(path, "a100", top=2, output=folder / "out.parquet", workers=1)
+    return folder, path, result
+
+
+def test_every_configuration_has_a_row(found):
+    folder, _, result = found
+    rows = pq.read_table(folder / "out.parquet").to_pylist()
+    assert {row["configuration"] for row in rows} == set(range(len(result.space)))
+    failed = [row for row in rows if row["error"]]
+    assert failed and all(row["parameters.threads"] == 2048 and "1024" in row["error"] for row in failed)
+    assert result.predicted + result.failed == len(result.space)
+    first, second = result.best(2)
+    assert first.seconds <= second.seconds and first.twins == 1
+    assert {first.stage, second.stage} == {"full"}
+    assert first.seconds_low <= first.seconds <= first.seconds_high
+
+
+def test_a_row_is_what_predict_says(found):
+    _, _, result = found
+    best = result.best(1)[0]
+    workload, gpu = Work(result.space, warplens.load_gpu("a100"), "full").workload(best.configuration)
+    assert warplens.predict(workload, gpu).seconds == best.seconds
+
+
+def test_a_search_resumes_and_is_exported(found):
+    folder, path, result = found
+    out, cache = folder / "out.parquet", folder / "cache.json"
+    command = ["tune", path, "--gpu", "a100", "--top", 2, "-o", out, "--export", cache, "--workers", 1]
+    again = CliRunner().invoke(cli, list(map(str, [*command, "--json"])))
+    document = json.loads(again.stdout)
+    assert document["resumed"] == document["launches"] == len(result.space.twins)
+    assert document["best"] == [each.to_dict() for each in result.best(2)]
+    measured = read_results(cache)
+    assert measured.of(result.best(1)[0].parameters) == pytest.approx(result.best(1)[0].seconds)
+    shown = CliRunner().invoke(cli, list(map(str, [*command, "--measured", cache])))
+    assert shown.exit_code == 0, shown.output
+    assert "Spearman 1.00" in shown.output and "12 cannot run" in shown.output
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    with pytest.raises(InputError, match="holds another sweep"):
+        warplens.tune(path, "h200", output=out)
+
+
+def test_a_budget_ends_the_search(tmp_path):
+    result = warplens.tune(write_space(tmp_path), "a100", budget=0.01, workers=1)
+    assert 0 < result.predicted < len(result.space) - result.failed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget", "soon"], "for example 60s"),
+        (["--workers", "1", "--scheduler", "tcp://x"], "give one of them"),
+        (["--set", "clok=1GHz"], "did you mean 'clock'"),
+    ],
+)
+def test_what_cannot_be_asked(tmp_path, options, message):
+    done = CliRunner().invoke(cli, ["tune", str(write_space(tmp_path)), "--gpu", "a100", *options])
+    assert done.exit_code != 0
+    assert message in done.output + str(done.exception)
+
+
+def test_estimates_follow_what_is_known(tmp_path):
+    space = read_space(write_space(tmp_path))
+    points = features_of(space, range(len(space)))
+    assert points.min() == 0.0 and points.max() == 1.0
+    times = np.exp(points @ np.arange(1.0, points.shape[1] + 1))
+    known = list(range(0, len(space), 2))
+    estimate = Estimate(points, known, times[known])
+    assert np.abs(estimate.log_seconds - np.log(times)).max() < 0.2
+    assert (estimate.deviation > 0).all()
+
+
+def test_agreement_in_errors_order_and_speed():
+    found = Agreement.of([1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0, 8.2])
+    assert found.factor == pytest.approx(0.5, abs=0.01) and found.median_error == pytest.approx(0.5)
+    assert found.spearman == found.kendall == found.pairs_in_order == pytest.approx(1.0)
+    assert found.best_of == {1: 1.0, 10: 1.0, 50: 1.0}
+    assert Agreement.of([3.0, 2.0], [1.0, 2.0]).best_of[1] == 0.5
+    assert Agreement.of([1.0], [1.0]).spearman is None
