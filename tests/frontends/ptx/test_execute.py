@@ -239,7 +239,7 @@ def test_without_recording_there_is_no_trace():
     ("text", "message"),
     [
         ("frobnicate.u32 %r1, %r1;", r"line 5: frobnicate.u32: this instruction is not supported"),
-        ("mbarrier.init.shared.b64 [%r1], 1;", "not supported"),
+        ("multimem.red.add.u32 [%r1], 1;", "multimem.red.add.u32: this instruction is not supported"),
         ("add.u32 %r1, %r9, 1;", "neither declared nor a supported special register"),
         ("bra nowhere;", "needs a label"),
         ("add.u32 %r1;", "operand 2 is missing"),

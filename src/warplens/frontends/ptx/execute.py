@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...errors import KernelFault
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
+from .bulk_copies import BulkCopies
 from .codegen.kernel import KernelCode, build_module
 from .codegen.layout import Context, Frame, Status
 from .engine import NativeCode, compile_ir
@@ -392,6 +393,8 @@ class _Worker:
         }
         for name, value in values.items():
             self.context[name] = value
+        start = _aligned_address(self.shared) - self.shared.ctypes.data
+        self.bulk = BulkCopies(launch, self.context, self.shared[start:])
         for axis in range(3):
             self.context[Context.GRID_X + axis] = launch.grid[axis]
             self.context[Context.BLOCK_X + axis] = launch.block[axis]
@@ -430,6 +433,8 @@ class _Worker:
             status = run_blocks(self.context.ctypes.data, first, count)
             self._count(before)
             if status == Status.FAULT:
+                if self.bulk.error is not None:
+                    raise self.bulk.error
                 raise explain(launch.compiled.kernel, launch.memory, self.context, self.frames, launch.block)
             launch.check_limits(self)
             if status == Status.DONE or launch.stop.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from ...errors import KernelFault
 from .codegen.layout import Context, Fault, Frame, State
 from .flat import FlatInstruction, FlatKernel
+from .mbarriers import MBarrier
 from .memory import GlobalMemory
 from .opcodes import memory_use
 from .record import source_line
+from .spaces import SHARED_WINDOW
 
 
 def explain(
@@ -26,7 +29,7 @@ def explain(
     fault = Fault(int(context[Context.FAULT]))
     items = list(kernel.instructions)
     if fault == Fault.DEADLOCK:
-        return KernelFault(f"{kernel.name}: {_block(context)}: {_deadlock(kernel, items, frames, block)}")
+        return KernelFault(f"{kernel.name}: {_block(context)}: {_deadlock(kernel, items, context, frames, block)}")
     warp, lanes = int(context[Context.FAULT_WARP]), int(context[Context.FAULT_LANES]) & 0xFFFFFFFF
     threads = [warp * 32 + lane for lane in range(32) if lanes >> lane & 1]
     if fault == Fault.ENDLESS:
@@ -40,9 +43,23 @@ def explain(
         )
     index = int(context[Context.FAULT_INSTRUCTION])
     item = items[index] if 0 <= index < len(items) else None
+    what = _WORDS[fault](item, memory, int(context[Context.FAULT_ADDRESS]))
+    return KernelFault(at_fault(kernel, item, context, block, warp, lanes).format(what=what))
+
+
+def at_fault(
+    kernel: FlatKernel,
+    item: FlatInstruction | None,
+    context: NDArray[np.int64],
+    block: tuple[int, int, int],
+    warp: int,
+    lanes: int,
+) -> str:
+    """A message with place, block and threads, and a field for what happened."""
+    threads = [warp * 32 + lane for lane in range(32) if lanes >> lane & 1]
     where = place_of(kernel, item) if item is not None else kernel.name
-    who = f"{_block(context)}, {_threads(threads, block)}"
-    return KernelFault(f"{where}: {_WORDS[fault](item, memory, int(context[Context.FAULT_ADDRESS]))} ({who})")
+    who = f"{_block(context)}, {_threads(threads, block)}" if threads else _block(context)
+    return f"{where.replace('{', '{{').replace('}', '}}')}: {{what}} ({who})"
 
 
 def place_of(kernel: FlatKernel, item: FlatInstruction) -> str:
@@ -84,25 +101,45 @@ _WORDS: dict[Fault, Any] = {
     ),
     Fault.TOO_DEEP: lambda item, memory, address: "branches are nested too deeply",
     Fault.BAD_BARRIER: lambda item, memory, address: "the number of threads of a barrier must be a multiple of 32",
+    Fault.BAD_MBARRIER: lambda item, memory, address: (
+        "the mbarrier is not initialised, awaits fewer arrivals than this, or is given an impossible count"
+    ),
     Fault.BAD_BRANCH: lambda item, memory, address: "the index is beyond the list of branch targets",
 }
 
 
 def _deadlock(
-    kernel: FlatKernel, items: list[FlatInstruction], frames: NDArray[np.int64], block: tuple[int, int, int]
+    kernel: FlatKernel,
+    items: list[FlatInstruction],
+    context: NDArray[np.int64],
+    frames: NDArray[np.int64],
+    block: tuple[int, int, int],
 ) -> str:
     """Who waits where."""
-    waiting: dict[tuple[int, int], list[int]] = {}
+    waiting: dict[tuple[int, str], list[int]] = {}
     for warp, frame in enumerate(frames):
-        if frame[Frame.STATE] == State.WAITING:
-            key = int(frame[Frame.INSTRUCTION]), int(frame[Frame.BARRIER])
-            alive = int(frame[Frame.ALIVE])
-            waiting.setdefault(key, []).extend(warp * 32 + lane for lane in range(32) if alive >> lane & 1)
+        if frame[Frame.STATE] in (State.WAITING, State.POLLING):
+            barrier = int(frame[Frame.BARRIER])
+            polls = frame[Frame.STATE] == State.POLLING
+            key = int(frame[Frame.INSTRUCTION]), _mbarrier(context, barrier) if polls else f"barrier {barrier}"
+            lanes = int(frame[Frame.ACTIVE if polls else Frame.ALIVE])
+            waiting.setdefault(key, []).extend(warp * 32 + lane for lane in range(32) if lanes >> lane & 1)
     parts = [
-        f"{_threads(threads, block)} at barrier {barrier} ({place_of(kernel, items[index])})"
+        f"{_threads(threads, block)} at {barrier} ({place_of(kernel, items[index])})"
         for (index, barrier), threads in waiting.items()
     ]
     return "deadlock: no barrier can be completed; " + "; ".join(parts)
+
+
+def _mbarrier(context: NDArray[np.int64], address: int) -> str:
+    """An mbarrier and what it still awaits."""
+    offset = address - SHARED_WINDOW if address >= SHARED_WINDOW else address
+    word = int.from_bytes(ctypes.string_at(int(context[Context.SHARED]) + offset, 8), "little")
+    state = MBarrier.unpacked(word)
+    awaited = [f"{state.pending} of {state.expected} arrivals"] if state.pending else []
+    awaited += [f"{state.bytes_due} bytes of copies"] if state.bytes_due > 0 else []
+    awaited += [f"copies brought {-state.bytes_due} bytes more than expected"] if state.bytes_due < 0 else []
+    return f"the mbarrier at offset {offset:#x} (phase {state.parity}, awaits {' and '.join(awaited) or 'nothing'})"
 
 
 def _block(context: NDArray[np.int64]) -> str:

@@ -12,6 +12,7 @@ NO_DESTINATION = frozenset(
     (
         *("st", "red", "bra", "brx", "bar", "barrier", "membar", "fence", "ret", "exit", "trap", "brkpt", "call"),
         *("prefetch", "prefetchu", "cp", "nanosleep", "discard", "pmevent", "stmatrix", "griddepcontrol"),
+        *("tensormap", "setmaxnreg", "applypriority"),
     )
 )
 #: The register that add.cc and its like write.
@@ -49,7 +50,7 @@ class FlatInstruction:
         item = self.instruction
         if item.opcode in ("bar", "barrier"):
             return item.has("red")
-        return item.opcode not in NO_DESTINATION and bool(item.operands)
+        return item.opcode not in NO_DESTINATION and not isinstance((*item.operands, None)[0], Address | None)
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -108,8 +109,9 @@ class FlatKernel:
 def _registers(operand: Operand) -> Iterator[str]:
     if isinstance(operand, Register):
         yield operand.name
-    elif isinstance(operand, Address) and isinstance(operand.base, Register):
-        yield operand.base.name
+    elif isinstance(operand, Address):
+        for each in (operand.base, *operand.coordinates):
+            yield from _registers(each)
     elif isinstance(operand, Vector):
         for each in operand.items:
             yield from _registers(each)

@@ -412,12 +412,13 @@ class _Flattener:
             return Immediate(self._address_of(operand, instance, item))
         if isinstance(operand, Address):
             base = operand.base
+            coordinates = tuple(self._operand(each, instance, item) for each in operand.coordinates)
             if isinstance(base, Register):
-                return Address(replace(base, name=base.name + instance.suffix), operand.offset)
+                return Address(replace(base, name=base.name + instance.suffix), operand.offset, coordinates)
             if isinstance(base, Symbol):
                 if instance.depth == 0 and base.name in self.parameter_offsets:
                     start = self.parameter_offsets[base.name]
                 else:
                     start = self._address_of(base, instance, item)
-                return Address(Immediate(start), operand.offset)
+                return Address(Immediate(start), operand.offset, coordinates)
         return operand

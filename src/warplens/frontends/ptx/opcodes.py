@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from ...machine.classes import product_class
 from .products import warpgroup_product_of
-from .program import Instruction
+from .program import Address, Instruction
 
 _SPACES = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "param": "param"}
 _LOADS, _STORES, _ATOMICS = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix"), ("atom", "red")
 _SFU = ("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
 _CONTROL = (
     *("bra", "brx", "call", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep"),
-    *("prefetch", "prefetchu", "discard", "griddepcontrol", "pmevent"),
+    *("prefetch", "prefetchu", "discard", "griddepcontrol", "pmevent", "tensormap", "setmaxnreg", "applypriority"),
 )
 _MOVES = (
     *("mov", "selp", "slct", "cvta", "shfl", "vote", "match", "activemask", "elect", "isspacep"),
@@ -31,7 +31,10 @@ class MemoryUse:
 
 def memory_use(item: Instruction) -> MemoryUse | None:
     """What memory an instruction uses, or None."""
-    if item.opcode == "cp" and item.modifiers[:1] == ("async",) and len(item.operands) >= 3:
+    if item.opcode == "mbarrier" and any(isinstance(each, Address) for each in item.operands):
+        inside = any(each.startswith("shared") for each in item.modifiers)
+        return MemoryUse("shared" if inside else "generic", 8)
+    if item.opcode == "cp" and item.modifiers[:1] == ("async",) and len(item.operands) >= 3 and not item.has("bulk"):
         size = getattr(item.operands[2], "value", None)
         return MemoryUse("global", int(size)) if isinstance(size, int) and 0 < size <= 16 else None
     if item.opcode not in (*_LOADS, *_STORES, *_ATOMICS):
@@ -54,6 +57,8 @@ def instruction_class(item: Instruction) -> str:
     opcode = item.opcode
     use = memory_use(item)
     if use is not None:
+        if opcode == "mbarrier":
+            return "atomic_shared"
         if opcode == "cp":
             return "async_copy"
         what = "load" if opcode in _LOADS else "store" if opcode in _STORES else "atomic"

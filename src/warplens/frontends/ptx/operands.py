@@ -184,8 +184,14 @@ class OperandReader:
         while self.here.text in ("+", "-"):
             sign = 1 if self.next().text == "+" else -1
             offset += sign * self.integer()
+        coordinates: tuple[Operand, ...] = ()
+        if self.accept(","):
+            found_there = self._operand()
+            if not isinstance(found_there, Vector):
+                raise self.fail("coordinates stand in braces", token)
+            coordinates = found_there.items
         self.expect("]")
-        return Address(base, offset)
+        return Address(base, offset, coordinates)
 
 
 def literal_of(token: Token) -> Immediate | None:

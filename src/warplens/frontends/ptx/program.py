@@ -85,10 +85,11 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Address:
-    """[base + offset]."""
+    """[base + offset], or [base + offset, {coordinates}] of a tensor."""
 
     base: Register | Symbol | Immediate
     offset: int = 0
+    coordinates: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,18 @@
 """Native code for a kernel: LLVM IR over vectors of 32 lanes. The modules of instructions register themselves."""
 
-from . import accesses, arithmetic, bits, choices, collective, conversion, matrices, products, real, warpgroup
+from . import (
+    accesses,
+    arithmetic,
+    bits,
+    choices,
+    collective,
+    conversion,
+    matrices,
+    mbarriers,
+    products,
+    real,
+    warpgroup,
+)
 from .kernel import build_module
 
 __all__ = [
@@ -12,6 +24,7 @@ __all__ = [
     "collective",
     "conversion",
     "matrices",
+    "mbarriers",
     "products",
     "real",
     "warpgroup",

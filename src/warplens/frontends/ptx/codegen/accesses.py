@@ -11,6 +11,7 @@ from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import runtime
+from .bulk import copy_in_bulk
 from .lanes import LANES, Value, floats, integers
 from .layout import Context, Frame
 from .lowering import lowers
@@ -214,6 +215,9 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
 def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
     """cp.async copies immediately; a kernel without races cannot tell the difference."""
     modifiers = item.instruction.modifiers
+    if "bulk" in modifiers:
+        copy_in_bulk(g, item)
+        return
     if modifiers[:2] in (("async", "commit_group"), ("async", "wait_group"), ("async", "wait_all")):
         return
     if modifiers[0] != "async" or "bulk" in modifiers or "mbarrier" in modifiers:

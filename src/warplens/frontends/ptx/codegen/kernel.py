@@ -124,7 +124,7 @@ class KernelBuilder(DivergentLanes):
 
     # -- waiting and resuming -----------------------------------------------------------------------------------
 
-    def _suspend(self, status: Status, live: set[str], item: FlatInstruction | None = None) -> _Resume:
+    def suspend(self, status: Status, live: set[str], item: FlatInstruction | None = None) -> _Resume:
         """Save the live registers and return; code generation continues in the block that resumes."""
         builder = self.builder
         resume = _Resume(len(self.resumes) + 1, builder.append_basic_block("resume"), sorted(live))
@@ -175,7 +175,7 @@ class KernelBuilder(DivergentLanes):
             spent = builder.icmp_signed(">=", self.get(Frame.INSTRUCTIONS), self.get(Frame.SLICE_LEFT))
             with builder.if_then(spent, likely=False):
                 go_on = builder.append_basic_block("go_on")
-                self._suspend(Status.INTERRUPTED, self.flow.live_in[number])
+                self.suspend(Status.INTERRUPTED, self.flow.live_in[number])
                 builder.branch(go_on)
                 builder.position_at_end(go_on)
         self._count(block)
@@ -296,7 +296,7 @@ class KernelBuilder(DivergentLanes):
                 builder.store(builder.add(builder.load(place, typ=I64), lanes), place)
         self.put(Frame.BARRIER, which)
         self.put(Frame.BARRIER_THREADS, threads)
-        self._suspend(Status.BARRIER, self._live_after(item), item)
+        self.suspend(Status.BARRIER, self.live_after(item), item)
         if predicate is not None:
             held, lanes = (
                 builder.load(self.at(self.context, 8 * (start + which)), typ=I64)
@@ -309,7 +309,7 @@ class KernelBuilder(DivergentLanes):
             else:
                 self.write(item, self.splat(builder.icmp_unsigned("!=", held, i64(0))))
 
-    def _live_after(self, item: FlatInstruction) -> set[str]:
+    def live_after(self, item: FlatInstruction) -> set[str]:
         """Registers that are read after an instruction in the middle of a block."""
         live = self.flow.live_out(self.current.number)
         for other in reversed(self.current.instructions):

@@ -42,7 +42,9 @@ class Context(IntEnum):
     BARRIER_LANES = 67  # lanes that took part
     BARRIER_RESULT_COUNT = 83
     BARRIER_RESULT_LANES = 99
-    FIELDS = 115
+    BULK = 115  # function that starts and finishes bulk copies
+    BULK_PENDING = 116  # copies under way
+    FIELDS = 117
 
 
 class Frame(IntEnum):
@@ -87,6 +89,7 @@ class Status(IntEnum):
     BARRIER = 1
     INTERRUPTED = 2
     FAULT = 3
+    POLLING = 4  # waits at an mbarrier
 
 
 class State(IntEnum):
@@ -95,6 +98,17 @@ class State(IntEnum):
     READY = 0
     WAITING = 1
     FINISHED = 2
+    POLLING = 3  # waits at an mbarrier: runs again to look
+
+
+class BulkAction(IntEnum):
+    """Why generated code calls `BulkCopies`."""
+
+    START = 0  # a copy, or a change of a tensor map
+    ARRIVE = 1  # finish the copies that an mbarrier counts
+    COMMIT = 2  # close a group
+    WAIT = 3  # finish groups
+    END = 4  # of the block
 
 
 class Fault(IntEnum):
@@ -110,3 +124,4 @@ class Fault(IntEnum):
     BAD_BARRIER = 9
     BAD_BRANCH = 10
     READ_ONLY = 11
+    BAD_MBARRIER = 12

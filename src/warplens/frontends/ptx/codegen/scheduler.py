@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from .bulk import SIGNATURE
 from .lanes import I32, I64, LANES, POINTER, Value
-from .layout import Context, Fault, Frame, State, Status
+from .layout import BulkAction, Context, Fault, Frame, State, Status
 from .runtime import Fields, i32, i64
 
 BARRIERS = 16
@@ -49,9 +50,13 @@ class _Scheduler(Fields):
         builder.position_at_end(blocks["rounds"])
         builder.store(i64(0), self.ran_at)
         builder.store(i64(0), self.waiting_at)
+        changes = self.get(Context.CHANGES)
         with self.count_loop(self.get(Context.WARPS)) as warp:
             self._visit(warp)
-        ran = builder.icmp_unsigned("!=", builder.load(self.ran_at, typ=I64), i64(0))
+        # A change of memory may be what a warp at an mbarrier waits for.
+        waiting = builder.icmp_unsigned("!=", builder.load(self.waiting_at, typ=I64), i64(0))
+        changed = builder.and_(waiting, builder.icmp_unsigned("!=", changes, self.get(Context.CHANGES)))
+        ran = builder.or_(changed, builder.icmp_unsigned("!=", builder.load(self.ran_at, typ=I64), i64(0)))
         builder.cbranch(ran, blocks["after_round"], blocks["block_done"])
 
         # Some warps are still ready: pause now and then, so that the caller can stop.
@@ -71,6 +76,7 @@ class _Scheduler(Fields):
                 self.put(Context.FAULT, int(Fault.DEADLOCK))
                 builder.ret(i32(Status.FAULT))
             builder.branch(blocks["rounds"])
+        self._end_copies()
         self._note_lengths()
         self.put(Context.STARTED, 0)
         self.add_to(Context.BLOCK, i64(1))
@@ -115,7 +121,9 @@ class _Scheduler(Fields):
         state = self.get(Frame.STATE)
         with builder.if_then(builder.icmp_unsigned("==", state, i64(State.WAITING))):
             builder.store(i64(1), self.waiting_at)
-        with builder.if_then(builder.icmp_unsigned("==", state, i64(State.READY))):
+        polls = builder.icmp_unsigned("==", state, i64(State.POLLING))
+        ready = builder.icmp_unsigned("==", state, i64(State.READY))
+        with builder.if_then(builder.or_(ready, polls)):
             status = builder.call(self.run_warp, [self.context, self.frame])
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.FAULT)), likely=False):
                 builder.ret(i32(Status.FAULT))
@@ -124,7 +132,11 @@ class _Scheduler(Fields):
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.BARRIER))):
                 self.put(Frame.STATE, int(State.WAITING))
                 builder.store(i64(1), self.waiting_at)
+            with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.POLLING))):
+                self.put(Frame.STATE, int(State.POLLING))
+                builder.store(i64(1), self.waiting_at)
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.INTERRUPTED)), likely=False):
+                self.put(Frame.STATE, int(State.READY))
                 builder.store(i64(1), self.ran_at)
                 self._interrupted()
 
@@ -168,14 +180,12 @@ class _Scheduler(Fields):
                 self.frame = self._frame_of(warp)
                 waits = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.WAITING))
                 at_this = builder.icmp_unsigned("==", self.get(Frame.BARRIER), number)
-                ended = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.FINISHED))
+                polls = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.POLLING))
                 with builder.if_then(builder.and_(waits, at_this)):
                     builder.store(builder.add(builder.load(here_at, typ=I64), i64(LANES)), here_at)
                     builder.store(self.get(Frame.BARRIER_THREADS), wanted_at)
-                with builder.if_then(builder.and_(waits, builder.not_(at_this))):
+                with builder.if_then(builder.or_(polls, builder.and_(waits, builder.not_(at_this)))):
                     builder.store(builder.add(builder.load(others_at, typ=I64), i64(1)), others_at)
-                with builder.if_then(ended):
-                    pass
             here, wanted = builder.load(here_at, typ=I64), builder.load(wanted_at, typ=I64)
             arrived_place = builder.gep(
                 self.at(self.context, 8 * Context.BARRIER_ARRIVED), [number], source_etype=I64
@@ -214,6 +224,17 @@ class _Scheduler(Fields):
             ]
             self.builder.store(self.builder.load(places[0], typ=I64), places[1])
             self.builder.store(i64(0), places[0])
+
+    def _end_copies(self) -> None:
+        """Let the block's bulk copies finish, or find that nobody waited for them."""
+        builder = self.builder
+        pending = builder.icmp_unsigned("!=", self.get(Context.BULK_PENDING), i64(0))
+        with builder.if_then(pending, likely=False):
+            function = builder.inttoptr(self.get(Context.BULK), SIGNATURE.as_pointer())
+            nothing = [i32(-1), i32(BulkAction.END), i32(0), self.context]
+            failed = builder.call(function, [self.context, self.context, *nothing])
+            with builder.if_then(builder.icmp_unsigned("!=", failed, i32(0)), likely=False):
+                builder.ret(i32(Status.FAULT))
 
     def _note_lengths(self) -> None:
         """Store the number of words that each warp of the block has recorded so far."""

@@ -1,0 +1,317 @@
+"""Asynchronous bulk copies of a thread block: queued where they start, done when a wait needs them.
+
+Bulk copies are few and large, so generated code calls this module, which moves
+whole boxes with NumPy. Data that an mbarrier counts arrive when a thread waits
+for that barrier; data of a group move when a thread waits for the group.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import KernelFault
+from .codegen.layout import BulkAction, Context, Frame
+from .faults import at_fault
+from .flat import FlatInstruction
+from .mbarriers import MBarrier
+from .spaces import GLOBAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from .tensor_maps import MAP_BYTES, TensorMap
+
+if TYPE_CHECKING:
+    from .execute import _Launch
+
+CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p
+)
+_OPERANDS = 16
+_LANES = 32
+_CHUNK = 16
+_REDUCTIONS: dict[str, Any] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_DTYPES = {
+    **{f"{kind}{bits}": np.dtype(f"{letter}{bits // 8}") for kind, letter in (("u", "u"), ("s", "i"), ("b", "u"))
+       for bits in (32, 64)},
+    "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+}  # fmt: skip
+
+
+@dataclass
+class _Thread:
+    """Copies of a thread that it waits for in groups: the open group, and those it has committed."""
+
+    open: list[Callable[[], None]] = field(default_factory=list)
+    groups: list[list[Callable[[], None]]] = field(default_factory=list)
+
+
+class BulkCopies:
+    """The queue of one worker; `callback` is what generated code calls."""
+
+    def __init__(self, launch: _Launch, context: NDArray[np.int64], shared: NDArray[np.uint8]) -> None:
+        self.kernel, self.memory = launch.compiled.kernel, launch.memory
+        self.block = launch.block
+        self.items = list(self.kernel.instructions)
+        self.context, self.shared = context, shared
+        self.awaited: list[tuple[int, Callable[[], None]]] = []
+        self.threads: dict[int, _Thread] = {}
+        self.error: KernelFault | None = None
+        self.callback = CALLBACK(self._called)
+        context[Context.BULK] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
+
+    def _called(self, context: int, frame: int, index: int, action: int, lanes: int, operands: int) -> int:
+        """One call of generated code; 1 after a fault."""
+        warp = 0
+        try:
+            if action == BulkAction.END:
+                self._end()
+            else:
+                warp = ctypes.cast(frame, ctypes.POINTER(ctypes.c_int64))[Frame.WARP]
+                pointer = ctypes.cast(operands, ctypes.POINTER(ctypes.c_int64))
+                values = np.ctypeslib.as_array(pointer, (_OPERANDS, _LANES))
+                for lane in range(_LANES):
+                    if lanes >> lane & 1:
+                        self._one(
+                            self.items[index], BulkAction(action), warp * _LANES + lane, values[:, lane].tolist()
+                        )
+        except _MisuseError as misuse:
+            where = at_fault(
+                self.kernel, self.items[index] if index >= 0 else None, self.context, self.block, warp, lanes
+            )
+            self.error = KernelFault(where.format(what=misuse))
+            return 1
+        except Exception as error:  # an exception must not pass through native code
+            self.error = KernelFault(f"{self.kernel.name}: a bulk copy failed: {error}")
+            return 1
+        finally:
+            self._count()
+        return 0
+
+    def _count(self) -> None:
+        grouped = sum(len(each.open) + sum(map(len, each.groups)) for each in self.threads.values())
+        self.context[Context.BULK_PENDING] = len(self.awaited) + grouped
+
+    def _one(self, item: FlatInstruction, action: BulkAction, thread: int, values: list[int]) -> None:
+        if action == BulkAction.ARRIVE:
+            self._arrive(self._shared_offset(values[0]))
+        elif action == BulkAction.COMMIT:
+            own = self.threads.setdefault(thread, _Thread())
+            own.groups.append(own.open)
+            own.open = []
+        elif action == BulkAction.WAIT:
+            own = self.threads.setdefault(thread, _Thread())
+            while len(own.groups) > values[0]:
+                for copy in own.groups.pop(0):
+                    copy()
+        elif item.opcode == "tensormap":
+            self._change_map(item, values)
+        else:
+            self._start(item, thread, values)
+
+    def _end(self) -> None:
+        """The block has ended: stores finish, whatever was not awaited is misuse."""
+        if self.awaited:
+            self.awaited.clear()
+            raise _MisuseError("a bulk copy is still under way when its block ends; nobody waited for its mbarrier")
+        for own in self.threads.values():
+            for group in (*own.groups, own.open):
+                for copy in group:
+                    copy()
+        self.threads.clear()
+
+    def _arrive(self, barrier: int) -> None:
+        """Finish the copies that a barrier counts."""
+        due = [copy for at, copy in self.awaited if at == barrier]
+        self.awaited = [each for each in self.awaited if each[0] != barrier]
+        for copy in due:
+            copy()
+
+    # -- memory ---------------------------------------------------------------------------------------
+
+    def _shared_offset(self, address: int) -> int:
+        address &= (1 << 64) - 1
+        return (
+            address - SHARED_WINDOW
+            if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES
+            else address & 0xFFFFFFFF
+        )
+
+    def _shared_bytes(self, address: int, size: int, alignment: int = _CHUNK) -> slice:
+        start = self._shared_offset(address)
+        if start % alignment:
+            raise _MisuseError(f"shared memory at {start:#x}, where a multiple of {alignment} is needed")
+        if start + size > self.context[Context.SHARED_BYTES]:
+            raise _MisuseError(f"{size} bytes of shared memory out of bounds at offset {start:#x}")
+        return slice(start, start + size)
+
+    def _global_bytes(self, address: int, size: int) -> slice:
+        address &= (1 << 64) - 1
+        for each in self.memory.allocations:
+            if each.address <= address and address + size <= each.address + each.size_bytes:
+                return slice(address - GLOBAL_WINDOW, address - GLOBAL_WINDOW + size)
+        raise _MisuseError(
+            f"{size} bytes of global memory out of bounds at {address:#x}, {self.memory.near(address)}"
+        )
+
+    def _content(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Bytes at a generic address."""
+        if SHARED_WINDOW <= address & ((1 << 64) - 1) < SHARED_WINDOW + WINDOW_BYTES:
+            return self.shared[self._shared_bytes(address, size)]
+        return self.memory.content[self._global_bytes(address, size)]
+
+    def _deliver(self, barrier: int, count: int) -> None:
+        place = self._shared_bytes(barrier, 8, 8)
+        word = self.shared[place].view(np.uint64)
+        state = MBarrier.unpacked(int(word[0]))
+        if not state.expected:
+            raise _MisuseError(f"the mbarrier at offset {place.start:#x} is not initialised")
+        word[0] = state.delivered(count).packed
+        self.context[Context.CHANGES] += 1
+
+    # -- copies ---------------------------------------------------------------------------------------
+
+    def _start(self, item: FlatInstruction, thread: int, values: list[int]) -> None:
+        """Queue a copy for its mbarrier or its thread's group."""
+        instruction = item.instruction
+        rank = next((int(each[0]) for each in instruction.modifiers if each in ("1d", "2d", "3d", "4d", "5d")), 0)
+        spaces = [
+            each.partition("::")[0] for each in instruction.modifiers if each.split("::")[0] in ("shared", "global")
+        ]
+        unknown = [
+            each for each in instruction.modifiers if each.startswith(("im2col", "tile::", "multicast", "cp_mask"))
+        ]
+        if unknown or spaces not in (["shared", "global"], ["global", "shared"]):
+            raise _MisuseError(
+                f"this form of the copy ({', '.join(unknown) or ' to '.join(spaces)}) is not supported"
+            )
+        reduction = next((each for each in instruction.modifiers if each in _REDUCTIONS), "")
+        dtype = (
+            _DTYPES.get(instruction.modifiers[-1])
+            if instruction.opcode == "cp" and "reduce" in instruction.modifiers
+            else None
+        )
+        loads = spaces == ["shared", "global"]
+        if rank:
+            at, where = (0, 1) if loads else (2 + rank - 1, 0)
+            copy, size = self._box(values[where], values[where + 1 : where + 1 + rank], values[at], loads, reduction)
+        else:
+            size = values[2]
+            copy = self._line(values[0], values[1], size, loads, reduction, dtype)
+        if not loads:
+            self.threads.setdefault(thread, _Thread()).open.append(copy)
+            return
+        barrier = self._shared_offset(values[2 + rank if rank else 3])
+
+        def arrive() -> None:
+            copy()
+            self._deliver(barrier, size)
+
+        self.awaited.append((barrier, arrive))
+
+    def _line(
+        self, to: int, source: int, size: int, loads: bool, reduction: str, dtype: np.dtype[Any] | None
+    ) -> Callable[[], None]:
+        """A copy of contiguous bytes."""
+        if size % _CHUNK or size < 0 or (source | to) % _CHUNK:
+            raise _MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
+        outside = self._global_bytes(source if loads else to, size)
+        inside = self._shared_bytes(to if loads else source, size)
+
+        def copy() -> None:
+            if loads:
+                self.shared[inside] = self.memory.content[outside]
+            else:
+                target = self.memory.content[outside]
+                target[:] = _combined(target, self.shared[inside], reduction, dtype)
+            self.context[Context.CHANGES] += 1
+
+        return copy
+
+    def _box(
+        self, map_address: int, corner: list[int], place: int, loads: bool, reduction: str
+    ) -> tuple[Callable[[], None], int]:
+        """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
+        found = TensorMap.unpacked(self._content(map_address, MAP_BYTES).tobytes())
+        problem = found.problem()
+        if problem or len(corner) != found.rank:
+            raise _MisuseError(f"the tensor map {problem or f'has {found.rank} dimensions, not {len(corner)}'}")
+        start = self._shared_bytes(place, found.box_bytes, 128).start
+        rows, first, last = found.rows(corner)
+        size = (last - first) * found.element_bytes
+        used = rows[rows >= 0] if size else rows[:0]
+        for address in (used.min(), used.max()) if len(used) else ():
+            self._global_bytes(int(address), size)
+        chunks = found.chunks(start)
+        row_bytes = found.box[0] * found.element_bytes
+        columns = slice(first * found.element_bytes, last * found.element_bytes)
+        inside = rows >= 0
+        gathered = (used - GLOBAL_WINDOW)[:, None] + np.arange(size)
+
+        def copy() -> None:
+            shared = self.shared[: len(self.shared) // _CHUNK * _CHUNK].reshape(-1, _CHUNK)
+            content = self.memory.content
+            if loads:
+                box = np.zeros((len(rows), row_bytes), dtype=np.uint8)
+                box[inside, columns] = content[gathered]
+                shared[chunks] = box.reshape(-1, _CHUNK)
+            else:
+                box = shared[chunks].reshape(len(rows), row_bytes)[inside, columns]
+                dtype = _MAP_DTYPES.get(found.element_type)
+                content[gathered] = _combined(content[gathered], box, reduction, dtype)
+            self.context[Context.CHANGES] += 1
+
+        return copy, found.box_bytes
+
+    def _change_map(self, item: FlatInstruction, values: list[int]) -> None:
+        """tensormap.replace of one field, and tensormap.cp_fenceproxy, which copies a map."""
+        modifiers = item.instruction.modifiers
+        if modifiers[0] == "cp_fenceproxy":
+            source = self.shared[self._shared_bytes(values[1], MAP_BYTES)]
+            self.memory.content[self._global_bytes(values[0], MAP_BYTES)] = source
+            return
+        if modifiers[:2] != ("replace", "tile") or len(modifiers) < 4:
+            raise _MisuseError("this form of tensormap is not supported")
+        inside = any(each.startswith("shared") for each in modifiers)
+        content = (
+            self.shared[self._shared_bytes(values[0], MAP_BYTES)] if inside else self._content(values[0], MAP_BYTES)
+        )
+        ordinal = values[1] if len(item.instruction.operands) > 2 else 0
+        value = values[len(item.instruction.operands) - 1]
+        bits = 64 if modifiers[-1] == "b64" else 32
+        try:
+            changed = TensorMap.unpacked(content.tobytes()).replaced(modifiers[2], ordinal, value & ((1 << bits) - 1))
+            content[:] = np.frombuffer(changed.packed, dtype=np.uint8)
+        except (KeyError, IndexError, ArithmeticError, ValueError) as error:
+            raise _MisuseError(f"{modifiers[2]} {ordinal} cannot become {value}") from error
+
+
+_MAP_DTYPES = {2: _DTYPES["u32"], 3: _DTYPES["s32"], 4: _DTYPES["u64"], 5: _DTYPES["s64"], 6: _DTYPES["f16"]} | {
+    7: _DTYPES["f32"],
+    9: _DTYPES["f64"],
+}
+
+
+def _combined(
+    old: NDArray[np.uint8], new: NDArray[np.uint8], reduction: str, dtype: np.dtype[Any] | None
+) -> NDArray[np.uint8]:
+    """The bytes to store: the new ones, or both reduced."""
+    if not reduction:
+        return new
+    if dtype is None:
+        raise _MisuseError(f"the reduction {reduction} of this type is not supported")
+    first, second = (np.ascontiguousarray(each).reshape(-1).view(dtype) for each in (old, new))
+    return np.asarray(_REDUCTIONS[reduction](first, second), dtype=dtype).view(np.uint8).reshape(old.shape)
+
+
+class _MisuseError(Exception):
+    """What a kernel did wrong."""

@@ -1,0 +1,126 @@
+"""Tensor maps: how TMA finds a box of a tensor, in the 128 bytes that a kernel passes around.
+
+CUDA leaves the bytes opaque. warplens has its own, which `TensorMap.packed` and
+`tensormap.replace` write.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAP_BYTES = 128
+#: Bytes of each element type, in the order of `tensormap.replace` and CUtensorMapDataType.
+_TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
+_FORMAT = struct.Struct("<QBBBBBxxx5I4x4Q5I5I")
+#: Chunks of 16 bytes in a row of each swizzle: none, 32, 64, 128 bytes.
+_SWIZZLE_CHUNKS = (1, 2, 4, 8)
+_CHUNK = 16
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tiled tensor: innermost dimension first; strides in bytes, from the second dimension on."""
+
+    address: int
+    rank: int
+    element_type: int
+    dimensions: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...] = (1, 1, 1, 1, 1)
+    swizzle: int = 0
+    interleave: int = 0
+    fill: int = 0
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> TensorMap:
+        address, rank, kind, interleave, swizzle, fill, *numbers = _FORMAT.unpack(content[: _FORMAT.size])
+        parts = [tuple(numbers[start:end]) for start, end in ((0, 5), (5, 9), (9, 14), (14, 19))]
+        dimensions, strides, box, steps = parts
+        return cls(address, rank + 1, kind, dimensions, strides, box, steps, swizzle, interleave, fill)
+
+    @property
+    def packed(self) -> bytes:
+        def filled(values: Sequence[int], count: int, rest: int) -> list[int]:
+            return [*values, *[rest] * count][:count]
+
+        numbers = [*filled(self.dimensions, 5, 1), *filled(self.strides, 4, 0), *filled(self.box, 5, 1)]
+        numbers += filled(self.element_strides, 5, 1)
+        head = (self.address, self.rank - 1, self.element_type, self.interleave, self.swizzle, self.fill)
+        return _FORMAT.pack(*head, *numbers).ljust(MAP_BYTES, b"\0")
+
+    def replaced(self, field: str, ordinal: int, value: int) -> TensorMap:
+        """After `tensormap.replace`; ValueError for a field that there is not."""
+        whole: dict[str, tuple[str, Any]] = {
+            "global_address": ("address", value),
+            "rank": ("rank", value + 1),
+            "elemtype": ("element_type", value),
+            "swizzle_mode": ("swizzle", value),
+            "interleave_layout": ("interleave", value),
+            "fill_mode": ("fill", value),
+        }
+        lists = {
+            "box_dim": "box",
+            "global_dim": "dimensions",
+            "global_stride": "strides",
+            "element_stride": "element_strides",
+        }
+        if field in whole:
+            name, found = whole[field]
+            return replace(self, **{name: found})
+        numbers = list(getattr(self, lists[field]))
+        numbers[ordinal] = value
+        listed: Any = tuple(numbers)
+        return replace(self, **{lists[field]: listed})
+
+    # -- boxes ----------------------------------------------------------------------------------
+
+    @property
+    def element_bytes(self) -> int:
+        return _TYPE_BYTES[self.element_type]
+
+    @property
+    def box_bytes(self) -> int:
+        return int(np.prod(self.box[: self.rank])) * self.element_bytes
+
+    def problem(self) -> str | None:
+        """What is wrong with the map, if anything."""
+        if self.element_type >= len(_TYPE_BYTES) or self.rank > 5:
+            return "has an unknown element type or more than five dimensions"
+        if self.interleave or self.fill or any(step != 1 for step in self.element_strides[: self.rank]):
+            return "is interleaved, fills with NaN or skips elements, which is not supported"
+        row = self.box[0] * self.element_bytes
+        if row % _CHUNK or any(not 1 <= each <= 256 for each in self.box[: self.rank]):
+            return f"has a box of {self.box[: self.rank]}: 1 to 256 each, and rows a multiple of 16 bytes"
+        if self.swizzle and (self.swizzle > 3 or row > _CHUNK * _SWIZZLE_CHUNKS[self.swizzle]):
+            return "has rows longer than its swizzle"
+        if self.address % 16 or any(each % 16 for each in self.strides[: self.rank - 1]):
+            return "has an address or a stride that is not a multiple of 16 bytes"
+        if any(each == 0 for each in self.dimensions[: self.rank]):
+            return "has a dimension of 0"
+        return None
+
+    def rows(self, corner: Sequence[int]) -> tuple[NDArray[np.int64], int, int]:
+        """Addresses of the box's rows (-1: outside the tensor), and the first and last of the elements inside."""
+        shape = self.box[: self.rank]
+        address = np.full(1, self.address, dtype=np.int64)
+        inside = np.ones(1, dtype=bool)
+        for axis in range(1, self.rank):
+            index = corner[axis] + np.arange(shape[axis], dtype=np.int64)
+            kept = (index >= 0) & (index < self.dimensions[axis])
+            address = (address[None, :] + (index * self.strides[axis - 1])[:, None]).reshape(-1)
+            inside = (inside[None, :] & kept[:, None]).reshape(-1)
+        first = min(max(-corner[0], 0), shape[0])
+        last = max(min(self.dimensions[0] - corner[0], shape[0]), first)
+        return np.where(inside, address + (corner[0] + first) * self.element_bytes, -1), first, last
+
+    def chunks(self, start: int) -> NDArray[np.int64]:
+        """Where each 16 bytes of the box lie in shared memory, in units of 16 bytes."""
+        plain = start // _CHUNK + np.arange(self.box_bytes // _CHUNK, dtype=np.int64)
+        return plain ^ ((plain >> 3) & (_SWIZZLE_CHUNKS[self.swizzle] - 1))

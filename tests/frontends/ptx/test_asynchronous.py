@@ -1,0 +1,194 @@
+"""mbarriers, bulk copies and tensor maps: what arrives, when, and what misuse is called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warplens.errors import KernelFault
+from warplens.frontends.ptx import execute, parse_ptx
+from warplens.frontends.ptx.mbarriers import MBarrier
+from warplens.frontends.ptx.tensor_maps import TensorMap
+
+HEAD = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out, .param .align 64 .b8 map[128])
+{
+.reg .b64 %in, %out, %at, %map, %s<4>;
+.reg .b32 %r<8>, %t, %tile, %bar;
+.reg .pred %p<6>;
+.shared .align 1024 .b8 tile[16384];
+.shared .align 8 .b64 bar;
+ld.param.u64 %in, [in];
+ld.param.u64 %out, [out];
+mov.b64 %map, map;
+mov.u32 %t, %tid.x;
+mov.u32 %tile, tile;
+mov.u32 %bar, bar;
+setp.eq.u32 %p0, %t, 0;
+@%p0 mbarrier.init.shared::cta.b64 [%bar], COUNT;
+fence.mbarrier_init.release.cluster;
+bar.sync 0;
+"""
+WAIT = "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p1, [%bar], 0;\n@!%p1 bra WAIT;\n"
+#: Every thread copies words t, t + 64, … of the tile to `out`.
+DUMP = """mad.lo.u32 %r0, %t, 4, %tile;
+mad.wide.u32 %at, %t, 4, %out;
+DUMP:
+ld.shared.b32 %r1, [%r0];
+st.global.b32 [%at], %r1;
+add.u32 %r0, %r0, 256;
+add.u64 %at, %at, 256;
+setp.lt.u32 %p2, %r0, BYTES;
+@%p2 bra DUMP;
+"""
+
+
+def run(body: str, given: np.ndarray, out: np.ndarray, tensor: TensorMap | None = None, count: int = 1) -> None:
+    text = f"{HEAD}{body}\nret;\n}}\n".replace("COUNT", str(count)).replace("BYTES", str(min(out.nbytes, 16384)))
+    content = bytes(128)
+    if tensor is not None:
+        content = tensor.packed
+    execute(parse_ptx(text), "k", 1, 64, [given, out, content])
+
+
+def words(count: int) -> np.ndarray:
+    return np.random.default_rng(count).integers(0, 1 << 32, count, dtype=np.uint32)
+
+
+LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%tile], [%in], 1024, [%bar];"
+
+LOAD_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+
+
+def test_words_of_barriers_round_trip() -> None:
+    state = MBarrier(3, 5, -16, 1)
+    assert MBarrier.unpacked(state.packed) == state
+    assert MBarrier(0, 4, 16).delivered(16) == MBarrier(4, 4, 0, 1)
+
+
+def test_a_bulk_load_arrives_at_the_wait() -> None:
+    given, out = words(256), np.zeros(256, np.uint32)
+    expect = "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 1024;\n"
+    run(f"{expect}@%p0 {LOAD}\n{WAIT}{DUMP}", given, out)
+    np.testing.assert_array_equal(out, given)
+
+
+def test_without_a_wait_the_data_are_not_there() -> None:
+    expect = "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 1024;\n"
+    with pytest.raises(KernelFault, match="still under way when its block ends"):
+        run(f"{expect}@%p0 {LOAD}\n{DUMP}", words(256), np.zeros(256, np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        (2048, r"awaits 1024 bytes of copies"),
+        (512, r"copies brought 512 bytes more than expected"),
+    ],
+)
+def test_a_wrong_number_of_bytes_is_a_deadlock(expected: int, message: str) -> None:
+    expect = f"@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], {expected};\n"
+    with pytest.raises(KernelFault, match=f"deadlock.*mbarrier at offset 0x4000.*{message}.*try_wait"):
+        run(f"{expect}@%p0 {LOAD}\n{WAIT}{DUMP}", words(256), np.zeros(256, np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (WAIT.replace("], 0", "], 1").replace("WAIT", "ONE") + WAIT, "awaits 2 of 2 arrivals"),
+        ("mbarrier.arrive.shared::cta.b64 %s0, [%bar], 3;", "awaits fewer arrivals than this"),
+        ("mbarrier.inval.shared::cta.b64 [%bar];\nmbarrier.arrive.shared::cta.b64 %s0, [%bar];", "not initialised"),
+        (f"@%p0 {LOAD}".replace("1024,", "1000,"), "multiples of 16"),
+        (f"@%p0 {LOAD}".replace("[%in]", "[%in+1024]"), "out of bounds at .* argument 0"),
+    ],
+)
+def test_misuse_is_named(body: str, message: str) -> None:
+    with pytest.raises(KernelFault, match=message):
+        run(body, words(256), np.zeros(256, np.uint32), count=2)
+
+
+def test_arrivals_complete_phases_in_turn() -> None:
+    """Warp 1 produces, warp 0 consumes, through two barriers' worth of phases."""
+    body = """setp.ge.u32 %p3, %t, 32;
+mov.u32 %r2, 0;
+LOOP:
+and.b32 %r3, %r2, 1;
+mad.lo.u32 %r4, %r2, 4, %tile;
+@!%p3 bra CONSUME;
+st.shared.u32 [%r4], %r2;
+mbarrier.arrive.shared::cta.b64 %s0, [%bar];
+mbarrier.pending_count.b64 %r5, %s0;
+bra NEXT;
+CONSUME:
+SPIN:
+mbarrier.test_wait.parity.shared::cta.b64 %p1, [%bar], %r3;
+@!%p1 bra SPIN;
+NEXT:
+bar.sync 1;
+ld.shared.u32 %r6, [%r4];
+add.u32 %r2, %r2, 1;
+setp.lt.u32 %p2, %r2, 5;
+@%p2 bra LOOP;
+mad.wide.u32 %at, %t, 4, %out;
+st.global.u32 [%at], %r6;"""
+    out = np.zeros(64, np.uint32)
+    run(body, words(16), out, count=32)
+    np.testing.assert_array_equal(out, 4)
+
+
+@pytest.mark.parametrize("swizzle", range(4))
+def test_boxes_of_a_tensor(swizzle: int) -> None:
+    """A 2D box that sticks out of the tensor at two sides: zeros there; swizzled rows; the bytes all count."""
+    rows, columns, width = 40, 48, (16, 8, 16, 32)[swizzle]
+    given, out = words(rows * columns), np.zeros(24 * width, np.uint32)
+    tensor = TensorMap(0, 2, 2, (columns, rows), (columns * 4,), (width, 24), swizzle=swizzle)
+    body = f"""@%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%map], %in;
+mov.s32 %r2, {columns - width // 2};
+mov.s32 %r3, -4;
+@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], {24 * width * 4};
+@%p0 {LOAD_BOX} [%tile], [%map, {{%r2, %r3}}], [%bar];
+{WAIT}{DUMP}"""
+    run(body, given, out, tensor)
+    padded = np.pad(given.reshape(rows, columns), ((4, 0), (0, width)))
+    box = padded[:24, columns - width // 2 : columns + width // 2]
+    chunks = np.ascontiguousarray(box).reshape(-1, 4)
+    place = np.arange(len(chunks))
+    swizzled = np.zeros_like(chunks)
+    swizzled[place ^ ((place // 8) % (1 << swizzle))] = chunks
+    np.testing.assert_array_equal(out, swizzled.reshape(-1))
+
+
+@pytest.mark.parametrize("operation", ["", "add"])
+def test_stores_and_reductions_finish_with_their_group(operation: str) -> None:
+    given, out = np.arange(1024, dtype=np.float32), np.ones(1024, np.float32)
+    tensor = TensorMap(0, 2, 7, (32, 32), (128,), (32, 16), swizzle=3)
+    head = "cp.reduce.async.bulk" if operation else "cp.async.bulk"
+    box, line = (".add", ".add.f32") if operation else ("", "")
+    body = f"""@%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%map], %out;
+mad.wide.u32 %at, %t, 4, %in;
+mad.lo.u32 %r0, %t, 4, %tile;
+mov.u32 %r2, 0;
+FILL:
+ld.global.b32 %r1, [%at];
+st.shared.b32 [%r0], %r1;
+add.u64 %at, %at, 256;
+add.u32 %r0, %r0, 256;
+setp.lt.u32 %p2, %r0, 2048;
+@%p2 bra FILL;
+fence.proxy.async.shared::cta;
+bar.sync 0;
+mov.u32 %r3, 16;
+@%p0 {head}.tensor.2d.global.shared::cta{box}.tile.bulk_group [%map, {{%r2, %r3}}], [%tile];
+@%p0 {head}.global.shared::cta.bulk_group{line} [%out], [%tile], 64;
+@%p0 cp.async.bulk.commit_group;
+@%p0 cp.async.bulk.wait_group 0;"""
+    run(body, given, out, tensor)
+    chunks = given[:512].reshape(-1, 4)
+    place = np.arange(len(chunks))
+    stored = np.concatenate([given[:16], chunks[place ^ ((place // 8) % 8)].reshape(-1)])
+    where = np.r_[:16, 512:1024]
+    expected = np.ones(1024, np.float32)
+    expected[where] = stored + (1 if operation else 0)
+    np.testing.assert_array_equal(out, expected)
