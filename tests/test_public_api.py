@@ -58,6 +58,8 @@ ERRORS = {
     "OverrideError": "InputError",
     "UnknownNameError": "InputError",
     "OptionError": "InputError",
+    "OutOfBounds": "KernelFault",
+    "LimitReached": "KernelFault",
     "MissingInputError": "InputError",
     "MissingPackageError": "WarplensError",
     "SimulationError": "WarplensError",

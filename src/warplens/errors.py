@@ -44,6 +44,20 @@ class KernelFault(InputError):  # noqa: N818 (the word for it)
     """A kernel did what would end it on a GPU too: a wild access, a deadlock, a trap; or it ran past a limit."""
 
 
+class OutOfBounds(KernelFault):
+    """An access outside global memory, and the argument whose array lies nearest."""
+
+    def __init__(self, message: str, argument: int | None = None, array_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.argument = argument
+        self.array_bytes = array_bytes
+        """Bytes that the argument's array would need for the access; 0 for one before its start."""
+
+
+class LimitReached(KernelFault):
+    """A launch ran past the instructions or the time that it was given."""
+
+
 class CompileError(InputError):
     """The source of a kernel does not compile; the message has the compiler's words and the place."""
 

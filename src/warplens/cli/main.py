@@ -13,6 +13,7 @@ from .characterize import characterize
 from .compare import compare
 from .convert import convert
 from .gpus import gpus
+from .init import init
 from .models import models
 from .predict import predict
 from .report import report
@@ -38,6 +39,7 @@ def cli() -> None:
 for command in (
     models,
     gpus,
+    init,
     predict,
     compare,
     reproduce,

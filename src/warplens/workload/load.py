@@ -51,11 +51,11 @@ def find_workload(path: str | Path) -> Path:
     path = Path(path)
     if exists(path):
         if path.suffix in (".cu", ".cuh"):
-            from ..frontends.cuda.signatures import first_launch
+            from ..frontends.cuda.draft import draft_of
 
             raise FileError(
-                f"{path}: is a CUDA source; a workload file says how it is launched. Save this as "
-                f"{path.with_suffix('.toml')}, put in your sizes, and name that file instead:\n\n{first_launch(path)}"
+                f"{path}: is a CUDA source; a workload file says how it is launched. `warplens init {path}` writes "
+                f"one that is tried out. Untried, as {path.with_suffix('.toml')}:\n\n{draft_of(path).toml()}"
             )
         return path
     for kind in EXAMPLES:

@@ -182,9 +182,32 @@ def test_errors_name_the_place_and_the_reason() -> None:
     assert message(source, name="a/b.cu") == 'a/b.cu:4: identifier "y" is undefined (and 1 more error)'
 
 
-def test_errors_of_host_code_say_what_to_do() -> None:
-    assert "__CUDACC_RTC__" in message("int main() { float *x; cudaMalloc(&x, 4); }")
-    assert "__CUDACC_RTC__" in message("#include <vector>\n")
+def test_errors_of_host_code_in_a_kernel_say_what_to_do() -> None:
+    assert "__CUDACC_RTC__" in message("__global__ void f(float *x) { cudaMalloc(&x, 4); }")
+    assert "no kernel was compiled" in message("#include <vector>\n")
+
+
+def test_host_code_is_left_out(tmp_path: Path) -> None:
+    """Also that of a user's header; what kernels call stays, and so do the lines."""
+    (tmp_path / "check.h").write_text(
+        "#include <iostream>\nvoid check(cudaError_t e) { if (e) exit(1); }\n"
+        "__device__ float half_of(float x) { return x / 2; }\n"
+    )
+    source = """#include <vector>
+#include "check.h"
+int up(int a, int b) { return (a + b - 1) / b; }
+struct Timer { cudaEvent_t start; Timer() { cudaEventCreate(&start); } };
+
+__global__ void k(float *x) { x[threadIdx.x] = half_of(INFINITY) + up(5, 2); }
+int main() {
+    std::vector<float> host(32);
+    k<<<1, 32>>>(host.data());
+}
+"""
+    found = compile_cuda(source, name="k.cu", kernels=("k",), folder=tmp_path)
+    assert "host code was left out: lines 4, 7-10" in found.log
+    assert re.search(r"\.loc\s+\d+ 6 ", found.ptx)
+    assert message(source.replace("up(5, 2)", "up(5, y)"), name="k.cu", folder=tmp_path).startswith("k.cu:6: ")
 
 
 @pytest.mark.parametrize(

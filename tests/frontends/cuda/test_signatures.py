@@ -84,11 +84,11 @@ def test_a_source_in_place_of_a_workload_file_is_answered_with_a_launch(tmp_path
         "__global__ void add(const float *a, float *b, float by, int n)"
         " { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) b[i] += by * a[i]; }"
     )
-    with pytest.raises(FileError, match=r"add\.cu: is a CUDA source; .*Save this as .*add\.toml") as caught:
+    with pytest.raises(FileError, match=r"add\.cu: is a CUDA source; .*warplens init .*add\.toml") as caught:
         load_workloads(source)
     (tmp_path / "add.toml").write_text(str(caught.value).partition("\n\n")[2])
     (workload,) = load_workloads(tmp_path / "add.toml")
-    assert workload.launch.blocks == 1024
+    assert workload.launch.blocks == 4096
     (tmp_path / "none.cu").write_text("int x;")
-    with pytest.raises(FileError, match='kernel = ""'):
+    with pytest.raises(WarplensError, match="no __global__ function"):
         load_workloads(tmp_path / "none.cu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,8 @@ from typing import Any
 from ...errors import CompileError, MissingPackageError, nearest
 from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_hash, open_results
 from .cubin import KernelResources, read_cubin
-from .headers import STANDARD_HEADERS, included_files, includes_anything
+from .headers import STANDARD_HEADERS, included_files, included_names, includes_anything
+from .host_code import line_ranges, stand_in, without_declarations
 
 #: Default architecture; its machine code gives the register counts.
 DEFAULT_ARCHITECTURE = "sm_90"
@@ -29,6 +30,11 @@ _WHEEL = "nvidia-cuda-nvrtc"
 #: The compiler sees this name, in the folder of the source; its output gets the user's name instead.
 _PLACEHOLDER = "warplens_source.cu"
 _LARGEST_SOURCE_BYTES = 64 << 20
+#: nvcc lets kernels use some unannotated functions, and includes the mathematical ones by itself.
+_AS_NVCC = ("-default-device", "--pre-include=math.h")
+_NVCC_ALLOWS = re.compile(r'JIT mode|identifier "(INFINITY|NAN|HUGE_VALF?|M_\w+)" is undefined')
+#: Each attempt misses one more header, or leaves out all declarations that the last one complained about.
+_MOST_ATTEMPTS = 50
 
 
 @dataclass(frozen=True)
@@ -186,8 +192,83 @@ def _compiled(
     kernels: tuple[str, ...],
     folder: Path | None,
 ) -> dict[str, Any]:
-    """The cached part of a compilation, with a placeholder for the name of the source."""
+    """The cached part of a compilation, with a placeholder for the name of the source.
+
+    Host code that NVRTC refuses is left out; the log says which lines.
+    """
+    attempt = _Attempt(source, options)
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            entry = _compiled_once(attempt, name, architecture, kernels, folder)
+        except _Refused as refused:
+            following = attempt.without_host_code(refused.log)
+            if following == attempt:
+                raise refused.failure(name, kernels, attempt.text, attempt.left_out(source)) from None
+            attempt = following
+            continue
+        entry["log"] += attempt.left_out(source)
+        return entry
+    raise CompileError(f"{name}: holds more host code than can be left out; put the kernels into a file of their own")
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What the compiler is given: the source, options, and headers in place of files."""
+
+    text: str
+    options: list[str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def without_host_code(self, log: str) -> _Attempt:
+        """The next attempt, without the host code that the log complains about; the same if it is about none."""
+        if header := stand_in(log):
+            return replace(self, headers={**self.headers, **header})
+        if _NVCC_ALLOWS.search(log) and not set(_AS_NVCC) <= set(self.options):
+            return replace(self, options=[*self.options, *_AS_NVCC])
+        lines: dict[str, set[int]] = {}
+        for file, line, _ in _DIAGNOSTIC.findall(log):
+            lines.setdefault(file, set()).add(int(line))
+        text = without_declarations(self.text, lines.pop(_PLACEHOLDER, ()))
+        headers = dict(self.headers)
+        for file, chosen in lines.items():
+            if (name := _spelling(file, [self.text, *headers.values()])) is not None:
+                headers[name] = without_declarations(_header_text(file, name, headers), chosen)
+        return replace(self, text=text, headers=headers)
+
+    def left_out(self, source: str) -> str:
+        found = line_ranges(source, self.text)
+        return f"\nwarplens: host code was left out: lines {found}" if found else ""
+
+
+def _spelling(file: str, texts: Sequence[str]) -> str | None:
+    """How a source includes a user's header, if it does so itself."""
+    names = (name for text in texts for name in included_names(text))
+    return next((name for name in names if f"/{file}".endswith(f"/{name}")), None)
+
+
+def _header_text(file: str, name: str, headers: Mapping[str, str]) -> str:
+    try:
+        return headers.get(name) or Path(file).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+class _Refused(Exception):  # noqa: N818 (it says what happened)
+    """The compiler's log of a failure."""
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+
+    def failure(self, name: str, kernels: tuple[str, ...], source: str, left_out: str) -> CompileError:
+        error = _failure(self.log.replace(_PLACEHOLDER, name), name, kernels, source)
+        return CompileError(f"{error}{left_out.replace(chr(10) + 'warplens: ', '; ')}") if left_out else error
+
+
+def _compiled_once(
+    attempt: _Attempt, name: str, architecture: str, kernels: tuple[str, ...], folder: Path | None
+) -> dict[str, Any]:
     nvrtc = nvrtc_library()
+    source = attempt.text
     _, supported = nvrtc.nvrtcGetSupportedArchs()
     number = re.sub(r"\D", "", architecture)
     if int(number) not in supported:
@@ -195,13 +276,13 @@ def _compiled(
         raise CompileError(f"{name}: architecture {architecture!r} is unknown to the compiler; {known}")
     # A folder that does not exist keeps the current folder out of the header search.
     path = str((folder or cache_folder() / "no-folder") / _PLACEHOLDER)
-    arguments = ["-lineinfo", f"-arch={architecture}", *options]
+    arguments = ["-lineinfo", f"-arch={architecture}", *attempt.options]
     if includes_anything(source):
         # NVRTC unpacks the toolkit's headers that it carries (fp16, mma, cooperative groups, …) once.
-        headers = cache_folder() / f"headers-{_version().split()[-1]}"
-        arguments.append(f"--use-bundled-headers={headers}")
-    names = [text.encode() for text in STANDARD_HEADERS]
-    texts = [text.encode() for text in STANDARD_HEADERS.values()]
+        unpacked = cache_folder() / f"headers-{_version().split()[-1]}"
+        arguments.append(f"--use-bundled-headers={unpacked}")
+    headers = {**STANDARD_HEADERS, **attempt.headers}
+    names, texts = ([text.encode() for text in part] for part in (headers, headers.values()))
     result, program = nvrtc.nvrtcCreateProgram(_encoded(source, name), path.encode(), len(names), texts, names)
     _expect_success(result, name, "starting")
     try:
@@ -213,7 +294,7 @@ def _compiled(
         log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n")
         text = log.decode("utf-8", "replace").replace(path, _PLACEHOLDER)
         if int(result):
-            raise _failure(text.replace(_PLACEHOLDER, name) or str(result), name, kernels, source)
+            raise _Refused(text or str(result))
         ptx = _output(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode("utf-8", "replace")
         if ".entry" not in ptx:
             raise CompileError(f'{name}: no kernel was compiled; mark one `extern "C" __global__ void …`')

@@ -45,6 +45,11 @@ def includes_anything(source: str) -> bool:
     return _INCLUDE.search(source) is not None
 
 
+def included_names(source: str) -> list[str]:
+    """What a source includes, as it spells it."""
+    return [match[2] for match in _INCLUDE.finditer(source) if match[2]]
+
+
 def included_files(source: str, folder: Path | None, folders: Sequence[Path]) -> dict[str, bytes] | None:
     """Every user file that a source may include, by path; None if the text does not tell.
 

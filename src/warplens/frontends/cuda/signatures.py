@@ -1,13 +1,15 @@
-"""Kernels of a CUDA source with the parameters that its text shows, and a first workload file."""
+"""Kernels of a CUDA source with the parameters that its text shows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from .compile import kernel_names, without_comments
+from .expressions import closing, split_arguments
+from .host_code import scrubbed
 
 #: Most kernels of one source to report.
 MOST_SIGNATURES = 64
@@ -22,7 +24,7 @@ TYPES = {
 
 
 #: Vector types that are passed by value, and their members.
-_VECTORS = {
+VECTORS = {
     f"{name}{count}": (dtype, "xyzw"[:count])
     for name, dtype in (("float", "float32"), ("double", "float64"), ("int", "int32"), ("uint", "uint32"))
     for count in (2, 3, 4)
@@ -61,13 +63,15 @@ def _template(plain: str, end: int) -> list[dict[str, str]]:
         *kind, name = words.split() or [""]
         is_type = kind[:1] in (["typename"], ["class"])
         found.append({"name": name, "kind": "type" if is_type else "value", "default": default.strip()})
+        if kind[-1:] == ["bool"]:
+            found[-1]["type"] = "bool"
     return [each for each in found if each["name"]]
 
 
 def _structs(plain: str) -> dict[str, list[dict[str, Any]]]:
     """Members of the structs of a source that has plain ones, by name."""
     found = {name: [{"name": each, "pointer": False, "dtype": dtype} for each in members]
-             for name, (dtype, members) in _VECTORS.items()}  # fmt: skip
+             for name, (dtype, members) in VECTORS.items()}  # fmt: skip
     for match in re.finditer(r"\bstruct\s*(\w*)\s*\{([^{}]{0,4000})\}\s*(\w*)", plain):
         members = [each for line in match[2].split(";") if line.strip() for each in _members(line)]
         for name in (match[1], match[3]):
@@ -107,25 +111,68 @@ def _parameter(
     return found
 
 
-def first_launch(path: Path) -> str:
-    """A workload file for the first kernel of a source: sizes are placeholders."""
-    found = signatures(path.read_text(encoding="utf-8", errors="replace"))
-    blocks, threads = 1024, 256
-    kernel: dict[str, Any] = found[0] if found else {"kernel": "", "parameters": []}
-    lines = ["[cuda]", f'source = "{path.name}"', f'kernel = "{kernel["kernel"]}"']
-    lines += [f"grid = [{blocks}]", f"block = [{threads}]"]
-    for each in kernel["parameters"]:
-        lines.append(f"[[cuda.arguments]] # {each['name']}")
-        if "members" in each:
-            members = ", ".join(f"{{ {', '.join(_value(member, blocks * threads))} }}" for member in each["members"])
-            lines.append(f"members = [{members}]")
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel as its source has it; parameters are texts."""
+
+    name: str
+    qualified_name: str
+    """With the namespaces around it."""
+    head: str
+    template: list[dict[str, str]]
+    parameters: list[str]
+    body: tuple[int, int]
+
+
+def kernel_source(text: str) -> list[KernelSource]:
+    """The kernels that a source defines, in order."""
+    plain = scrubbed(text)
+    hidden = re.sub(r"__launch_bounds__\s*\([^;{}]*?\)(?=\s*\w)", lambda match: " " * len(match[0]), plain)
+    found: dict[str, KernelSource] = {}
+    for match in re.finditer(r"__global__([^;{}()]{0,500}?)\b(\w+)\s*\(", hidden):
+        end = closing(plain, match.end() - 1)
+        opening = re.match(r"\s*\{", plain[end:])
+        if opening is None:  # a declaration
+            continue
+        begin = end + opening.end()
+        parameters = [part for part in split_arguments(plain[match.end() : end - 1]) if part != "void"]
+        template = _template(plain, match.start(2))
+        name = "::".join((*_namespaces(plain[: match.start()]), match[2]))
+        head = plain[max(0, match.start() - 300) : end]
+        kernel = KernelSource(match[2], name, head, template, parameters, (begin, closing(plain, begin - 1)))
+        found.setdefault(match[2], kernel)
+    return list(found.values())
+
+
+def _namespaces(before: str) -> list[str]:
+    """Named namespaces that are open at the end of a text."""
+    found: list[str | None] = []
+    for match in re.finditer(r"\bnamespace\s+([\w:]+)?\s*\{|[{}]", before):
+        if match[0] == "}":
+            found = found[:-1]
         else:
-            lines += _value(each, blocks * threads)
-    return "\n".join(lines)
+            found.append(match[1])
+    return [name for name in found if name]
 
 
-def _value(parameter: Mapping[str, Any], elements: int) -> list[str]:
-    dtype = parameter["dtype"] or "float32"
-    if parameter["pointer"]:
-        return [f'dtype = "{dtype}"', f"shape = [{elements}]", 'fill = "random"']
-    return [f'dtype = "{dtype}"', f"value = {1.0 if dtype.startswith('float') else elements}"]
+def struct_members(name: str, text: str) -> list[tuple[str, str]]:
+    """(Name, type) of the members of a plain struct or of a vector type; a pointer's type ends in `*`."""
+    if name in VECTORS:
+        dtype, members = VECTORS[name]
+        return [(each, next(key for key, value in TYPES.items() if value == dtype)) for each in members]
+    pattern = rf"\bstruct\s+(?:alignas\([^)]*\)\s*)?{re.escape(name)}\s*\{{([^{{}}]{{0,4000}})\}}|"
+    pattern += rf"\bstruct\s*\w*\s*\{{([^{{}}]{{0,4000}})\}}\s*{re.escape(name)}\s*;"
+    match = re.search(pattern, scrubbed(text)) if re.fullmatch(r"\w+", name) else None
+    found = []
+    for line in (match[1] or match[2] or "").split(";") if match else ():
+        if not line.strip() or "(" in line:
+            continue
+        first, *others = line.split(",")
+        kind = re.match(r"\s*((?:[\w:]+\s+)*[\w:]+)(?=[\s*&]+[\w*])", first)
+        for part in (first, *others) if kind else ():
+            assert kind is not None
+            size = re.search(r"\[\s*(\d{1,2})\s*\]", part)
+            member = (re.findall(r"\w+", re.sub(r"[\[=].*", "", part)) or [""])[-1]
+            for _ in range(min(int(size[1]), _MOST_ELEMENTS) if size else 1):
+                found.append((member, kind[1] + (" *" if "*" in part else "")))
+    return found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import KernelFault
+from ...errors import KernelFault, LimitReached
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
 from .bulk_copies import BulkCopies
@@ -138,6 +138,7 @@ def execute(
     name: str | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    apart_bytes: int = 0,
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
@@ -145,7 +146,7 @@ def execute(
     only the first thread blocks. `consume` takes the recorded groups in order
     instead of keeping them; `progress(done, all)` is called now and then with
     numbers of blocks. `registers_per_thread` and `name` go to the trace's header;
-    by default an estimate and the entry's name.
+    by default an estimate and the entry's name. `apart_bytes` lie between arrays.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
@@ -154,7 +155,7 @@ def execute(
     run = _Launch(
         compiled,
         *extents,
-        lay_out_memory(compiled.kernel, arguments, constants),
+        lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes),
         dynamic_shared_memory_bytes,
         most_instructions,
         most_seconds,
@@ -303,12 +304,12 @@ class _Launch:
             spent = self.thread_instructions + worker.thread_instructions
         name = self.compiled.kernel.name
         if spent > self.most_instructions:
-            raise KernelFault(
+            raise LimitReached(
                 f"{name}: stopped after {spent:,} thread instructions, more than the limit of "
                 f"{self.most_instructions:,}; is there an endless loop? Raise the limit if not"
             )
         if time.perf_counter() > self.deadline:
-            raise KernelFault(f"{name}: stopped after {self.most_seconds:g} s, the given limit")
+            raise LimitReached(f"{name}: stopped after {self.most_seconds:g} s, the given limit")
 
 
 class _Queue:

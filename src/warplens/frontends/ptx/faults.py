@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import KernelFault
+from ...errors import KernelFault, OutOfBounds
 from .codegen.layout import Context, Fault, Frame, State
 from .flat import FlatInstruction, FlatKernel
 from .mbarriers import MBarrier
@@ -43,8 +43,13 @@ def explain(
         )
     index = int(context[Context.FAULT_INSTRUCTION])
     item = items[index] if 0 <= index < len(items) else None
-    what = _WORDS[fault](item, memory, int(context[Context.FAULT_ADDRESS]))
-    return KernelFault(at_fault(kernel, item, context, block, warp, lanes).format(what=what))
+    address = int(context[Context.FAULT_ADDRESS])
+    what = _WORDS[fault](item, memory, address)
+    message = at_fault(kernel, item, context, block, warp, lanes).format(what=what)
+    use = memory_use(item.instruction) if item is not None else None
+    if fault != Fault.OUT_OF_BOUNDS or use is None or use.space in ("shared", "local"):
+        return KernelFault(message)
+    return OutOfBounds(message, *memory.needed(address, use.access_bytes))
 
 
 def at_fault(

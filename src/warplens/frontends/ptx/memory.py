@@ -26,6 +26,7 @@ class Allocation:
     name: str
     address: int
     size_bytes: int
+    argument: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +52,21 @@ class GlobalMemory:
         """What lies next to an address, in words."""
         if not self.allocations:
             return "there is no allocation"
-        nearest = min(self.allocations, key=lambda each: _distance(each, address))
+        nearest = self._nearest(address)
         gap = _distance(nearest, address)
         if gap == 0:
             return f"inside {nearest.name} ({nearest.size_bytes} bytes)"
         side = "before" if address < nearest.address else "after the end of"
         where = address - nearest.address - nearest.size_bytes if address >= nearest.address else gap
         return f"{where} bytes {side} {nearest.name} ({nearest.size_bytes} bytes)"
+
+    def needed(self, address: int, access_bytes: int) -> tuple[int | None, int]:
+        """(Argument whose array lies nearest to an address, bytes it would need for an access there)."""
+        nearest = self._nearest(address)
+        return nearest.argument, max(address + access_bytes - nearest.address, 0) if address > nearest.address else 0
+
+    def _nearest(self, address: int) -> Allocation:
+        return min(self.allocations, key=lambda each: _distance(each, address))
 
 
 def _distance(allocation: Allocation, address: int) -> int:
@@ -67,11 +76,16 @@ def _distance(allocation: Allocation, address: int) -> int:
 
 
 def lay_out_memory(
-    kernel: FlatKernel, arguments: Sequence[Any], constants: Mapping[str, NDArray[Any]] | None = None
+    kernel: FlatKernel,
+    arguments: Sequence[Any],
+    constants: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    apart_bytes: int = 0,
 ) -> GlobalMemory:
     """Place variables where the code expects them, then the parameters, then the arrays in argument order.
 
-    `constants` are initial values of module variables, by name.
+    `constants` are initial values of module variables, by name. `apart_bytes` between arrays let an access
+    beyond the end of one be noticed as such.
     """
     module = kernel.module
     parameters = module.functions[kernel.name].parameters
@@ -83,11 +97,11 @@ def lay_out_memory(
     ]
     position = kernel.first_free_address
 
-    def allocate(name: str, size: int) -> int:
+    def allocate(name: str, size: int, argument: int | None = None) -> int:
         nonlocal position
         address = position
-        allocations.append(Allocation(name, address, size))
-        position = align(position + max(size, 1), GRANULE_BYTES) + GRANULE_BYTES
+        allocations.append(Allocation(name, address, size, argument))
+        position = align(position + max(size, 1) + apart_bytes, GRANULE_BYTES) + GRANULE_BYTES
         if position - GLOBAL_WINDOW > MOST_BYTES:
             raise KernelFault(f"{kernel.name}: the arrays take more than {MOST_BYTES >> 30} GiB together")
         return address
@@ -162,7 +176,7 @@ def _place(
             if offset >= 0 and offset + array.nbytes <= other.nbytes:
                 return address + offset
             raise KernelFault(f"{where} overlaps another array in part; pass the whole array first, or copies")
-    address = int(allocate(f"argument {number}", array.nbytes))
+    address = int(allocate(f"argument {number}", array.nbytes, number))
     arrays.append((array, address))
     return address
 

@@ -1,0 +1,419 @@
+"""A first workload file for a CUDA source: the launch that its host code shows, and guesses where it shows none."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import WorkloadError, nearest
+from .expressions import Value, split_arguments
+from .headers import included_files
+from .host_calls import HostCode, parameter_name
+from .signatures import TYPES, VECTORS, kernel_source, struct_members
+
+GUESSED = "guessed"
+_ROW_STARTS = re.compile(
+    r"(?i)(row|col)?_?(ptrs?|offsets?|starts?|begins?)|(row|col)_?(ptrs?|offsets?|index)|indptr|offsets?"
+)
+_SMALL = re.compile(
+    r"(?i).*(stride|step|offset|radius|iter|level|pad|dilation|shift|seed|rank|flag|mode|depth|repeat).*"
+)
+_COUNT = re.compile(r"(?i)n|\w*(size|len|length|count|total|elements?|numel|num|nnz)\w*|n_\w+|num_?\w+")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Guesses where a source shows no size: elements of arrays, the extent of one dimension, and the block."""
+
+    elements: int = 1 << 20
+    extent: int = 1024
+    block: tuple[int, ...] = ()
+    """Empty: what the kernel suggests."""
+
+
+USUAL = Sizes()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One argument as a workload file has it: a scalar, an array or a struct."""
+
+    name: str
+    dtype: str = "float32"
+    value: int | float | None = None
+    shape: tuple[int, ...] = ()
+    fill: str = ""
+    high: int | None = None
+    members: tuple[Row, ...] = ()
+    source: str = GUESSED
+    """Where the values come from: `line 57`, or that they are guessed."""
+
+    @property
+    def pairs(self) -> dict[str, Any]:
+        """Keys and values of the row."""
+        if self.shape:
+            step = {"step": 8} if self.fill == "arange" else {}
+            high = {} if self.high is None else {"high": self.high}
+            return {"dtype": self.dtype, "shape": list(self.shape), "fill": self.fill, **high, **step}
+        return {"dtype": self.dtype, "value": self.value}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A launch to be written as a workload file. Every value says where it comes from."""
+
+    path: Path
+    kernel: str
+    kernels: tuple[str, ...]
+    kernel_source: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    launch_source: str
+    shared_bytes: int = 0
+    shared_source: str = ""
+    rows: tuple[Row, ...] = ()
+    blocks: int | None = None
+    """Thread blocks to record, if not all."""
+    launch_count: int = 0
+    """How often the host code launches the kernel."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def guesses(self) -> list[dict[str, Any]]:
+        """What was guessed: key, value and, of an argument, its name."""
+        found: list[dict[str, Any]] = []
+        if self.kernel_source == GUESSED:
+            found.append({"key": "kernel", "value": self.kernel})
+        if self.launch_source == GUESSED:
+            found += [{"key": "grid", "value": list(self.grid)}, {"key": "block", "value": list(self.block)}]
+        if self.shared_source == GUESSED:
+            found.append({"key": "dynamic_shared_memory_bytes", "value": self.shared_bytes})
+        if self.blocks is not None:
+            found.append({"key": "record.blocks", "value": self.blocks})
+        for row in self.rows:
+            for part in row.members or (row,):
+                if part.source.startswith(GUESSED):
+                    found.append({"key": "arguments", "name": row.name, "value": part.pairs})
+        return found
+
+    def toml(self) -> str:
+        """The workload file. Guesses are marked where they stand."""
+        lines = [f"# Written by `warplens init {self.path.name}`. Values marked `{GUESSED}` are not in the source."]
+        lines += [f"# {note}" for note in self.notes]
+        if len(self.kernels) > 1:
+            lines.append(f"# Kernels of the source: {', '.join(self.kernels)}")
+        lines += [f"name = {_text(self.path.stem)}", "", "[cuda]", f"source = {_text(self.path.name)}"]
+        lines.append(_marked(f"kernel = {_text(self.kernel)}", self.kernel_source))
+        lines.append(_marked(f"grid = {list(self.grid)}", self.launch_source))
+        lines.append(_marked(f"block = {list(self.block)}", self.launch_source))
+        if self.shared_bytes:
+            lines.append(_marked(f"dynamic_shared_memory_bytes = {self.shared_bytes}", self.shared_source))
+        for row in self.rows:
+            lines += ["", f"[[cuda.arguments]] # {row.name}"]
+            if row.members:
+                lines.append("members = [")
+                for member in row.members:
+                    inside = ", ".join(f"{key} = {_toml(value)}" for key, value in member.pairs.items())
+                    lines.append(_marked(f"  {{ {inside} }},", f"{member.name}, {member.source}"))
+                lines.append("]")
+            else:
+                found = [f"{key} = {_toml(value)}" for key, value in row.pairs.items()]
+                lines += [*found[:-1], _marked(found[-1], row.source)] if row.value is not None else [
+                    found[0], _marked(found[1], row.source), *found[2:]
+                ]  # fmt: skip
+        if self.blocks is not None:
+            lines += ["", "[record]", _marked(f"blocks = {self.blocks}", f"{GUESSED}: all would take long")]
+        return "\n".join(lines) + "\n"
+
+    def with_array_bytes(self, argument: int, least_bytes: int) -> Draft:
+        """The draft with a larger array."""
+        row = self.rows[argument]
+        larger = replace(row, members=tuple(_grown(each, least_bytes) for each in row.members))
+        larger = larger if row.members else _grown(row, least_bytes)
+        return replace(self, rows=(*self.rows[:argument], larger, *self.rows[argument + 1 :]))
+
+
+_ITEM_BYTES = {"bool": 1, "float16": 2, "float32": 4, "float64": 8} | {
+    f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+
+
+def _grown(row: Row, least_bytes: int) -> Row:
+    """An array of at least so many bytes; anything else as it is."""
+    one = math.prod(row.shape[1:]) * _ITEM_BYTES[row.dtype]
+    count = -(-least_bytes // one)
+    if not row.shape or count <= row.shape[0]:
+        return row
+    return replace(row, shape=(count, *row.shape[1:]), source=f"{GUESSED}: so much is accessed")
+
+
+def _marked(text: str, source: str) -> str:
+    return f"{text} # {source}" if source else text
+
+
+def _text(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _text(value) if isinstance(value, str) else str(value)
+
+
+def draft_of(path: Path, kernel: str | None = None, which: int = 0, sizes: Sizes = USUAL) -> Draft:
+    """The draft for one kernel of a source: the one named, else the first that host code launches, else the first.
+
+    `which` of the launches of that kernel is drafted, if it has several.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    headers = included_files(text, path.parent, [path.parent]) or {}
+    more = "\n".join(raw.decode("utf-8", "replace") for raw in headers.values())
+    return _Drafting(path, text, more, kernel, which, sizes).draft()
+
+
+class _Drafting:
+    def __init__(self, path: Path, text: str, headers: str, wanted: str | None, which: int, sizes: Sizes) -> None:
+        self.path, self.sizes = path, sizes
+        self.assumed: dict[str, Value] = {}
+        self.host = HostCode(f"{text}\n{headers}", self._assume)
+        self.kernels = kernel_source(self.host.text)
+        names = [each.name for each in self.kernels]
+        if not names:
+            raise WorkloadError(f"{path}: no __global__ function can be seen in it; name a source that has one")
+        base = (wanted or "").partition("<")[0].rpartition("::")[2].strip()
+        if base and base not in names:
+            raise WorkloadError(f"{path}: has no kernel {wanted!r}; {nearest(base, names)}")
+        launched = [each.kernel for each in self.host.launches if each.kernel in names]
+        chosen = base or (launched or names)[0]
+        self.wanted = wanted
+        self.kernel = next(each for each in self.kernels if each.name == chosen)
+        launches = [each for each in self.host.launches if each.kernel == chosen]
+        self.launch = launches[min(which, len(launches) - 1)] if launches else None
+        self.launch_count = len(launches)
+        begin, end = self.kernel.body
+        self.body = self.host.text[begin:end]
+
+    def _assume(self, name: str) -> Value | None:
+        """A guess for a name whose value the source does not show."""
+        if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in ("argv", "stream", "nullptr", "NULL"):
+            return None
+        return self.assumed.setdefault(name, self._guess(name))
+
+    def _guess(self, name: str) -> int:
+        if _SMALL.fullmatch(name):
+            return 1
+        return self.sizes.elements if self.is_flat and _COUNT.fullmatch(name) else self.sizes.extent
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the kernel uses one dimension only."""
+        return not re.search(r"\b(threadIdx|blockIdx|blockDim)\s*\.\s*y\b", self.body)
+
+    def draft(self) -> Draft:
+        template, template_source = self._template()
+        bound = {each["name"]: value for each, value in zip(self.kernel.template, template, strict=False)}
+        name = self.kernel.qualified_name + (f"<{', '.join(template)}>" if template else "")
+        kernel_from = template_source if template and self.wanted is None else ""
+        grid, block, shared, launch_from, shared_from = self._configuration(bound)
+        threads = math.prod(grid) * math.prod(block)
+        rows = tuple(self._row(index, text, bound, threads) for index, text in enumerate(self.kernel.parameters))
+        return Draft(
+            path=self.path,
+            kernel=name if self.wanted is None or "<" not in self.wanted else self.wanted,
+            kernels=tuple(each.name for each in self.kernels),
+            kernel_source=kernel_from,
+            grid=grid,
+            block=block,
+            launch_source=launch_from,
+            shared_bytes=shared,
+            shared_source=shared_from,
+            rows=_with_highs(rows),
+            launch_count=self.launch_count,
+        )
+
+    # -- template and configuration ------------------------------------------------------------------
+
+    def _template(self) -> tuple[list[str], str]:
+        """Arguments of the kernel's template, and where they come from."""
+        if self.wanted and "<" in self.wanted:
+            return split_arguments(self.wanted.partition("<")[2].rpartition(">")[0]), ""
+        if not self.kernel.template:
+            return [], ""
+        given: Sequence[str] = self.launch.template if self.launch else ()
+        source = f"line {self.launch.line}" if self.launch else GUESSED
+        instance = rf"\btemplate\s+__global__[^;<>]*\b{re.escape(self.kernel.name)}\s*<([^;()]*)>\s*\("
+        if not given and (match := re.search(instance, self.host.plain)):
+            given, source = split_arguments(match[1]), f"line {self.host.text.count(chr(10), 0, match.start()) + 1}"
+        found = []
+        for index, each in enumerate(self.kernel.template):
+            written = given[index] if index < len(given) else ""
+            known, is_known = self._template_argument(each, written)
+            if not is_known and not each["default"]:
+                source = GUESSED
+            found.append(known)
+        return found, source
+
+    def _template_argument(self, parameter: Mapping[str, str], written: str) -> tuple[str, bool]:
+        position = self.launch.position if self.launch else 0
+        if parameter["kind"] == "type":
+            name = self.host.type_of(written) if written else self._deduced(parameter["name"])
+            known = name in TYPES or name in VECTORS or (bool(name) and name not in self._template_names(position))
+            return (name, True) if known else (parameter["default"] or "float", False)
+        before = dict(self.assumed)
+        value = self.host.value(written, position) if written else None
+        if value is None and (written in ("true", "false") or "::" in written):
+            return written, True
+        if isinstance(value, int):
+            return str(value), self.assumed == before
+        if parameter["default"]:
+            return parameter["default"], False
+        is_flag = "bool" in parameter.get("type", "")
+        return ("true" if is_flag else "16" if not self.is_flat else "256"), False
+
+    def _template_names(self, position: int) -> set[str]:
+        """Parameters of the template that the function around a launch belongs to."""
+        function = self.host.function_at(position)
+        head = self.host.plain[max(0, function.begin - 500) : function.begin] if function else ""
+        match = re.search(r"template\s*<([^;{}]*)>[^;{}]*\{?\s*$", head)
+        return {parameter_name(part) for part in split_arguments(match[1])} if match else set()
+
+    def _deduced(self, name: str) -> str:
+        """The type that the arguments of the launch give a template parameter."""
+        for text, written in zip(self.kernel.parameters, self.launch.arguments if self.launch else (), strict=False):
+            if re.search(rf"\b{re.escape(name)}\b[^,]*\*", text) and self.launch:
+                base = re.match(r"[&(]*\s*(\w+)", written)
+                if base and (found := self.host.pointed_type(base[1], self.launch.position)):
+                    return found
+        return ""
+
+    def _configuration(self, bound: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[int, ...], int, str, str]:
+        """(grid, block, dynamic shared bytes, where the launch comes from, where the shared memory comes from)."""
+        dynamic = bool(re.search(r"extern\s+__shared__|extern\s+\S*\s*__shared__", self.body))
+        if self.launch is not None:
+            before = dict(self.assumed)
+            written = self.launch.configuration
+            parts = [self.host.value(each, self.launch.position) for each in written[:3]]
+            grid, block = (_extents(part) for part in (*parts, None, None)[:2])
+            if grid and block and math.prod(block) <= 1024:
+                source = f"line {self.launch.line}" if self.assumed == before else GUESSED
+                shared = parts[2] if len(parts) > 2 and isinstance(parts[2], int) else 0
+                if shared or not dynamic:
+                    return grid, block, shared, source, source if shared else ""
+                return grid, block, 8 * math.prod(block), source, GUESSED
+        else:
+            block = grid = ()
+        if not block or math.prod(block) > 1024:
+            block = self._guessed_block(bound)
+        if not grid:
+            extent = self.sizes.extent
+            covered = (extent, extent) if len(block) > 1 or not self.is_flat else (self.sizes.elements,)
+            grid = tuple(-(-extent // size) for extent, size in zip(covered, (*block, 1), strict=False))
+        return grid, block, 8 * math.prod(block) if dynamic else 0, GUESSED, GUESSED if dynamic else ""
+
+    def _guessed_block(self, bound: Mapping[str, str]) -> tuple[int, ...]:
+        if self.sizes.block:
+            return self.sizes.block
+        bounds = re.search(r"__launch_bounds__\s*\(([^,()]+)", self.kernel.head)
+        size = self._bound_value(bounds, bound)
+        if 0 < size <= 1024:
+            return (size,)
+        if re.search(r"\bthreadIdx\s*\.\s*y\b", self.body):
+            size = self._bound_value(re.search(r"__shared__[^;\[\]]*\[([^\]]+)\]\s*\[", self.body), bound)
+            return (size, size) if 0 < size <= 32 else (16, 16)
+        size = self._bound_value(re.search(r"__shared__[^;\[\]]*\[([^\]]+)\]\s*;", self.body), bound)
+        return (size,) if 32 <= size <= 1024 and size % 32 == 0 else (256,)
+
+    def _bound_value(self, written: re.Match[str] | None, bound: Mapping[str, str]) -> int:
+        """The value of a size in the kernel; 0 if it is unknown."""
+        if written is None:
+            return 0
+        value = self.host.value(bound.get(written[1].strip(), written[1]), self.kernel.body[0])
+        return value if isinstance(value, int) else 0
+
+    # -- arguments -----------------------------------------------------------------------------------
+
+    def _row(self, index: int, text: str, bound: Mapping[str, str], threads: int) -> Row:
+        name = parameter_name(text) or f"argument {index}"
+        written = self.launch.arguments[index] if self.launch and index < len(self.launch.arguments) else ""
+        words = re.sub(r"=.*|\[.*|[*&]", " ", text, flags=re.S)
+        kind = self.host.type_of(re.sub(rf"\b{re.escape(name)}\s*$", "", words.strip()))
+        kind = self.host.type_of(bound.get(kind, kind))
+        if "*" in text or "[" in text:
+            return self._array(name, kind, written, "const" in text.split("*")[0], threads)
+        if members := struct_members(kind, self.host.text):
+            listed = re.fullmatch(r"\w*\s*\{(.*)\}", written, re.S)
+            values = split_arguments(listed[1]) if listed else []
+            values += [""] * (len(members) - len(values))
+            return Row(name, members=tuple(map(self._member, members, values, [threads] * len(members))))
+        return self._scalar(name, TYPES.get(kind, "int32"), written)
+
+    def _member(self, member: tuple[str, str], written: str, threads: int) -> Row:
+        name, kind = member
+        plain = self.host.type_of(kind.replace("*", " "))
+        if "*" in kind:
+            return self._array(name, plain, written, True, threads)
+        return self._scalar(name, TYPES.get(plain, "int32"), written)
+
+    def _scalar(self, name: str, dtype: str, written: str) -> Row:
+        before = dict(self.assumed)
+        value = self.host.value(written, self.launch.position) if written and self.launch else None
+        source = f"line {self.launch.line}" if self.launch and self.assumed == before else GUESSED
+        if written in ("true", "false"):
+            value = int(written == "true")
+        if not isinstance(value, int | float):
+            guess = self._guess(name) if dtype.startswith(("int", "uint")) else 1
+            value, source = self.assumed.get(name, guess), GUESSED
+            value = value if isinstance(value, int | float) else guess
+        if dtype == "bool":
+            return Row(name, dtype, bool(value), source=source)
+        return Row(name, dtype, float(value) if dtype.startswith("float") else int(value), source=source)
+
+    def _array(self, name: str, kind: str, written: str, is_read: bool, threads: int) -> Row:
+        lanes: tuple[int, ...] = ()
+        if kind in VECTORS:
+            kind_dtype, members = VECTORS[kind]
+            dtype, lanes = kind_dtype, (len(members),)
+        else:
+            dtype = TYPES.get(kind, "uint8" if kind in ("void", "") else "float32")
+        size = self.host.allocated_bytes(written, self.launch.position) if written and self.launch else None
+        before = bool(self.assumed)
+        source = f"line {self.launch.line}" if size and self.launch and not before else GUESSED
+        item = math.prod(lanes) * _ITEM_BYTES[dtype]
+        count = max(size // item, 1) if size else max(threads, 1)
+        fill = "random" if dtype.startswith("float") or is_read else "zeros"
+        if is_read and dtype.startswith(("int", "uint")) and _ROW_STARTS.fullmatch(name):
+            fill = "arange"
+        return Row(name, dtype, shape=(count, *lanes), fill=fill, source=source)
+
+
+def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Random whole numbers may be indices: they stay below the elements of the smallest array."""
+    smallest = min((row.shape[0] for row in _flat(rows) if row.shape and row.shape[0] > 1), default=1)
+
+    def with_high(row: Row) -> Row:
+        if row.members:
+            return replace(row, members=tuple(map(with_high, row.members)))
+        if row.fill != "random" or row.dtype.startswith(("float", "bool")):
+            return row
+        bits = 8 * _ITEM_BYTES[row.dtype] - row.dtype.startswith("int")
+        return replace(row, high=min(smallest, 2**bits), source=f"{row.source}, high is {GUESSED}")
+
+    return tuple(map(with_high, rows))
+
+
+def _flat(rows: Sequence[Row]) -> Iterator[Row]:
+    for row in rows:
+        yield from row.members or (row,)
+
+
+def _extents(value: Value | None) -> tuple[int, ...]:
+    """Extents of a grid or a block; empty if they are unknown or impossible."""
+    values = value if isinstance(value, tuple) else (value,)
+    if not 1 <= len(values) <= 3 or not all(isinstance(each, int) and each > 0 for each in values):
+        return ()
+    return tuple(int(each) for each in values)

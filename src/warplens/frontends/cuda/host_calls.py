@@ -1,0 +1,283 @@
+"""What host code says about its launches: `kernel<<<grid, block>>>(…)`, sizes of arrays, and values of names.
+
+The host code is read, not run: only what a reader would see at a glance is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .expressions import SIZES, Value, closing, evaluate, split_arguments
+from .host_code import scrubbed
+
+_MOST_DEPTH = 12
+_ALLOCATION = re.compile(r"\bcuda(?:Malloc|MallocManaged|MallocAsync|MallocHost|HostAlloc)\s*(?:<[^<>]*>)?\s*\(")
+_ASSIGNMENT = r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)|\(([^;]*)\)|\{{([^;{{}}]*)\}})\s*[;]"
+_FUNCTION = re.compile(r"\b(\w+)\s*\(((?:[^(){};]|\([^(){};]*\))*)\)\s*(?:const\s*|noexcept\s*)*\{")
+_NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "sizeof", "do", "else"}
+#: Names of functions that divide and round up, wherever they are defined.
+_ROUNDED_UP = re.compile(r"(?i)\w*(ceil_?div|cdiv|div_?(round_?)?up)\w*")
+_QUALIFIERS = re.compile(
+    r"__restrict__|__restrict|__grid_constant__|\b(?:const|constexpr|static|volatile|restrict|struct|extern|inline|"
+    r"auto|register|unsigned(?=\s+(?:float|double)))\b"
+)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the source: where its body is, and the names of its parameters."""
+
+    name: str
+    parameters: tuple[str, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class HostLaunch:
+    """One `kernel<arguments><<<grid, block, shared>>>(…)`, as it is written."""
+
+    kernel: str
+    template: tuple[str, ...]
+    configuration: tuple[str, ...]
+    arguments: tuple[str, ...]
+    position: int
+    line: int
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """The text of a source, and what it says. `assume` gives values of names that the text does not show."""
+
+    text: str = field(repr=False)
+    assume: Callable[[str], Value | None] = field(default=lambda name: None, repr=False)
+
+    @cached_property
+    def plain(self) -> str:
+        return scrubbed(self.text)
+
+    @cached_property
+    def defines(self) -> dict[str, tuple[tuple[str, ...] | None, str]]:
+        """Macros: (parameters, None for one that takes none; what they stand for)."""
+        found: dict[str, tuple[tuple[str, ...] | None, str]] = {}
+        for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?((?:\\\n|[^\n])*)", self.text, re.M):
+            names = None if match[2] is None else tuple(each.strip() for each in match[2][1:-1].split(","))
+            body = re.sub(r"//.*|/\*.*?\*/|\\\n", " ", match[3]).strip()
+            found.setdefault(match[1], (names, body))
+        return found
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Types by other names: `typedef float real;`, `using real = float;`."""
+        found: dict[str, str] = {}
+        for match in re.finditer(r"\btypedef\s+([\w\s:]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([^;]+);", self.plain):
+            name, meaning = (match[2], match[1]) if match[1] else (match[3], match[4])
+            found.setdefault(name, meaning.strip())
+        return found
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        found = []
+        for match in _FUNCTION.finditer(self.plain):
+            if match[1] not in _NOT_FUNCTIONS:
+                names = tuple(parameter_name(part) for part in split_arguments(match[2]))
+                found.append(Function(match[1], names, match.end(), closing(self.plain, match.end() - 1)))
+        return tuple(found)
+
+    @cached_property
+    def launches(self) -> tuple[HostLaunch, ...]:
+        found = []
+        for match in re.finditer(r"<<<", self.plain):
+            before = re.search(r"(\w+)\s*(<[^;{}]*>)?\s*$", self.plain[: match.start()])
+            stop = self.plain.find(">>>", match.end())
+            if before is None or stop < 0:
+                continue
+            opening = self.plain.find("(", stop)
+            if opening < 0 or self.plain[stop + 3 : opening].strip():
+                continue
+            arguments = self.text[opening + 1 : closing(self.plain, opening) - 1]
+            template = split_arguments(before[2][1:-1]) if before[2] else []
+            configuration = split_arguments(self.plain[match.end() : stop])
+            line = self.text.count("\n", 0, match.start()) + 1
+            found.append(
+                HostLaunch(
+                    before[1],
+                    tuple(template),
+                    tuple(configuration),
+                    tuple(split_arguments(arguments)),
+                    match.start(),
+                    line,
+                )
+            )
+        return tuple(found)
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def value(self, expression: str, position: int, depth: int = 0) -> Value | None:
+        """The value of an expression at a place of the source; None if the text does not show it."""
+        if depth > _MOST_DEPTH:
+            return None
+
+        def lookup(name: str, arguments: Sequence[str] | None) -> Value | None:
+            if name.startswith("sizeof "):
+                return self._size(name.removeprefix("sizeof "), position)
+            if arguments is not None:
+                return self._called(name, arguments, position, depth + 1)
+            return self._named(name, position, depth + 1)
+
+        return evaluate(expression, lookup)
+
+    def _size(self, name: str, position: int) -> int | None:
+        name = self.type_of(name.strip("* ")) if name.strip("* ") in self.aliases else name
+        if name in SIZES:
+            return SIZES[name]
+        return SIZES.get(self.pointed_type(name.lstrip("*& "), position))
+
+    def _named(self, name: str, position: int, depth: int) -> Value | None:
+        if name in ("argc",):
+            return 1
+        function = self.function_at(position)
+        begin = function.begin if function else 0
+        for area, offset in ((self.plain[begin:position], begin), (self._outside, 0)):
+            matches = list(re.finditer(_ASSIGNMENT.format(re.escape(name)), area))
+            for match in reversed(matches):
+                written = next(part for part in match.groups() if part is not None)
+                if re.search(rf"\b{re.escape(name)}\b", written) or _is_declared_call(area, match.start()):
+                    continue
+                place = offset + match.start() if area is not self._outside else position
+                if (found := self.value(_listed(match, written), place, depth)) is not None:
+                    return found
+        if name in self.defines and self.defines[name][0] is None:
+            return self.value(self.defines[name][1], position, depth)
+        if function and name in function.parameters:
+            found = self._passed(function, name, depth)
+            return self.assume(name) if found is None else found
+        if "::" in name:
+            return self._named(name.rpartition("::")[2], position, depth)
+        return self.assume(name)
+
+    @cached_property
+    def _outside(self) -> str:
+        """The source without the bodies of functions."""
+        text = list(self.plain)
+        for function in self.functions:
+            for index in range(function.begin, function.end):
+                if text[index] != "\n":
+                    text[index] = " "
+        return "".join(text)
+
+    def _passed(self, function: Function, name: str, depth: int) -> Value | None:
+        """What a caller passes for a parameter."""
+        for written, position in self.passed(function, name):
+            if (found := self.value(written, position, depth)) is not None:
+                return found
+        return None
+
+    def passed(self, function: Function, name: str) -> list[tuple[str, int]]:
+        """(Argument, place) of every call of a function for one of its parameters."""
+        index = function.parameters.index(name)
+        found = []
+        for match in re.finditer(rf"\b{re.escape(function.name)}\s*(?:<[^<>;(){{}}]*>)?\s*\(", self.plain):
+            caller = self.function_at(match.start())
+            if caller is None or caller == function:
+                continue
+            arguments = split_arguments(self.plain[match.end() : closing(self.plain, match.end() - 1) - 1])
+            if index < len(arguments):
+                found.append((arguments[index], match.start()))
+        return found
+
+    def _called(self, name: str, written: Sequence[str], position: int, depth: int) -> Value | None:
+        """A macro with arguments, or a function that returns one plain expression."""
+        parameters, body = self.defines.get(name, (None, ""))
+        if parameters is None:
+            function = next((each for each in self.functions if each.name == name.rpartition("::")[2]), None)
+            match = re.match(r"\s*return\s+([^;]+);\s*\}", self.plain[function.begin :]) if function else None
+            if function is None or match is None:
+                if len(written) == 2 and _ROUNDED_UP.fullmatch(name.rpartition("::")[2]):
+                    return self.value(f"(({written[0]}) + ({written[1]}) - 1) / ({written[1]})", position, depth)
+                return None
+            parameters, body = function.parameters, match[1]
+        values = dict(zip(parameters, written, strict=False))
+        for each, text in values.items():
+            body = re.sub(rf"\b{re.escape(each)}\b", f"({text})".replace("\\", r"\\"), body)
+        return self.value(body, position, depth)
+
+    def function_at(self, position: int) -> Function | None:
+        """The function whose body holds a place."""
+        return next((each for each in self.functions if each.begin <= position < each.end), None)
+
+    # -- arrays and types --------------------------------------------------------------------------
+
+    def allocated_bytes(self, expression: str, position: int, depth: int = 0) -> int | None:
+        """Bytes of the array that an argument points to, from the call that allocates it."""
+        base = _base(expression)
+        if not base or depth > _MOST_DEPTH:
+            return None
+        for match in _ALLOCATION.finditer(self.plain):
+            arguments = split_arguments(self.plain[match.end() : closing(self.plain, match.end() - 1) - 1])
+            if len(arguments) >= 2 and _base(arguments[0]) == base:
+                size = self.value(arguments[1], match.start())
+                return size if isinstance(size, int) and size > 0 else None
+        function = self.function_at(position)
+        if function and base in function.parameters:
+            for written, place in self.passed(function, base):
+                if (found := self.allocated_bytes(written, place, depth + 1)) is not None:
+                    return found
+        return None
+
+    def pointed_type(self, name: str, position: int) -> str:
+        """The type that a pointer of this name points to; empty if the text does not show its declaration."""
+        function = self.function_at(position)
+        before = self.plain[function.begin : position] if function else ""
+        heads = "".join(self.plain[max(0, each.begin - 600) : each.begin] for each in [function] if each)
+        for text in (before, heads, self.plain):
+            pattern = rf"([\w:]+(?:\s+[\w:]+)*)\s*\*+\s*(?:__restrict__\s*)?(?:\w+\s*,\s*\*\s*)*{re.escape(name)}\b"
+            if match := re.search(pattern, text):
+                return self.type_of(match[1])
+        return ""
+
+    def type_of(self, written: str) -> str:
+        """A type without qualifiers and under its own name."""
+        name = " ".join(_QUALIFIERS.sub(" ", written).split())
+        for _ in range(_MOST_DEPTH):
+            if name in self.defines and self.defines[name][0] is None and self.defines[name][1]:
+                name = self.defines[name][1]
+            elif name in self.aliases and self.aliases[name] != name:
+                name = " ".join(_QUALIFIERS.sub(" ", self.aliases[name]).split())
+            else:
+                break
+        return name
+
+
+def parameter_name(text: str) -> str:
+    """The name that a parameter's declaration gives it; empty for an unnamed one."""
+    words = re.findall(r"\w+", re.sub(r"=.*|\[.*", "", text, flags=re.S))
+    return words[-1] if len(words) > 1 or (words and re.search(r"[*&]\s*\w+\s*$", text)) else ""
+
+
+def _base(expression: str) -> str:
+    """The array that an argument starts from: `d_x` of `(void **)&d_x`, `d_x + 4` and `d_x.data().get()`."""
+    plain = re.sub(
+        r"\(\s*(?:const\s+)?[\w\s:]+\*+\s*(?:const\s*)?\)|\b\w+_cast\s*<[^<>]*(?:<[^<>]*>)?[^<>]*>", " ", expression
+    )
+    names: list[str] = re.findall(r"[A-Za-z_][\w.]*(?:->\w+)*", plain.replace("thrust::raw_pointer_cast", " "))
+    return names[0].removesuffix(".data") if names else ""
+
+
+def _is_declared_call(area: str, start: int) -> bool:
+    """Whether `name(…);` is a call rather than the declaration `dim3 name(…);`."""
+    if not re.match(r"\w+\s*\(", area[start:]):
+        return False
+    return not re.search(r"[\w>]\s+$", area[max(0, start - 40) : start]) or bool(
+        re.search(r"\b(return|else)\s+$", area[max(0, start - 40) : start])
+    )
+
+
+def _listed(match: re.Match[str], written: str) -> str:
+    """`dim3 block(16, 16)` and `int x{4}` give their arguments, `= value` its value."""
+    if match[1] is not None:
+        return split_arguments(written)[0]  # before the next name of `int x = 4, y = 5`
+    return f"dim3({written})" if "," in written else written

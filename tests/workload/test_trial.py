@@ -1,0 +1,97 @@
+"""Workload files drafted from sources: what host code shows is used, the rest is guessed, and the file runs."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from warplens.api import load_workloads
+from warplens.errors import WorkloadError
+from warplens.frontends.cuda.draft import draft_of
+from warplens.workload.trial import tried_draft
+
+PROGRAM = """
+#include <iostream>
+#include <vector>
+#define CEIL(a, b) (((a) + (b) - 1) / (b))
+#define CHECK(x) do { if ((x) != cudaSuccess) exit(1); } while (0)
+constexpr int TILE = 16;
+typedef float real;
+struct Shape { int rows, columns; };
+
+template <typename T, int SIZE>
+__global__ void scale(T *out, const T *__restrict__ in, const int *index, Shape shape, T by)
+{
+    int x = blockIdx.x * SIZE + threadIdx.x, y = blockIdx.y * SIZE + threadIdx.y;
+    if (x < shape.columns && y < shape.rows)
+        out[y * shape.columns + x] = by * in[index[x]];
+}
+
+void launch(real *d_out, real *d_in, int *d_index, int rows, int columns)
+{
+    dim3 block(TILE, TILE);
+    dim3 grid(CEIL(columns, block.x), CEIL(rows, TILE));
+    scale<real, TILE><<<grid, block>>>(d_out, d_in, d_index, Shape{rows, columns}, 2.0f);
+}
+
+int main(int argc, char **argv)
+{
+    const int rows = argc > 1 ? atoi(argv[1]) : 48, columns = 64;
+    size_t bytes = rows * 64 * sizeof(real);
+    real *d_out, *d_in; int *d_index;
+    CHECK(cudaMalloc((void **)&d_out, bytes));
+    CHECK(cudaMalloc(&d_in, bytes));
+    CHECK(cudaMalloc(&d_index, 64 * sizeof(int)));
+    launch(d_out, d_in, d_index, rows, 64);
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "program.cu"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_a_draft_takes_what_host_code_shows(source: Path) -> None:
+    draft = draft_of(source)
+    table = tomllib.loads(draft.toml())["cuda"]
+    assert (table["kernel"], table["grid"], table["block"]) == ("scale<float, 16>", [4, 3], [16, 16])
+    out, into, index, shape, by = table["arguments"]
+    assert out["shape"] == into["shape"] == [48 * 64]
+    assert (index["shape"], index["fill"], index["high"]) == ([64], "random", 64)
+    assert shape["members"] == [{"dtype": "int32", "value": 48}, {"dtype": "int32", "value": 64}]
+    assert by == {"dtype": "float32", "value": 2.0}
+    assert draft.guesses == []
+    assert "value = 2.0 # line 22" in draft.toml()
+
+
+def test_a_draft_runs_as_it_is(source: Path) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+    trial = tried_draft(source)
+    assert trial.failure is None
+    path = source.with_suffix(".toml")
+    path.write_text(trial.draft.toml())
+    (workload,) = load_workloads(path)
+    assert workload.launch.blocks == 12
+
+
+def test_arrays_grow_until_the_kernel_stays_inside(tmp_path: Path) -> None:
+    """And guesses get smaller where they would take too long."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "namespace a { __global__ void k(float *x, const float *y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = y[3 * i + 2]; } }"
+        "__global__ void other() {}"
+    )
+    trial = tried_draft(path)
+    assert trial.failure is None and trial.draft.kernel == "a::k" and trial.draft.kernels == ("k", "other")
+    assert trial.draft.rows[1].shape[0] >= 3 << 20
+    assert "guessed: so much is accessed" in trial.draft.toml()
+    assert tried_draft(path, "other").draft.rows == ()
+    with pytest.raises(WorkloadError, match=r"k\.cu: has no kernel 'othr'; did you mean 'other'"):
+        draft_of(path, "othr")
