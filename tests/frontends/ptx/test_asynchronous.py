@@ -7,8 +7,13 @@ import pytest
 
 from warplens.errors import KernelFault
 from warplens.frontends.ptx import execute, parse_ptx
+from warplens.frontends.ptx.execute import Execution
 from warplens.frontends.ptx.mbarriers import MBarrier
 from warplens.frontends.ptx.tensor_maps import TensorMap
+from warplens.traces import MemoryTrace
+from warplens.traces.checks import problem_of
+
+from .comparing import records
 
 HEAD = """.version 8.6
 .target sm_90a
@@ -45,12 +50,12 @@ setp.lt.u32 %p2, %r0, BYTES;
 """
 
 
-def run(body: str, given: np.ndarray, out: np.ndarray, tensor: TensorMap | None = None, count: int = 1) -> None:
+def run(body: str, given: np.ndarray, out: np.ndarray, tensor: TensorMap | None = None, count: int = 1) -> Execution:
     text = f"{HEAD}{body}\nret;\n}}\n".replace("COUNT", str(count)).replace("BYTES", str(min(out.nbytes, 16384)))
     content = bytes(128)
     if tensor is not None:
         content = tensor.packed
-    execute(parse_ptx(text), "k", 1, 64, [given, out, content])
+    return execute(parse_ptx(text), "k", 1, 64, [given, out, content])
 
 
 def words(count: int) -> np.ndarray:
@@ -158,6 +163,34 @@ mov.s32 %r3, -4;
     swizzled = np.zeros_like(chunks)
     swizzled[place ^ ((place // 8) % (1 << swizzle))] = chunks
     np.testing.assert_array_equal(out, swizzled.reshape(-1))
+
+
+def test_the_trace_has_the_sectors_that_a_copy_moves() -> None:
+    """A box of 20 rows inside the tensor, 64 bytes of each: 40 sectors, in a full access and one of 8 lanes."""
+    given, out = words(40 * 48), np.zeros(24 * 32, np.uint32)
+    tensor = TensorMap(0, 2, 2, (48, 40), (192,), (32, 24), swizzle=3)
+    body = f"""@%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%map], %in;
+mov.s32 %r2, 32;
+mov.s32 %r3, -4;
+@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 3072;
+@%p0 {LOAD_BOX} [%tile], [%map, {{%r2, %r3}}], [%bar];
+{WAIT}{DUMP}"""
+    execution = run(body, given, out, tensor)
+    trace = execution.trace
+    rows = [each for (_, warp), found in records(execution).items() for each in found if warp == 0]
+    copies = [
+        each for each in rows if each.addresses and len(each.addresses) in (32, 8) and each.line == rows_line(trace)
+    ]
+    addresses = [address for each in copies for address in each.addresses]
+    start = addresses[0] - 32 * 4
+    assert sorted(addresses) == [start + row * 192 + at for row in range(20) for at in (128, 160)]
+    for group in trace.groups():
+        assert problem_of(group, trace.static, trace.header) is None
+
+
+def rows_line(trace: MemoryTrace) -> int:
+    """The line of the only bulk copy, whose accesses are the last row of the static table."""
+    return int(trace.static.line[-1])
 
 
 @pytest.mark.parametrize("operation", ["", "add"])

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import KernelFault
+from .bulk_record import BulkRecord
 from .codegen.layout import BulkAction, Context, Frame
 from .faults import at_fault
 from .flat import FlatInstruction
@@ -65,6 +66,8 @@ class BulkCopies:
         self.context, self.shared = context, shared
         self.awaited: list[tuple[int, Callable[[], None]]] = []
         self.threads: dict[int, _Thread] = {}
+        self.record = BulkRecord(launch.compiled.code.bulk_segments, launch.compiled.code.most_words)
+        self.frame = 0
         self.error: KernelFault | None = None
         self.callback = CALLBACK(self._called)
         context[Context.BULK] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
@@ -76,6 +79,7 @@ class BulkCopies:
             if action == BulkAction.END:
                 self._end()
             else:
+                self.frame = frame
                 warp = ctypes.cast(frame, ctypes.POINTER(ctypes.c_int64))[Frame.WARP]
                 pointer = ctypes.cast(operands, ctypes.POINTER(ctypes.c_int64))
                 values = np.ctypeslib.as_array(pointer, (_OPERANDS, _LANES))
@@ -203,10 +207,11 @@ class BulkCopies:
         loads = spaces == ["shared", "global"]
         if rank:
             at, where = (0, 1) if loads else (2 + rank - 1, 0)
-            copy, size = self._box(values[where], values[where + 1 : where + 1 + rank], values[at], loads, reduction)
+            corner = values[where + 1 : where + 1 + rank]
+            copy, size = self._box(item, values[where], corner, values[at], loads, reduction)
         else:
             size = values[2]
-            copy = self._line(values[0], values[1], size, loads, reduction, dtype)
+            copy = self._line(item, values[0], values[1], size, loads, reduction, dtype)
         if not loads:
             self.threads.setdefault(thread, _Thread()).open.append(copy)
             return
@@ -219,13 +224,21 @@ class BulkCopies:
         self.awaited.append((barrier, arrive))
 
     def _line(
-        self, to: int, source: int, size: int, loads: bool, reduction: str, dtype: np.dtype[Any] | None
+        self,
+        item: FlatInstruction,
+        to: int,
+        source: int,
+        size: int,
+        loads: bool,
+        reduction: str,
+        dtype: np.dtype[Any] | None,
     ) -> Callable[[], None]:
         """A copy of contiguous bytes."""
         if size % _CHUNK or size < 0 or (source | to) % _CHUNK:
             raise _MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
         outside = self._global_bytes(source if loads else to, size)
         inside = self._shared_bytes(to if loads else source, size)
+        self.record.add(self.frame, item.index, np.array([source if loads else to]), size)
 
         def copy() -> None:
             if loads:
@@ -238,7 +251,7 @@ class BulkCopies:
         return copy
 
     def _box(
-        self, map_address: int, corner: list[int], place: int, loads: bool, reduction: str
+        self, item: FlatInstruction, map_address: int, corner: list[int], place: int, loads: bool, reduction: str
     ) -> tuple[Callable[[], None], int]:
         """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
         found = TensorMap.unpacked(self._content(map_address, MAP_BYTES).tobytes())
@@ -251,6 +264,7 @@ class BulkCopies:
         used = rows[rows >= 0] if size else rows[:0]
         for address in (used.min(), used.max()) if len(used) else ():
             self._global_bytes(int(address), size)
+        self.record.add(self.frame, item.index, used, size)
         chunks = found.chunks(start)
         row_bytes = found.box[0] * found.element_bytes
         columns = slice(first * found.element_bytes, last * found.element_bytes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .program import Address, Instruction, Operand, Pair, PtxModule, Register, Type, Vector
 
@@ -30,6 +30,8 @@ class FlatInstruction:
     pc: int
     function: str
     targets: tuple[int, ...] = ()
+    #: Whether this stands for the accesses of a bulk copy in the trace, not for an instruction that runs.
+    is_bulk_access: bool = False
 
     @property
     def opcode(self) -> str:
@@ -43,6 +45,13 @@ class FlatInstruction:
     def waits(self) -> bool:
         """Whether it is a barrier at which warps wait. Such an instruction is the first of its block."""
         return self.opcode in ("bar", "barrier") and self.instruction.has("sync", "red")
+
+    @property
+    def is_bulk_copy(self) -> bool:
+        """Whether it starts a copy of many bytes: one instruction, many accesses."""
+        item = self.instruction
+        addresses = sum(isinstance(each, Address) for each in item.operands)
+        return item.opcode == "cp" and item.has("bulk") and not item.has("prefetch") and addresses >= 2
 
     @property
     def has_destination(self) -> bool:
@@ -104,6 +113,16 @@ class FlatKernel:
     @property
     def instructions(self) -> Iterator[FlatInstruction]:
         return (each for block in self.blocks for each in block.instructions)
+
+    @property
+    def bulk_accesses(self) -> tuple[tuple[int, FlatInstruction], ...]:
+        """(Bulk copy, row of its accesses): the rows follow those of the instructions in the static table."""
+        items = list(self.instructions)
+        copies = [each for each in items if each.is_bulk_copy]
+        return tuple(
+            (each.index, replace(each, index=len(items) + number, is_bulk_access=True))
+            for number, each in enumerate(copies)
+        )
 
 
 def _registers(operand: Operand) -> Iterator[str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...traces import StaticInstruction, StaticTable, WarpGroup, static_table
 from ...traces.inlining import Chain
 from ._record_format import Columns, RecordFormat, WarpEnds, Words
+from .bulk_record import SECTOR_BYTES
 from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
 from .flat import FlatInstruction, FlatKernel
@@ -51,7 +52,10 @@ def kernel_file(kernel: FlatKernel) -> int:
 def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[np.uint8]) -> StaticTable:
     """One row per instruction; a generic access gets the space that it reached, if it was only one."""
     rows = []
-    for item in kernel.instructions:
+    for item in (*kernel.instructions, *(each for _, each in kernel.bulk_accesses)):
+        if item.is_bulk_access:
+            rows.append(_bulk_access(kernel, item))
+            continue
         use = memory_use(item.instruction)
         name = instruction_class(item.instruction)
         space, size = "none", 0
@@ -78,6 +82,21 @@ def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[
     return static_table(rows)
 
 
+def _bulk_access(kernel: FlatKernel, item: FlatInstruction) -> StaticInstruction:
+    """The row that stands for 32 sectors of a bulk copy."""
+    modifiers = item.instruction.modifiers
+    loads = next(each for each in modifiers if each.split("::")[0] in ("shared", "global")).startswith("shared")
+    name = "async_copy" if loads else "atomic_global" if "reduce" in modifiers else "store_global"
+    return StaticInstruction(
+        pc=item.pc,
+        opcode=item.instruction.name,
+        instruction_class=name,
+        space="global",
+        access_bytes=SECTOR_BYTES,
+        line=source_line(kernel, item),
+    )
+
+
 def record_format(segments: Sequence[Segment]) -> RecordFormat:
     start = np.zeros(len(segments) + 1, dtype=np.int64)
     np.cumsum([len(each.instructions) for each in segments], out=start[1:])
@@ -91,6 +110,8 @@ def record_format(segments: Sequence[Segment]) -> RecordFormat:
 
 def _access_lanes(item: FlatInstruction) -> int:
     """Lanes whose addresses are recorded, as bits; ldmatrix and stmatrix take one per row."""
+    if item.is_bulk_access:
+        return 0xFFFFFFFF
     if not is_recorded_access(item):
         return 0
     if item.opcode in ("ldmatrix", "stmatrix"):

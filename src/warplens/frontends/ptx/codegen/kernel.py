@@ -9,6 +9,7 @@ function resumes it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llvmlite import ir
@@ -43,6 +44,10 @@ class KernelCode:
     ir: str
     frame_bytes: int
     segments: tuple[Segment, ...]
+    #: Segments that stand for the accesses of bulk copies, by the copy.
+    bulk_segments: Mapping[int, int]
+    #: Most words that the code of a basic block records.
+    most_words: int
 
 
 def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool) -> KernelCode:
@@ -50,7 +55,9 @@ def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool) -> KernelCo
     builder = KernelBuilder(module, kernel, flow, recording=recording)
     builder.build()
     build_scheduler(module, builder.function)
-    return KernelCode(str(module), builder.frame_bytes, tuple(builder.segments))
+    bulk = {index: len(builder.segments) + number for number, (index, _) in enumerate(kernel.bulk_accesses)}
+    segments = (*builder.segments, *(Segment((each,)) for _, each in kernel.bulk_accesses))
+    return KernelCode(str(module), builder.frame_bytes, segments, bulk if recording else {}, builder.most_words)
 
 
 @dataclass
@@ -70,6 +77,7 @@ class KernelBuilder(DivergentLanes):
         self.saved_at: dict[str, int] = {}
         self.frame_bytes = SAVE_AREA
         self.segments: list[Segment] = []
+        self.most_words = 0
         self.resumes: list[_Resume] = []
 
     # -- the function -------------------------------------------------------------------------------------
@@ -204,7 +212,9 @@ class KernelBuilder(DivergentLanes):
     def _make_room(self, segments: list[Segment]) -> None:
         builder = self.builder
         uses = [item for segment in segments for item in segment.instructions if is_recorded_access(item)]
-        words = i64(len(segments) + len(uses) * runtime.MOST_ACCESS_WORDS)
+        count = len(segments) + len(uses) * runtime.MOST_ACCESS_WORDS
+        self.most_words = max(self.most_words, count)
+        words = i64(count)
         needed = builder.add(self.get(Frame.RECORD_LENGTH), words)
         with builder.if_then(builder.icmp_unsigned(">", needed, self.get(Frame.RECORD_ROOM)), likely=False):
             builder.call(runtime.grow(self.module), [self.context, self.frame, words])
@@ -337,11 +347,16 @@ def _is_constant_address(item: FlatInstruction) -> bool:
 
 
 def _segments(block: BasicBlock) -> list[Segment]:
-    """Runs of instructions under the same mask. A guarded instruction, except a branch, is a run of its own."""
+    """Runs of instructions under the same mask.
+
+    A guarded instruction, except a branch, is a run of its own. So is a bulk copy,
+    because its accesses follow it in the record.
+    """
     found: list[list[FlatInstruction]] = []
     joinable = False
     for item in block.instructions:
         alone = item.guard is not None and not (item.targets or item.opcode in ("ret", "exit"))
+        alone = alone or item.is_bulk_copy
         if alone or not joinable:
             found.append([item])
         else:

@@ -1,0 +1,64 @@
+"""Bulk copies in a warp's record: after the copy itself, one access per 32 sectors that it moves."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...traces._codes import IRREGULAR
+from .codegen.layout import Frame
+
+#: Bytes that each lane of such an access has: a sector.
+SECTOR_BYTES = 32
+_LANES = 32
+
+
+class BulkRecord:
+    """Appends to records that generated code writes too.
+
+    `segments` are the numbers of the segments that stand for the accesses of each
+    copy; `slack_words` is the room that generated code may count on at any time.
+    """
+
+    def __init__(self, segments: Mapping[int, int], slack_words: int) -> None:
+        self.segments, self.slack_words = segments, slack_words
+        library = ctypes.CDLL(None) if os.name != "nt" else ctypes.cdll.msvcrt
+        self.realloc = library.realloc
+        self.realloc.argtypes, self.realloc.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
+
+    def add(self, frame_address: int, instruction: int, starts: NDArray[np.int64], size: int) -> None:
+        """Record accesses to `size` bytes at each of the addresses."""
+        if instruction not in self.segments or not size or not len(starts):
+            return
+        first, last = starts // SECTOR_BYTES, (starts + size - 1) // SECTOR_BYTES
+        most = int((last - first).max()) + 1
+        sectors = first[:, None] + np.arange(most)
+        addresses = sectors[sectors <= last[:, None]] * SECTOR_BYTES
+        words = [
+            self._words(self.segments[instruction], addresses[at : at + _LANES])
+            for at in range(0, len(addresses), _LANES)
+        ]
+        self._append(frame_address, np.concatenate(words))
+
+    @staticmethod
+    def _words(segment: int, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        head = segment << 32 | ((1 << len(addresses)) - 1)
+        steps = np.diff(addresses)
+        if len(steps) == 0 or (steps == steps[0]).all():
+            return np.array([head, addresses[0], steps[0] if len(steps) else 0], dtype=np.int64)
+        return np.concatenate([np.array([head, 0, IRREGULAR], dtype=np.int64), addresses])
+
+    def _append(self, frame_address: int, words: NDArray[np.int64]) -> None:
+        frame = ctypes.cast(frame_address, ctypes.POINTER(ctypes.c_int64))
+        length = frame[Frame.RECORD_LENGTH]
+        needed = length + len(words) + self.slack_words
+        if needed > frame[Frame.RECORD_ROOM]:
+            frame[Frame.RECORD] = self.realloc(frame[Frame.RECORD] or None, 16 * needed)
+            frame[Frame.RECORD_ROOM] = 2 * needed
+        place = ctypes.cast(frame[Frame.RECORD] + 8 * length, ctypes.POINTER(ctypes.c_int64))
+        np.ctypeslib.as_array(place, (len(words),))[:] = words
+        frame[Frame.RECORD_LENGTH] = length + len(words)
