@@ -16,6 +16,7 @@ from warplens.errors import MissingPackageError, UnknownNameError, nearest
 from .validate_h200 import validate_h200_command
 from .validate_network import validate_network_command
 from .validate_pairs import validate_pairs_command
+from .validate_programs import validate_programs_command
 from .validate_suite import validate_suite_command
 from .validation import STYLES, show_tables
 
@@ -38,7 +39,15 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
-@click.option("--fresh", is_flag=True, help="h200, pairs: compute again and keep the results in the source tree.")
+@click.option(
+    "--fresh", is_flag=True, help="h200, pairs, programs: compute again and keep the results in the source tree."
+)
+@click.option(
+    "--traces",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="programs: traces to predict from, with --fresh.",
+)
 @json_option
 def validate(
     datasets: tuple[str, ...],
@@ -49,6 +58,7 @@ def validate(
     orders: tuple[str, ...],
     pages: tuple[Path, ...],
     fresh: bool,
+    traces: Path | None,
     as_json: bool,
 ) -> None:
     """Compare every model with references, kernel by kernel.
@@ -56,7 +66,8 @@ def validate(
     DATASET is `accelsim` (the cycles of a third-party simulator), the default,
     `h200` (the kernels of `warplens suite` measured on an H200), `network` (our
     own model against both simulators, with and without each of its mechanisms),
-    `pairs` (advice on faulty kernels against what their cures bring on an H200)
+    `pairs` (advice on faulty kernels against what their cures bring on an H200),
+    `programs` (launches of public CUDA programs traced and measured on an H200)
     or `suite` (no model: those kernels executed on this CPU against an H200). Rows go to
     DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
     it, and the figures of the MDM paper are drawn.
@@ -70,14 +81,22 @@ def validate(
         raise click.UsageError(
             "--markdown needs all kernels, configurations, models and orders: leave out the options that select some"
         )
-    if fresh and not {"h200", "pairs"} & set(datasets):
-        raise click.UsageError("--fresh works with the datasets h200 and pairs only")
+    if fresh and not {"h200", "pairs", "programs"} & set(datasets):
+        raise click.UsageError("--fresh works with the datasets h200, pairs and programs only")
+    if traces is not None and not (fresh and "programs" in datasets):
+        raise click.UsageError("--traces works with programs --fresh only")
     pattern = None if kernel is None else pattern_of(kernel)
     for name, run, reason, choices in (
         ("suite", validate_suite_command, "runs no model", "--kernel"),
         ("network", validate_network_command, "runs one model", "--kernel"),
         ("h200", partial(validate_h200_command, fresh=fresh), "runs every model", "--kernel or --fresh"),
         ("pairs", partial(validate_pairs_command, fresh=fresh), "runs one model", "--kernel, --fresh"),
+        (
+            "programs",
+            partial(validate_programs_command, fresh=fresh, traces=traces),
+            "runs every model",
+            "--kernel, --fresh, --traces",
+        ),
     ):
         if name in datasets:
             if len(set(datasets)) > 1 or configurations or models or orders or (name == "h200" and fresh and kernel):
