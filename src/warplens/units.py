@@ -21,12 +21,13 @@ _SYMBOLS = {
     "bytes_per_s": ("B/s", _PREFIXES, "480GB/s"),
     "hz": ("Hz", _DECIMAL, "1.4GHz"),
     "cycles": ("cycles", {"": 1.0}, "300"),
+    "s": ("s", {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}, "12us"),
 }
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
 
 
 def parse_number(text: str, unit: str | None) -> float:
-    """The value of `text` in the base of `unit` (bytes, bytes_per_s, hz, cycles or None for a count).
+    """The value of `text` in the base of `unit` (bytes, bytes_per_s, hz, cycles, s or None for a count).
 
     Raises ValueError with a message that says what was expected.
     """

@@ -10,6 +10,7 @@ import click
 from .._version import __version__
 from ..errors import InputError, WarplensError
 from .characterize import characterize
+from .check import check
 from .compare import compare
 from .convert import convert
 from .gpus import gpus
@@ -42,6 +43,7 @@ for command in (
     init,
     predict,
     compare,
+    check,
     reproduce,
     validate,
     trace,

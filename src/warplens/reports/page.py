@@ -55,7 +55,7 @@ def embedded_json(document: Any) -> str:
     return json.dumps(document, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-class _Figures:
+class Figures:
     """Figures of the page, numbered as they are placed."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Figures:
 
 def page(report: Report) -> str:
     """The whole page."""
-    figures = _Figures()
+    figures = Figures()
     anchors = [f"kernel-{number + 1}" for number in range(len(report.sections))]
     sweep_anchors = [f"sweep-{number + 1}" for number in range(len(report.sweeps))]
     body = [_overview(report, anchors)]
@@ -86,7 +86,12 @@ def page(report: Report) -> str:
     )
     # The overview leads to kernels.
     navigation = f'<nav aria-label="Contents"><ol>{contents}</ol></nav>' if report.sweeps and len(titles) > 1 else ""
-    title = text(titles[0] if len(titles) == 1 else f"{len(titles)} results")
+    title = titles[0] if len(titles) == 1 else f"{len(titles)} results"
+    return document(title, "report", "".join(body), figures, navigation)
+
+
+def document(title: str, kind: str, body: str, figures: Figures, navigation: str = "") -> str:
+    """A page around its body, with style, scripts and figures inside."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -94,17 +99,17 @@ def page(report: Report) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="warplens {__version__}">
-<title>{title} – warplens</title>
+<title>{text(title)} – warplens</title>
 <style>{_asset("report.css")}{_asset("answer.css")}</style>
 </head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
-<header><h1>warplens <span>report</span></h1>
+<header><h1>warplens <span>{kind}</span></h1>
 <button id="theme" type="button" aria-label="Switch between light and dark">◐</button></header>
 {navigation}
 <main id="main">
 <noscript><p class="note">Figures need JavaScript; the tables below them have all numbers.</p></noscript>
-{"".join(body)}
+{body}
 </main>
 <footer>warplens {__version__}. Predictions are models' views, not measurements, unless a line says so.</footer>
 <script>{plotly_script()}</script>
@@ -161,7 +166,7 @@ def _numbers(p: Prediction) -> tuple[str, str, str]:
     return show_seconds(p.seconds), show_number(p.cycles), show_number(p.cpi)
 
 
-def _section(section: Section, anchor: str, figures: _Figures) -> str:
+def _section(section: Section, anchor: str, figures: Figures) -> str:
     """The answer with its rooflines, then two folds: the source line by line, and what model researchers ask for."""
     changed = ", ".join(
         f"{key} = {show_number(v) if isinstance(v, float) else v}" for key, v in section.overrides.items()
@@ -176,7 +181,7 @@ def _section(section: Section, anchor: str, figures: _Figures) -> str:
     parts += [f'<p class="note">{text(each)}</p>' for each in section.compared]
     shown: dict[str, list[str]] = {}
     for number, view in enumerate(section.views):
-        drawn = _view(view, f"{anchor}-view-{number}", figures)
+        drawn = view_figure(view, f"{anchor}-view-{number}", figures)
         shown.setdefault(_PLACES.get(view.name, "research"), []).append(drawn)
     parts.append(f'<div class="pair">{"".join(shown.get("front", []))}</div>')
     if source := shown.get("source"):
@@ -235,7 +240,7 @@ def _notes(notes: Sequence[str]) -> str:
     return "".join(f'<p class="note">{text(note)}</p>' for note in notes)
 
 
-def _view(view: View, anchor: str, figures: _Figures) -> str:
+def view_figure(view: View, anchor: str, figures: Figures) -> str:
     heading = f"<h3>{text(view.title)}</h3>"
     caption = f"<figcaption>{text(view.summary)}</figcaption>"
     numbers = f"<details><summary>Numbers</summary>{html_table(view.table(), numbers_from=1)}</details>"
@@ -247,8 +252,10 @@ def _told(sentences: Sequence[str]) -> str:
     return f'<ul class="told">{"".join(f"<li>{text(each[0].upper() + each[1:])}</li>" for each in sentences)}</ul>'
 
 
-def _sweep(section: SweepSection, anchor: str, figures: _Figures) -> str:
-    shown = "".join(_view(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views))
+def _sweep(section: SweepSection, anchor: str, figures: Figures) -> str:
+    shown = "".join(
+        view_figure(view, f"{anchor}-view-{number}", figures) for number, view in enumerate(section.views)
+    )
     absent = "".join(f"<li>Not shown: {text(n)}: {text(reason)}</li>" for n, reason in section.absent.items())
     return (
         f'<section id="{anchor}" class="kernel"><h2>Sweep {text(section.name)}</h2>{_told(section.headline)}'

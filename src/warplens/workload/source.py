@@ -121,6 +121,8 @@ class CompiledLaunch:
     """Who gave the registers: `workload file` or the compiler; empty if they must be estimated."""
     shared_memory_bytes: int | None
     log: str = ""
+    local_memory_bytes: int | None = None
+    """Of a thread: spilled registers, and arrays that are indexed at run time."""
 
 
 def is_cuda_workload(file: TomlFile) -> bool:
@@ -193,7 +195,8 @@ def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
     if registers is None and used is not None:
         registers, said = used.registers_per_thread, f"{compiled.compiler} for {architecture}"
     shared = None if used is None else used.shared_memory_bytes
-    return CompiledLaunch(compiled.ptx, launch.source_name, entry, registers, said, shared, compiled.log)
+    local = None if used is None else used.stack_bytes
+    return CompiledLaunch(compiled.ptx, launch.source_name, entry, registers, said, shared, compiled.log, local)
 
 
 def launch_parameters(launch: CudaLaunch) -> list[Built]:

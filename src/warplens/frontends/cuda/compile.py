@@ -81,7 +81,7 @@ def compile_cuda(
     for text, what in ((source, "source"), *((kernel, "name of a kernel") for kernel in kernels)):
         if "\0" in text or len(text) > _LARGEST_SOURCE_BYTES:
             raise CompileError(f"{name}: the {what} holds a NUL character or is larger than 64 MiB: not CUDA C++")
-    version = _version()
+    version = compiler_version()
     key = None
     if cached and not any(map(_MORE_FILES.match, arguments)):
         files = included_files(source, folder, folders)
@@ -112,7 +112,7 @@ def compile_cuda(
 def architecture_of(compute_capability: str) -> str:
     """What to compile for: a compute capability, or the oldest that the compiler has where that is newer."""
     wanted = int(re.sub(r"\D", "", compute_capability))
-    version = re.search(r"\d+", _version())
+    version = re.search(r"\d+", compiler_version())
     return f"sm_{max(wanted, _OLDEST.get(int(version[0]), 0) if version else 0)}"
 
 
@@ -153,7 +153,7 @@ def _wheel_files() -> list[metadata.PackagePath]:
         return []
 
 
-def _version() -> str:
+def compiler_version() -> str:
     """Version of the compiler. A wheel tells it without loading the library, which is slow."""
     try:
         return f"NVRTC {metadata.version(_WHEEL)}"
@@ -279,7 +279,7 @@ def _compiled_once(
     arguments = ["-lineinfo", f"-arch={architecture}", *attempt.options]
     if includes_anything(source):
         # NVRTC unpacks the toolkit's headers that it carries (fp16, mma, cooperative groups, …) once.
-        unpacked = cache_folder() / f"headers-{_version().split()[-1]}"
+        unpacked = cache_folder() / f"headers-{compiler_version().split()[-1]}"
         arguments.append(f"--use-bundled-headers={unpacked}")
     headers = {**STANDARD_HEADERS, **attempt.headers}
     names, texts = ([text.encode() for text in part] for part in (headers, headers.values()))

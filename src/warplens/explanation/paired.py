@@ -1,0 +1,52 @@
+"""How well a model tells two versions of a kernel apart.
+
+Both predictions come from one model of one machine, so their errors are much alike. The time of a version is the sum
+of its parts by stall category, and the error of a part is a property of the category: where the model takes DRAM's
+latency for a tenth too short, it does so in both versions. With parts t and t', their differences d = t' - t and
+relative errors e,
+
+    T' - T = Σ d (1 + e),
+
+so time that both versions have cancels, and only what changed can err. Errors of different categories are
+independent, and each is as large as the model's own range says. A change of one category alone therefore keeps its
+sign; a change that trades one category for another may lose it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Changes below this part of the time are none: repeated measurements of one kernel differ by as much.
+RESOLUTION = 0.02
+#: The range of a model that gives none, as parts of the time below and above.
+_UNKNOWN = (0.3, 0.3)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A predicted time: its range, and its parts by stall category."""
+
+    seconds: float
+    seconds_low: float | None
+    seconds_high: float | None
+    causes: Mapping[str, float]
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """How far below and above the prediction the time may be, as parts of it."""
+        if self.seconds_low is None or self.seconds_high is None:
+            return _UNKNOWN
+        return 1.0 - self.seconds_low / self.seconds, self.seconds_high / self.seconds - 1.0
+
+
+def paired_change(before: Timing, after: Timing) -> tuple[float, float, float]:
+    """(Change, low, high) of the time as a part of the time before: 0.14 where it is 14 % longer."""
+    below, above = (max(pair) for pair in zip(before.errors, after.errors, strict=True))
+    names = {*before.causes, *after.causes}
+    differences = [after.causes.get(name, 0.0) - before.causes.get(name, 0.0) for name in names]
+    up = math.hypot(*(each * (above if each > 0.0 else below) for each in differences))
+    down = math.hypot(*(each * (below if each > 0.0 else above) for each in differences))
+    change = after.seconds / before.seconds - 1.0
+    return change, change - down / before.seconds, change + up / before.seconds

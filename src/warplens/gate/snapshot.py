@@ -1,0 +1,114 @@
+"""What a gate keeps of a kernel on a GPU: enough to say later what changed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from ..explanation import Line, explain
+from ..explanation.paired import Timing
+from ..explanation.versions import counts_of, seconds_by_cause
+from ..machine import Gpu
+from ..workload import Workload
+
+#: Source lines that are kept: those that take most of the time.
+MOST_LINES = 8
+#: Local memory as the compiler lays it out; a count beside those of `counts_of`.
+LOCAL_BYTES = "local memory per thread, bytes"
+
+
+@dataclass(frozen=True, order=True)
+class Identity:
+    """Which kernel is meant: the input that has it, its name, and which launch of it."""
+
+    path: str
+    """Of the input, from the root of the project."""
+    kernel: str
+    launch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kernel}#{self.launch}" if self.launch else self.kernel
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A kernel on a GPU at one time."""
+
+    identity: Identity
+    gpu: str
+    timing: Timing
+    #: As `explanation.versions.counts_of` has them.
+    counts: Mapping[str, float] = field(default_factory=dict)
+    #: The lines that take most of the time.
+    lines: tuple[Line, ...] = ()
+    model: str = "warplens"
+    #: The file of the kernel's source, from the root of the project; empty where it has none.
+    source: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return self.timing.seconds
+
+    @property
+    def source_name(self) -> str:
+        return PurePosixPath(self.source).name
+
+    def with_texts(self, text: str) -> Snapshot:
+        """Lines with what the source has in them."""
+        rows = text.splitlines()
+
+        def known(line: Line) -> bool:
+            return line.file in ("", self.source_name) and 0 < line.line <= len(rows)
+
+        lines = (replace(each, text=rows[each.line - 1].strip()) if known(each) else each for each in self.lines)
+        return replace(self, lines=tuple(lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "path": self.identity.path,
+            "kernel": self.identity.kernel,
+            "launch": self.identity.launch,
+            "gpu": self.gpu,
+            "model": self.model,
+            "source": self.source,
+            "seconds": self.timing.seconds,
+            "seconds_low": self.timing.seconds_low,
+            "seconds_high": self.timing.seconds_high,
+            "causes": dict(self.timing.causes),
+            "counts": dict(self.counts),
+            "lines": [[each.file, each.line, each.share, each.text] for each in self.lines],
+        }
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> Snapshot:
+        timing = Timing(values["seconds"], values["seconds_low"], values["seconds_high"], values["causes"])
+        return cls(
+            Identity(values["path"], values["kernel"], values["launch"]),
+            values["gpu"],
+            timing,
+            values["counts"],
+            tuple(Line(*row) for row in values["lines"]),
+            values["model"],
+            values["source"],
+        )
+
+
+def snapshot_of(
+    workload: Workload, gpu: Gpu, path: str, source: str = "", local_bytes: int | None = None
+) -> Snapshot:
+    """The snapshot of a placed workload: its prediction, without looking for advice."""
+    answer = explain(workload, gpu, ())
+    counts = {name: value for name, value in counts_of(workload, gpu).items() if value}
+    if local_bytes:
+        counts[LOCAL_BYTES] = float(local_bytes)
+    return Snapshot(
+        Identity(path, workload.name, workload.launch_index),
+        gpu.name,
+        Timing(answer.seconds, answer.seconds_low, answer.seconds_high, seconds_by_cause(answer)),
+        counts,
+        tuple(replace(line, counts=None, inner=()) for line in answer.lines[:MOST_LINES]),
+        answer.prediction.model,
+        source,
+    )

@@ -1,0 +1,108 @@
+"""`warplens check`: from nothing to a gate, and back to the commit that broke it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gate.making import SCALE, STRIDED, commit, make_project
+
+from .printed import document
+
+#: The same kernel to a compiler: comments, names, order and lines differ.
+NO_OPS = {
+    "comment": SCALE.replace("int i =", "// the element\n    int i ="),
+    "lines": "\n\n" + SCALE.replace("\n{\n", " {\n"),
+    "names": re.sub(r"\bfactor\b", "a", re.sub(r"\bin\b", "values", SCALE)),
+    "function": "__device__ int unused(int x) { return x + 1; }\n" + SCALE,
+    "spaces": SCALE.replace("    ", "\t").replace(" * ", "*"),
+}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    folder = make_project(tmp_path / "project")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def source(project):
+    return project / "kernels" / "scale.cu"
+
+
+def test_a_baseline_is_written_kept_and_broken(project, source, good, warplens_command):
+    assert "1 entries, 0 of them as before" in good("check", "--update").replace("\n", " ")
+    text = (project / "warplens-baseline.toml").read_text()
+    assert good("check").splitlines()[-1].startswith("1 the same; against the baseline")
+    source.write_text(STRIDED)
+    code, out, err = warplens_command("check")
+    assert (code, err) == (1, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert re.search(r"^scale +h200 +[\d.]+ → [\d.]+ µs +\d+ % slower \(\d+ to \d+ %\)$", out, re.M)
+    assert re.search(r"^ +sectors asked of the L1: ", out, re.M)
+    assert re.search(r"^ +uncoalesced-loads: ", out, re.M)
+    assert (project / "warplens-baseline.toml").read_text() == text
+    assert warplens_command("check", "--fail-above", "1000%")[0] == 0
+    assert document(good("check", "--update", "--json"))["verdicts"][0]["outcome"] == "slower"
+    assert good("check")
+
+
+@pytest.mark.parametrize("edit", NO_OPS)
+def test_edits_that_change_nothing_raise_no_alarm(source, good, edit):
+    good("check", "--update")
+    source.write_text(NO_OPS[edit])
+    (found,) = document(good("check", "--json"))["verdicts"]
+    assert found["outcome"] == "same"
+    assert abs(found["change"]) < 1e-4  # the digits of a baseline
+
+
+def test_another_revision_and_all_outputs(project, source, warplens_command):
+    source.write_text(STRIDED)
+    options = ("--sarif", "s.json", "--gitlab", "g.json", "--junit", "j.xml", "--summary", "s.md")
+    code, out, _ = warplens_command("check", "--against", "HEAD", "--json", *options)
+    found = document(out)
+    assert code == 1 and found["failed"]
+    assert found["notes"] == ["the working tree has uncommitted changes; they are part of what is checked"]
+    assert {"stall", "line", "sectors"} <= {cause["kind"] for cause in found["verdicts"][0]["causes"]}
+    assert found["advice"]["rule"] == "uncoalesced-loads"
+    assert all((project / name).stat().st_size for name in options[1::2])
+
+
+def test_the_commit_that_made_a_kernel_slower_is_found(project, source, good, warplens_command):
+    for number in range(2):
+        (project / "README").write_text(str(number))
+        commit(project, f"Write {number}")
+    source.write_text(STRIDED)
+    commit(project, "Stride the loads")
+    source.write_text("broken")
+    commit(project, "Break it")
+    source.write_text(STRIDED)
+    commit(project, "Mend it")
+    code, out, _ = warplens_command("check", "--bisect", "HEAD~5..HEAD", "--kernel", "scale")
+    assert code == 1
+    assert "Stride the loads" in out.splitlines()[0]
+    assert "no kernel is slower" in good("check", "--bisect", "HEAD~5..HEAD~3")
+    text = good("check", "--history", "-o", "page.html", "--commits", "4")
+    assert len(re.findall(r"^[0-9a-f]{7,8} +\d{4}-\d\d-\d\d  [█▏▎▍▌▋▊▉·]{24} ", text, re.M)) == 3
+    assert max(map(len, text.splitlines())) <= 80
+    page = (project / "page.html").read_text()
+    assert "predicted time" in page
+    assert "cannot be predicted: kernels/scale.toml:" in page
+
+
+def test_what_cannot_be_checked_is_said(project, source, bad, good, usage):
+    assert "there is no baseline yet" in bad("check")
+    good("check", "--update")
+    (project / "kernels" / "scale.toml").rename(project / "kernels" / "double.toml")
+    message = bad("check")
+    assert "has scale of kernels/scale.toml, which the project lacks (renamed to scale?)" in message
+    assert "git knows no revision 'nothing'" in bad("check", "--against", "nothing")
+    assert "write GOOD..BAD" in bad("check", "--bisect", "HEAD")
+    source.write_text(SCALE.replace(";", ""))
+    assert bad("check").startswith("error: kernels/scale.cu:4: ")
+    assert "--update and --against do not go together" in usage("check", "--update", "--against", "HEAD")
+    assert "--baseline and --against do not go together" in usage("check", "--baseline", "b", "--against", "HEAD")
+    assert "--fail-above 'much' is not a part" in usage("check", "--fail-above", "much")
+    assert "--github and --json" in usage("check", "--github", "--json")

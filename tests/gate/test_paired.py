@@ -1,0 +1,39 @@
+"""The uncertainty of a difference: what both versions have in common cancels."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplens.explanation.paired import Timing, paired_change
+
+
+def timing(**causes):
+    seconds = sum(causes.values())
+    return Timing(seconds, 0.8 * seconds, 1.3 * seconds, causes)
+
+
+def test_the_same_kernel_is_certainly_the_same():
+    assert paired_change(timing(BASE=3.0, DRAM=7.0), timing(BASE=3.0, DRAM=7.0)) == (0.0, 0.0, 0.0)
+
+
+def test_more_of_one_part_is_slower_whatever_the_error_of_the_part():
+    change, low, high = paired_change(timing(BASE=3.0, DRAM=7.0), timing(BASE=3.0, DRAM=8.0))
+    assert change == pytest.approx(0.1)
+    assert (low, high) == pytest.approx((0.08, 0.13))
+
+
+def test_a_part_traded_for_another_may_go_either_way():
+    change, low, high = paired_change(timing(BASE=3.0, DRAM=7.0), timing(BASE=6.0, DRAM=4.4))
+    assert change == pytest.approx(0.04)
+    assert low < 0.0 < high
+    assert low == pytest.approx(0.04 - ((0.2 * 3.0) ** 2 + (0.3 * 2.6) ** 2) ** 0.5 / 10.0)
+
+
+def test_the_way_back_has_the_opposite_sign():
+    change, low, high = paired_change(timing(DRAM=8.0), timing(DRAM=7.0))
+    assert low < change < high < 0.0
+
+
+def test_a_model_without_a_range_is_trusted_less():
+    unknown = Timing(1.0, None, None, {"BASE": 1.0})
+    assert paired_change(unknown, Timing(1.1, None, None, {"BASE": 1.1}))[1:] == pytest.approx((0.07, 0.13))
