@@ -95,7 +95,7 @@ def kernel(chosen: list[Form], target: str = "sm_90") -> str:
             lines.append(f"st.global.b{bits} [%own+{4 * written}], {name};")
             written += bits
     body = "\n".join(f"    {line}" for line in lines)
-    head = f".version 8.6\n.target {target}\n.address_size 64\n"
+    head = f".version 8.7\n.target {target}\n.address_size 64\n"
     return f"{head}.visible .entry products(.param .u64 in, .param .u64 out)\n{{\n{body}\n    ret;\n}}\n"
 
 

@@ -123,6 +123,7 @@ mov.b32 %a2, %a0;
 ld.shared.b32 %a3, [%at+-1024];
 mov.b64 %da, {descriptors[0]};
 mov.b64 %db, {descriptors[1]};
+fence.proxy.async.shared::cta;
 bar.sync 0;
 wgmma.fence.sync.aligned;
 {body}
