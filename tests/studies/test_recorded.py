@@ -50,7 +50,7 @@ def test_settings_of_the_figures():
 
 def test_a_sample_of_every_setting_of_all_kernels():
     runs = [(name, SAMPLE) for name, setting in settings().items() if SAMPLE in setting.kernels]
-    assert len(runs) == 24
+    assert len(runs) == 25
     for run, found in simulate_again(runs).items():
         assert_same(found, recorded()[run])
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
+from warplens.api import predict
+from warplens.models import get_model
 from warplens.models.papers import LEMEIRE, MDM
 from warplens.reports.style import LINE_COLOURS
 
 from ..validate.h200 import H200Validation
-from ..validate.h200_profiles import kept_comparison
+from ..validate.h200_profiles import kept_comparison, placed_launch, shipped_profiles
 from ..validate.metrics import ipc_error
 from .base import FROM_H200, Claim, Findings, Row, Table, recipe
 from .drawing import grouped_bars
@@ -59,10 +62,19 @@ def mdm_figure10() -> Findings:
         draw=draw,
         claims=(
             Claim(
-                "MDM is nearer to real hardware than GPUMech on average (§VI)",
+                "MDM is nearer to real hardware than GPUMech on average, 40 against 164 % (§VI)",
                 means["MDM"] < means["GPUMech"],
-                f"mean |IPC error| {means['MDM']:.0f} and {means['GPUMech']:.0f} %; the paper has 40 and 164 % with "
-                "instrumentation, 260 % for GPUMech from PTX, on a GTX 1080",
+                f"mean |IPC error| {means['MDM']:.0f} and {means['GPUMech']:.0f} %",
+            ),
+            Claim(
+                "MDM is accurate compared to real hardware, 40 % on average (§VI)",
+                means["MDM"] <= 40,
+                f"{means['MDM']:.0f} % on average",
+            ),
+            Claim(
+                "native instructions improve GPUMech's accuracy over PTX, from 260 to 164 % (§VI)",
+                means["GPUMech"] < from_ptx["GPUMech"],
+                f"from {from_ptx['GPUMech']:.0f} % by PTX to {means['GPUMech']:.0f} % by SASS",
             ),
         ),
         assumptions=(SUITE_NOTE,),
@@ -216,9 +228,24 @@ AVERAGES = {
     "wfg": ((88, 12.6), (88, 7.1), (69.7, 12)),
     "mwp-cwp-corrected": ((30, 10.7), (38, 8.7), (83.3, 10)),
     "wfg-corrected": ((29, 8.7), (27, 5.8), (41.0, 7)),
-    "gpumech-rr-corrected": ((104, 12.2), (136, 6.6), (104.0, 10)),
-    "gpumech": ((65, 8.8), (86, 6.6), (88.2, 10)),
+    "gpumech, rr": ((104, 12.2), (136, 6.6), (104.0, 10)),
+    "gpumech, gto": ((65, 8.8), (86, 6.6), (88.2, 10)),
 }
+#: GPUMech as §2.5 evaluates it: without contention and compute latencies, and round robin may exceed the issue rate.
+PLAIN_GPUMECH = {f"gpumech, {policy}": policy for policy in ("rr", "gto")}
+
+
+def _with_plain_gpumech(found: H200Validation) -> H200Validation:
+    """The comparison, with GPUMech as the paper evaluates it predicted over the occupancies besides."""
+    workloads, _ = shipped_profiles(found.source, found.size)
+    made = {}
+    for (kernel, blocks), row in found.predicted.items():
+        cycles = dict(row.cycles)
+        for title, policy in PLAIN_GPUMECH.items() if blocks else ():
+            model = get_model("gpumech-mt", {"policy": policy, "compute_latency": False, "clamp": False})
+            cycles[title] = float(predict(*placed_launch(workloads[kernel], blocks), model).cycles)
+        made[kernel, blocks] = dataclasses.replace(row, cycles=cycles)
+    return dataclasses.replace(found, predicted=made)
 
 
 @recipe(
@@ -229,7 +256,7 @@ AVERAGES = {
     data=FROM_H200,
 )
 def lemeire_table10() -> Findings:
-    found = kept_comparison()
+    found = _with_plain_gpumech(kept_comparison())
     rows: list[Row] = []
     summary: list[Row] = []
     for model, printed in AVERAGES.items():
@@ -240,7 +267,8 @@ def lemeire_table10() -> Findings:
         summary.append((model, *cells, f"{ours[0]:.0f} / {ours[1]:.1f}"))
     means = {model: float(np.mean([float(row[2] or 0) for row in rows if row[0] == model])) for model in AVERAGES}
     shapes = {model: float(np.mean([float(row[3] or 0) for row in rows if row[0] == model])) for model in AVERAGES}
-    best = min(means, key=means.__getitem__)
+    ranking = sorted(means, key=means.__getitem__)
+    printed_models = [model for model in ranking if "corrected" not in model]
 
     def draw(plt: Any) -> Any:
         figure, axes = plt.subplots(1, 2, figsize=(9.8, 3.6))
@@ -263,8 +291,24 @@ def lemeire_table10() -> Findings:
         claims=(
             Claim(
                 "the Pipeline model obtains the best results (§6.3)",
-                best == "pipeline",
-                f"the least MAPE has {best} ({means[best]:.0f} %); pipeline {means['pipeline']:.0f} %",
+                ranking[0] == "pipeline",
+                f"the least MAPE has {ranking[0]} ({means[ranking[0]]:.0f} %); pipeline {means['pipeline']:.0f} %",
+            ),
+            Claim(
+                "Volkov's model is a close second of the uncorrected ones (§6.3)",
+                printed_models.index("volkov") == 1,
+                f"place {printed_models.index('volkov') + 1} of {len(printed_models)}, {means['volkov']:.0f} %",
+            ),
+            Claim(
+                "corrected, WFG and MWP-CWP lie between Pipeline and Volkov (§6.3)",
+                all(means["pipeline"] <= means[f"{name}-corrected"] <= means["volkov"] for name in ("wfg", "mwp-cwp")),
+                f"{means['wfg-corrected']:.0f} and {means['mwp-cwp-corrected']:.0f} % between "
+                f"{means['pipeline']:.0f} and {means['volkov']:.0f} %",
+            ),
+            Claim(
+                "MAPE_shape of the Pipeline model is below 10 % (§6.3)",
+                shapes["pipeline"] < 10,
+                f"{shapes['pipeline']:.1f} %",
             ),
             Claim(
                 "the corrections make WFG and MWP-CWP better (§6.3)",
@@ -274,6 +318,11 @@ def lemeire_table10() -> Findings:
             ),
         ),
         assumptions=(SUITE_NOTE, "occupancy is limited by asking for shared memory, as the paper does"),
-        remarks=("the paper's kernels are Rodinia's; lemeire-table9 has ours",),
+        remarks=(
+            "the paper's kernels are Rodinia's; lemeire-table9 has ours, of which some are",
+            "Table 12 prints 69.7 for WFG and 83.3 for the corrected MWP-CWP: kernel by kernel the two columns look "
+            "swapped, as WFG is near 88 and the corrected MWP-CWP close to Volkov in Tables 10 and 11",
+            "GPUMech is without contention and compute latencies, as the paper evaluates it (§2.5)",
+        ),
         summary=Table(("MAPE / MAPE_shape, %", "K620", "GTX 1060", "RTX 2070", "ours, H200"), tuple(summary)),
     )

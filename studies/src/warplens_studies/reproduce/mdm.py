@@ -53,8 +53,13 @@ _PARTS = {
     data=FROM_KERNELS,
 )
 def figure3() -> Findings:
+    return miss_latency("base")
+
+
+def miss_latency(setting: str) -> Findings:
+    """Where the L1 misses of every kernel spend their time on the machine of a setting."""
     kernels = [*other_kernels(), *divergent_kernels()]
-    latency = {kernel: recorded()["base", kernel].miss_latency for kernel in kernels}
+    latency = {kernel: recorded()[setting, kernel].miss_latency for kernel in kernels}
     kinds = {"NMD": other_kernels(), "MD": divergent_kernels()}
 
     def mean(kind: str, *parts: str) -> float:

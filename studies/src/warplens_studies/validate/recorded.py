@@ -39,6 +39,8 @@ GRID_KERNELS = ("saxpy", "graph")
 #: (NoC, DRAM) bandwidths (GB/s) of MDM's Fig. 14, and the kernel.
 BANDWIDTHS = ((525, 240), (525, 480), (1050, 240), (1050, 480), (1050, 960), (2100, 480), (2100, 960))
 BANDWIDTH_KERNEL = "graph"
+#: The setting on the machine of CAL 2019, Table 1: four loose round-robin schedulers of width 2.
+CAL, CAL_GPU = "cal2019", "mdm2019"
 #: The setting at Fig. 13's first clock.
 FAST, FAST_HZ = "clock2000", 2e9
 
@@ -95,6 +97,7 @@ def settings() -> Mapping[str, Setting]:
             "dram.bandwidth": f"{dram}GB/s",
         }
         found.setdefault(bandwidth_name(noc, dram), Setting(accelsim.GPU, changes, (BANDWIDTH_KERNEL,)))
+    found[CAL] = Setting(CAL_GPU, {}, kernels)
     # 4096 MSHRs (§VII); the SM's NoC queue limits misses in flight.
     found[FAST] = Setting(accelsim.GPU, {"clock": FAST_HZ}, kernels)
     found["streaming"] = Setting(accelsim.GPU, {"l1.streaming": "true", "l1.mshrs": 4096}, kernels)
