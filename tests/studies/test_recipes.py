@@ -70,11 +70,9 @@ NOT_BORNE_OUT = {
         "the CPI increases with the number of loads, coalesced",
         "uncoalesced: the CPI itself grows linearly",
     ),
-    "hong-kim-fig17": (
-        "8800GT has the highest CPI",
-        "GTX280 has the lowest CPI",
-        "the execution time is mostly the same",
-    ),
+    "hong-kim-fig15": ("the execution times are mostly the same",),
+    "hong-kim-fig16": ("the execution times are mostly the same",),
+    "hong-kim-fig17": ("8800GT has the highest CPI", "GTX280 has the lowest CPI"),
     "hong-kim-fig19": ("GTX280 has a higher MWP than the other GPUs, SVM too",),
     "hong-kim-fig20": ("all but Mat.(tiled) and Linear have more than 70 %", "the same if the block sizes"),
     "lemeire-fig2": ("GPUMech with GTO converges to Volkov's roof (§2.5); memory accesses take issue slots",),
@@ -87,14 +85,29 @@ NOT_BORNE_OUT = {
     "lemeire-fig17": ("Volkov's model gives an upper bound",),
     "lemeire-table4": ("our machine files hold",),
     "lemeire-table9": ("there is a kernel of ours for each",),
-    "lemeire-table10": ("the Pipeline model obtains the best results", "the corrections make WFG and MWP-CWP better"),
+    "lemeire-table10": (
+        "the Pipeline model obtains the best results",
+        "Volkov's model is a close second",
+        "corrected, WFG and MWP-CWP lie between",
+        "MAPE_shape of the Pipeline model",
+        "the corrections make WFG and MWP-CWP better",
+    ),
     "lemeire-table6": ("the global memory CPI gives", "Turing: printed throughput"),
     "lemeire-table7": ("our models take the same aspects",),
-    "mdm-cal-fig1": ("MD-applications have much larger NoC or DRAM", "NMD-applications are hardly affected"),
+    "mdm-cal-fig1": (
+        "MD-applications spend a lot of time waiting for MSHRs",
+        "MD-applications have much larger NoC or DRAM",
+        "NMD-applications are hardly affected",
+    ),
+    "mdm-cal-table2": ("our kernels are divergent where the paper's benchmarks are",),
+    "mdm-table4": ("our kernels are divergent where the paper's benchmarks are",),
+    "mdm-fig10": ("MDM is accurate compared to real hardware", "native instructions improve GPUMech's accuracy"),
     "mdm-fig2": ("GS = 1: a warp's loads go to the same line",),
     "mdm-fig3": ("MD-applications have much larger NoC or DRAM", "NMD-applications are hardly affected"),
     "mdm-fig5": (
+        "MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); reference simulator",
         "GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); reference simulator",
+        "MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); Accel-Sim",
         "both err about alike on the others (§V-A); Accel-Sim",
         "GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); Accel-Sim",
     ),
@@ -240,3 +253,18 @@ def test_folder_that_cannot_be_written(tmp_path):
 )
 def test_difference(paper, ours, text):
     assert difference(paper, ours) == text
+
+
+def test_items_that_compare_our_files_are_not_called_recomputed():
+    restated = [recipe.name for recipe in RECIPES.values() if recipe.restated]
+    assert {"mdm-table3", "gpumech-table1", "lemeire-table5", "gpumech-table2"} <= set(restated)
+    assert not {"mdm-fig5", "hong-kim-table2", "lemeire-table10"} & set(restated)
+
+
+def test_a_statement_of_a_text_is_judged_once():
+    """Two items that quote the same sentence could come to different verdicts."""
+    verdicts: dict[tuple[str, str], set[bool]] = {}
+    for name in [name for name, recipe in RECIPES.items() if not recipe.timed and not recipe.restated]:
+        for claim in made(name).claims:
+            verdicts.setdefault((RECIPES[name].paper.key, claim.text), set()).add(claim.holds)
+    assert [text for text, found in verdicts.items() if len(found) > 1] == []

@@ -268,6 +268,7 @@ def lemeire_table10() -> Findings:
     means = {model: float(np.mean([float(row[2] or 0) for row in rows if row[0] == model])) for model in AVERAGES}
     shapes = {model: float(np.mean([float(row[3] or 0) for row in rows if row[0] == model])) for model in AVERAGES}
     ranking = sorted(means, key=means.__getitem__)
+    corrected = [means[f"{name}-corrected"] for name in ("wfg", "mwp-cwp")]
     printed_models = [model for model in ranking if "corrected" not in model]
 
     def draw(plt: Any) -> Any:
@@ -301,7 +302,7 @@ def lemeire_table10() -> Findings:
             ),
             Claim(
                 "corrected, WFG and MWP-CWP lie between Pipeline and Volkov (§6.3)",
-                all(means["pipeline"] <= means[f"{name}-corrected"] <= means["volkov"] for name in ("wfg", "mwp-cwp")),
+                all(means["pipeline"] <= each <= means["volkov"] for each in corrected),
                 f"{means['wfg-corrected']:.0f} and {means['mwp-cwp-corrected']:.0f} % between "
                 f"{means['pipeline']:.0f} and {means['volkov']:.0f} %",
             ),

@@ -170,7 +170,7 @@ def _on_every_gpu(holds: Callable[[str], bool]) -> bool:
 
 @_register(17, "CPI")
 def figure17() -> Findings:
-    cpi, sweep = average("cpi"), merge_sweep()
+    cpi = average("cpi")
     lowest = _on_every_gpu(lambda gpu: min(cpi, key=lambda name: cpi[name][gpu]) == "SVM")
     intensity = {name: _arithmetic_intensity(name) for name in BENCHMARKS}
     highest = [
@@ -179,17 +179,6 @@ def figure17() -> Findings:
         if cpi[name]["8800GT"] > 1.001 * max(value for gpu, value in cpi[name].items() if gpu != "8800GT")
     ]
     fastest = [name for name in BENCHMARKS if min(cpi[name], key=lambda gpu: cpi[name][gpu]) == "GTX280"]
-    spread = {
-        name: max(run.seconds for run in sweep[name, "FX5600"]) / min(run.seconds for run in sweep[name, "FX5600"])
-        for name in BENCHMARKS
-        if name != TILED
-    }
-    whole = [
-        max(seconds) / min(seconds)
-        for name in spread
-        if (seconds := [run.seconds for run in sweep[name, "FX5600"] if run.threads_per_block % 32 == 0])
-    ]
-    tiled = {gpu: [run.seconds for run in sweep[TILED, gpu]] for gpu in GPUS.values()}
     claims = (
         Claim(
             "SVM has the lowest CPI (§5.2)",
@@ -212,17 +201,6 @@ def figure17() -> Findings:
             "GTX280 has the lowest CPI (§5.2)",
             len(fastest) == len(BENCHMARKS),
             f"lowest for {', '.join(fastest)}; " + _series("SVM", cpi, digits=4),
-        ),
-        Claim(
-            "the execution time is mostly the same for all block sizes (§5.2, FX5600)",
-            max(spread.values()) < 1.5,
-            f"within {100 * (max(whole) - 1):.1f} % for whole warps, but up to {max(spread.values()):.3g} times "
-            "longer for partial ones, which the model charges as full",
-        ),
-        Claim(
-            f"{TILED} gets faster with more threads (§5.2)",
-            all(np.all(np.diff(seconds) < 0) for seconds in tiled.values()),
-            f"FX5600: {tiled['FX5600'][0]:.3g} s with t = 4 … {tiled['FX5600'][-1]:.3g} s with t = 20",
         ),
     )
     return _findings("cpi", "CPI", claims, logarithmic=True)

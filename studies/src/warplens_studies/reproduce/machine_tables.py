@@ -11,11 +11,10 @@ from warplens.machine import Gpu, load_gpu
 from warplens.models.papers import GPUMECH, HONG_KIM, LEMEIRE, MDM, MDM_CAL
 from warplens.workload import Needs, analyse
 
-from .base import Cell, Claim, Findings, Recipe, Row, Table, recipe
+from .base import OUR_MACHINES, Cell, Claim, Findings, Recipe, Row, Table, recipe
 from .drawing import AGREES, DIFFERS, table_picture
 from .hong_kim import GPUS
 
-OUR_FILES = "the machine files of this package"
 FILLS: Mapping[Any, str] = {"yes": AGREES, "no": DIFFERS}
 Reader = Callable[[Gpu], Cell]
 
@@ -69,7 +68,7 @@ def shown(value: Cell) -> str:
 
 
 def _register(name: str, paper: Any, title: str, compares: str) -> Callable[[Callable[[], Findings]], Recipe]:
-    return recipe(name, paper, title, compares, data=OUR_FILES)
+    return recipe(name, paper, title, compares, data=OUR_MACHINES)
 
 
 def _transposed(

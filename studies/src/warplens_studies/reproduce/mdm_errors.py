@@ -31,6 +31,8 @@ SHOWN = dict(zip(TITLES.values(), CAPPED, strict=True))
 _COLOURS = tuple(LINE_COLOURS[index] for index in (0, 3, 5, 4, 1))
 _FORM = "queues of GPUMech, GPUMech+ and MDM-MSHR take requests capped by the MSHRs; the CSV has both forms"
 _SOURCES = (OURS, THEIRS)
+#: How many times less an error must be for a printed 16.5 times: half of that.
+FAR = 8.25
 
 
 def _findings(
@@ -87,11 +89,13 @@ def _findings(
 def _figure5_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[Claim]:
     gpumech, mdm = found["GPUMech"], found["MDM"]
     between = [found[title][1] for title in ("GPUMech+", "MDM-Queue", "MDM-MSHR")]
+    whole = mean_error("gpumech", "base", source, divergent_kernels())
     return [
         Claim(
             f"MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); {source}",
-            mdm[1] * 5 < gpumech[1],
-            f"{gpumech[1]:.0f} % and {mdm[1]:.0f} %, {gpumech[1] / mdm[1]:.1f} times (counted as far: 5)",
+            mdm[1] * FAR < min(gpumech[1], whole),
+            f"{gpumech[1]:.0f} % and {mdm[1]:.0f} %, {gpumech[1] / mdm[1]:.1f} times; with all requests in the DRAM "
+            f"queue, our default, {whole / mdm[1]:.1f} times (counted as far: {FAR:g}, with both forms)",
         ),
         Claim(
             f"both err about alike on the others (§V-A); {source}",
@@ -284,9 +288,9 @@ def figure15() -> Findings:
         claims=(
             Claim(
                 "MDM errs less than GPUMech with a streaming L1, 8.66 times (§VII)",
-                mdm["streaming"] * 5 < gpumech["streaming"],
+                mdm["streaming"] * 8.66 / 2 < gpumech["streaming"],
                 f"{gpumech['streaming']:.0f} and {mdm['streaming']:.0f} %, "
-                f"{gpumech['streaming'] / mdm['streaming']:.1f} times (counted: 5)",
+                f"{gpumech['streaming'] / mdm['streaming']:.1f} times (counted: half of that)",
             ),
             Claim(
                 "MDM does as well as with conventional L1 caches (§VII)",

@@ -12,13 +12,11 @@ from warplens.models import MODELS
 from warplens.models.papers import GPUMECH, HONG_KIM, LEMEIRE, MDM
 
 from ..validate.paper import TITLES
-from .base import Cell, Claim, Findings, recipe
+from .base import OUR_MODELS, OUR_WORKLOADS, Cell, Claim, Findings, recipe
 from .drawing import AGREES, DIFFERS, table_picture
 from .hong_kim import ITERATIONS, MICRO_BENCHMARKS
 from .hong_kim_merge import BENCHMARKS, TILE_SIDES, TILED, tiled_matrix_product
 from .machine_tables import side_by_side
-
-REGISTRY = "the models and file formats of this package"
 
 
 def _table2_mix() -> InstructionMix:
@@ -98,7 +96,7 @@ TABLE1 = {
     HONG_KIM,
     "Table 1: model parameters",
     "where a machine or workload file gives each parameter of the model",
-    data=REGISTRY,
+    data=OUR_MODELS,
 )
 def hong_kim_table1() -> Findings:
     terms = predict("hong-kim-table2", model="mwp-cwp").terms
@@ -119,7 +117,7 @@ def hong_kim_table1() -> Findings:
     HONG_KIM,
     "Table 4: the micro-benchmarks",
     "instructions of a loop, printed and in our workload files",
-    data="the workload files of this package",
+    data=OUR_WORKLOADS,
 )
 def hong_kim_table4() -> Findings:
     printed = {"Mb1": (0, 23), "Mb2": (1, 17), "Mb3": (1, 29), "Mb4": (2, 27), "Mb5": (2, 35), "Mb6": (4, 47)}
@@ -150,7 +148,7 @@ TABLE5_TILED = {"computations": (9780, 24580), "memory instructions": (201, 1001
     HONG_KIM,
     "Table 5: the Merge benchmarks",
     "instruction counts, registers and shared memory, printed and in our workload files",
-    data="the workload files of this package",
+    data=OUR_WORKLOADS,
 )
 def hong_kim_table5() -> Findings:
     rows: list[tuple[str, str, Cell, Cell]] = []
@@ -181,7 +179,7 @@ def hong_kim_table5() -> Findings:
     GPUMECH,
     "Table II: evaluated models",
     "which of our models stands for each",
-    data=REGISTRY,
+    data=OUR_MODELS,
 )
 def gpumech_table2() -> Findings:
     ours = {
@@ -200,7 +198,7 @@ def gpumech_table2() -> Findings:
     GPUMECH,
     "Table III: stall types of CPI stacks",
     "the categories of our stacks of GPUMech against the printed ones",
-    data=REGISTRY,
+    data=OUR_MODELS,
 )
 def gpumech_table3() -> Findings:
     printed = {
@@ -273,7 +271,7 @@ def mdm_table5() -> Findings:
     LEMEIRE,
     "Table 1: model classes",
     "which of our models belong to each class",
-    data=REGISTRY,
+    data=OUR_MODELS,
 )
 def lemeire_table1() -> Findings:
     ours = {
@@ -297,7 +295,7 @@ def lemeire_table1() -> Findings:
     LEMEIRE,
     "Table 3: inputs of the Pipeline model",
     "where a machine or workload file, or an option, gives each input",
-    data=REGISTRY,
+    data=OUR_MODELS,
 )
 def lemeire_table3() -> Findings:
     ours = {
