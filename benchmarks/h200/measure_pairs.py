@@ -36,7 +36,8 @@ from typing import Any
 import numpy as np
 from launching import Prepared, SuiteLaunch, uploaded
 
-from warplens.frontends.cuda.arguments import DTYPES, ArrayArgument, ScalarArgument
+from warplens.frontends.cuda.arguments import ArrayArgument, ScalarArgument
+from warplens.frontends.cuda.dtypes import DTYPES
 
 FOLDER = Path(__file__).parents[2] / "examples" / "pairs"
 sys.path.insert(0, str(FOLDER))

@@ -97,19 +97,19 @@ def load_workloads(
 
         traces = load_accelsim(path)
     else:
-        return [_workload_of_toml(path, order, selection, gpu, static, progress)]
+        return _workloads_of_toml(path, order, selection, gpu, static, progress)
     return [workload_of_trace(each, order=order, selection=selection) for each in traces]
 
 
-def _workload_of_toml(
+def _workloads_of_toml(
     path: str | Path,
     order: str | None,
     selection: str,
     gpu: Gpu | str | Path | None,
     static: bool,
     progress: Progress | None,
-) -> Workload:
-    """Numbers by hand, or a kernel with its source, which is run."""
+) -> list[Workload]:
+    """Numbers by hand, or kernels with their source, which are run in order."""
     from .tomlfile import read_toml
     from .workload.load import find_workload, workload_of_file
 
@@ -117,23 +117,29 @@ def _workload_of_toml(
     if "cuda" not in file.data:
         if static:
             raise InputError(f"{file.path}: has no [cuda] table; counting without running needs a source")
-        return workload_of_file(file)
-    from .workload.source import cuda_launch_of, for_gpu, record_launch
+        return [workload_of_file(file)]
+    from .workload.source import cuda_launches_of, for_gpu, record_launch
 
-    launch = cuda_launch_of(file)
+    launches = cuda_launches_of(file)
+    machine = _machine_of_launch(launches[0], gpu)
     if static:
         from .workload.static import static_workload
 
-        return static_workload(for_gpu(launch, _machine_of_launch(launch, gpu)))
-    execution = record_launch(launch, _machine_of_launch(launch, gpu), progress=progress)
-    workload = workload_of_trace(execution.trace, order=order, selection=selection)
-    return replace(
-        workload,
-        description=launch.description,
-        path=launch.path,
-        machine=launch.machine,
-        machine_overrides=launch.machine_overrides,
-    )
+        return [static_workload(for_gpu(launch, machine)) for launch in launches]
+    found = []
+    buffers: dict[Any, Any] = {}
+    for index, launch in enumerate(launches):
+        execution = record_launch(launch, machine, buffers=buffers, progress=progress)
+        workload = workload_of_trace(execution.trace, order=order, selection=selection)
+        named = replace(
+            workload,
+            description=launch.description,
+            path=launch.path,
+            machine=launch.machine,
+            machine_overrides=launch.machine_overrides,
+        )
+        found.append(replace(named, launch_index=index))
+    return found
 
 
 def _machine_of_launch(launch: Any, gpu: Gpu | str | Path | None) -> Gpu | None:
@@ -150,20 +156,25 @@ def trace(
     gpu: Gpu | str | Path | None = None,
     progress: Progress | None = None,
 ) -> LaunchTrace:
-    """Run the kernel of a workload file on the CPU; keep the trace in memory, or in the `.wlt` file `output`."""
+    """Run the kernel of a workload file on the CPU; keep the trace in memory, or in the `.wlt` file `output`.
+
+    Of a file with several launches, all are written, and the trace of the first is returned.
+    """
     from .tomlfile import read_toml
     from .workload.load import find_workload
-    from .workload.source import cuda_launch_of, record_launch
+    from .workload.source import cuda_launches_of, record_launch
 
-    launch = cuda_launch_of(read_toml(find_workload(workload)))
-    machine = _machine_of_launch(launch, gpu)
+    launches = cuda_launches_of(read_toml(find_workload(workload)))
+    machine = _machine_of_launch(launches[0], gpu)
     if output is None:
-        return record_launch(launch, machine, progress=progress).trace
+        return record_launch(launches[0], machine, progress=progress).trace
     from .traces import TraceWriter, read_trace
 
+    buffers: dict[Any, Any] = {}
     with TraceWriter(output) as writer:
-        execution = record_launch(launch, machine, consume=writer.write, progress=progress)
-        writer.end_launch(execution.header, execution.static)
+        for index, launch in enumerate(launches):
+            execution = record_launch(launch, machine, buffers=buffers, consume=writer.write, progress=progress)
+            writer.end_launch(replace(execution.header, launch_index=index), execution.static)
     return read_trace(output)[0]
 
 

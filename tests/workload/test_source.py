@@ -236,7 +236,7 @@ def test_waves_are_those_of_the_gpu(folder: Path) -> None:
         ("value = 256", "value = 1\n[record]\nblocks = 0", ":15: record.blocks: 0 must be at least 1"),
         ("value = 256", "value = 1\n[record]\nblocks = 'some'", ":15: record.blocks: 'some' is not a whole number"),
         ("value = 256", "value = 1\n[record]\nblocks = 2\nwaves = 1", "waves: and blocks are both given"),
-        ("value = 256", "value = 1\n[launch]\nblocks = 2", "unknown key 'launch'"),
+        ("value = 256", "value = 1\n[launch]\nblocks = 2", "launch: must be a list of tables, written [[launch]]"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_with_line_and_remedy(folder: Path, old: str, new: str, expected: str) -> None:

@@ -17,6 +17,7 @@ from ..errors import WorkloadError, nearest
 from ..frontends.cuda.arguments import (
     Argument,
     ArrayArgument,
+    Buffers,
     Built,
     build_arguments,
     check_total,
@@ -34,7 +35,7 @@ from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
 from ..traces import WarpGroup
 from .load import _Reader
-from .source_arguments import read_argument, whole
+from .source_arguments import read_argument, read_buffers, whole
 
 if TYPE_CHECKING:
     from ..frontends.ptx import Execution
@@ -82,6 +83,8 @@ class CudaLaunch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[Argument, ...] = ()
+    buffers: Mapping[str, ArrayArgument] = field(default_factory=dict)
+    """Arrays that arguments point into, by name."""
     constants: Mapping[str, Argument] = field(default_factory=dict)
     """What `__constant__` variables hold, by name."""
     dynamic_shared_memory_bytes: int = 0
@@ -104,9 +107,9 @@ class CudaLaunch:
     def threads_per_block(self) -> int:
         return math.prod(self.block)
 
-    def build_arguments(self) -> list[Built]:
-        """New arrays and scalars, as the workload file lists them."""
-        return build_arguments(self.arguments, f"{self.path}: cuda.arguments")
+    def build_arguments(self, buffers: Buffers | None = None) -> list[Built]:
+        """New arrays and scalars, as the workload file lists them; `buffers` are those of launches before."""
+        return build_arguments(self.arguments, f"{self.path}: cuda.arguments", buffers)
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,18 @@ def load_cuda_launch(path: str | Path) -> CudaLaunch:
 
 
 def cuda_launch_of(file: TomlFile) -> CudaLaunch:
-    """The launch that a file describes; every error names the file, the line and the remedy."""
+    """The one launch that a file describes."""
+    found = cuda_launches_of(file)
+    if len(found) != 1:
+        raise WorkloadError(f"{file.path}: has {len(found)} launches; one is needed here. Keep one [[launch]] table")
+    return found[0]
+
+
+def cuda_launches_of(file: TomlFile) -> list[CudaLaunch]:
+    """The launches that a file describes, in order; every error names the file, the line and the remedy.
+
+    Tables `[[launch]]` have the keys of `[cuda]`, which hold for all of them.
+    """
     reader = _Reader.of_file(file)
     name = reader.text("name", Path(file.path).stem)
     description = reader.text("description")
@@ -148,18 +162,35 @@ def cuda_launch_of(file: TomlFile) -> CudaLaunch:
     static = reader.table_of("static")
     if table is None:
         raise WorkloadError(f"{file.path}: names no source; add a [cuda] table with source, kernel, grid and block")
+    buffers = read_buffers(reader.table_of("buffers"))
+    rows = reader.rows("launch")
     reader.done()
     machine_name, overrides = machine.machine() if machine else (None, {})
-    return CudaLaunch(
+    common = CudaLaunch(
         name=name,
+        language="",
+        text="",
+        source_name="",
+        kernel="",
+        grid=(1, 1, 1),
+        block=(1, 1, 1),
+        buffers=buffers,
         description=description,
         machine=machine_name,
         machine_overrides=MappingProxyType(overrides),
         record=_record(record) if record else RecordLimit(),
         static=_static(static) if static else StaticOptions(),
         path=file.path,
-        **_cuda_table(table),
     )
+    if not rows:
+        return [dataclasses.replace(common, **_cuda_table(table, buffers))]
+    found = []
+    for row in rows:
+        row.table = {**table.table, **row.table}
+        own_name = row.text("name")
+        values = _cuda_table(row, buffers)
+        found.append(dataclasses.replace(common, **values, name=own_name or values["kernel"]))
+    return found
 
 
 def for_gpu(launch: CudaLaunch, gpu: Gpu | None) -> CudaLaunch:
@@ -199,9 +230,9 @@ def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
     return CompiledLaunch(compiled.ptx, launch.source_name, entry, registers, said, shared, compiled.log, local)
 
 
-def launch_parameters(launch: CudaLaunch) -> list[Built]:
+def launch_parameters(launch: CudaLaunch, buffers: Buffers | None = None) -> list[Built]:
     """New values for the parameters of the PTX entry; an array is passed as a pointer."""
-    built = launch.build_arguments()
+    built = launch.build_arguments(buffers)
     return flatten_arguments(built) if launch.language == "python" else built
 
 
@@ -230,12 +261,14 @@ def record_launch(
     gpu: Gpu | None = None,
     *,
     parameters: Sequence[Built] | None = None,
+    buffers: Buffers | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Execution:
     """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it.
 
     `parameters` are those of the launch, if they are built already; read-only arrays keep their values.
+    `buffers` keeps what launches before left in named buffers.
     """
     from ..frontends.ptx import execute, parse_ptx
 
@@ -251,7 +284,7 @@ def record_launch(
         compiled.entry,
         launch.grid,
         launch.block,
-        launch_parameters(launch) if parameters is None else parameters,
+        launch_parameters(launch, buffers) if parameters is None else parameters,
         dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
         blocks=blocks,
         registers_per_thread=compiled.registers_per_thread,
@@ -272,7 +305,7 @@ def _limits(record: RecordLimit) -> dict[str, Any]:
 # -- reading the tables ---------------------------------------------------------------
 
 
-def _cuda_table(table: _Reader) -> dict[str, Any]:
+def _cuda_table(table: _Reader, buffers: Mapping[str, ArrayArgument]) -> dict[str, Any]:
     given = [key for key in _SOURCES if key in table.table]
     if len(given) != 1:
         found = f"has {' and '.join(given)}" if given else "names no source"
@@ -294,7 +327,7 @@ def _cuda_table(table: _Reader) -> dict[str, Any]:
         "options": _options(table, language),
         "architecture": table.text("architecture"),
         "registers_per_thread": whole(table, "registers_per_thread", None, 1, 255),
-        "arguments": tuple(read_argument(row) for row in table.rows("arguments")),
+        "arguments": tuple(read_argument(row, buffers) for row in table.rows("arguments")),
         "constants": _constants(table),
     }
     if math.prod(result["block"]) > _MOST_THREADS:
@@ -302,7 +335,8 @@ def _cuda_table(table: _Reader) -> dict[str, Any]:
     if result["architecture"] and not ARCHITECTURE.fullmatch(result["architecture"]):
         raise table.fail("architecture", f'{result["architecture"]!r} is not an architecture such as "sm_90"')
     table.done()
-    check_total(sum(argument.nbytes for argument in result["arguments"]), table.file.where("cuda.arguments"))
+    arrays = (*result["arguments"], *buffers.values())
+    check_total(sum(argument.nbytes for argument in arrays), table.file.where(table.key("arguments")))
     return result
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ..errors import MissingPackageError, nearest
 from ..frontends.cuda.arguments import (
-    DTYPES,
     FILLS,
     MOST_ARGUMENT_BYTES,
     Argument,
     ArrayArgument,
+    BufferArgument,
+    PointersArgument,
     ScalarArgument,
     StructArgument,
     scalar_of,
 )
+from ..frontends.cuda.dtypes import DTYPE_NAMES, DTYPES, NARROW, find_dtype, is_whole
 from .load import _Reader
 
 _MOST_DIMENSIONS = 8
@@ -35,17 +40,44 @@ def whole(row: _Reader, key: str, default: int | None, least: int, most: int) ->
     return value
 
 
-def read_argument(row: _Reader) -> Argument:
-    """A scalar, an array, or a struct whose members are written like arguments."""
+#: Arrays of a workload file that arguments point into, by name.
+Buffers = Mapping[str, ArrayArgument]
+
+
+def read_buffers(table: _Reader | None) -> Buffers:
+    """The table `[buffers]`: arrays by name."""
+    found: dict[str, ArrayArgument] = {}
+    for name in list(table.table) if table else ():
+        assert table is not None
+        row = table.table_of(name)
+        argument = read_argument(row) if row is not None else None
+        if not isinstance(argument, ArrayArgument):
+            raise table.fail(name, "is no array; give it a dtype and a shape")
+        found[name] = argument
+    return MappingProxyType(found)
+
+
+def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argument:
+    """A scalar, an array, a place in a buffer, an array of pointers, or a struct with such members."""
     if members := row.rows("members"):
         row.done()
-        return StructArgument(tuple(read_argument(member) for member in members))
-    fill = row.text("fill", _default_fill(row.table), choices=("", *FILLS))
-    dtype_name = row.text("dtype", choices=("", *DTYPES))
-    dtype = DTYPES.get(dtype_name)
+        return StructArgument(tuple(read_argument(member, buffers) for member in members))
+    if targets := row.rows("pointers"):
+        row.done()
+        return PointersArgument(tuple(_target(target, buffers) for target in targets))
+    if "buffer" in row.table:
+        return _in_buffer(row, buffers)
+    fill = (
+        row.text("fill", _default_fill(row.table), choices=FILLS) if "fill" in row.table else _default_fill(row.table)
+    )
+    dtype, lanes = _dtype(row)
     shape = _shape(row)
     if dtype is None and fill not in ("file", "function"):
-        raise row.fail("dtype", f"is missing; valid: {', '.join(DTYPES)}")
+        raise row.fail("dtype", f"is missing; valid: {', '.join(DTYPE_NAMES)}")
+    if lanes > 1:
+        if not shape:
+            raise row.fail("dtype", "is a vector: give an array of them a shape, and one by value its members")
+        shape = (*shape, lanes)
     if not fill:
         assert dtype is not None
         argument: ScalarArgument | ArrayArgument = ScalarArgument(_scalar(row, "value", dtype))
@@ -66,6 +98,40 @@ def read_argument(row: _Reader) -> Argument:
             )
     row.done()
     return argument
+
+
+def _dtype(row: _Reader) -> tuple[np.dtype[Any] | None, int]:
+    """(dtype, elements of a vector of it) that a row names."""
+    if "dtype" not in row.table:
+        row.take("dtype")
+        return None, 1
+    name = row.text("dtype")
+    if name not in DTYPE_NAMES:
+        raise row.fail("dtype", f"{name!r} is unknown; {nearest(name, (*DTYPES, *NARROW))}")
+    try:
+        return find_dtype(name)
+    except MissingPackageError as error:
+        raise row.fail("dtype", str(error)) from None
+
+
+def _in_buffer(row: _Reader, buffers: Buffers) -> BufferArgument:
+    name = row.text("buffer")
+    if name not in buffers:
+        remedy = nearest(name, buffers) if buffers else f"add a table [buffers.{name}] with dtype and shape"
+        raise row.fail("buffer", f"{name!r} is no buffer; {remedy}")
+    offset = whole(row, "offset", 0, 0, 2**48)
+    shape = buffers[name].shape
+    if shape is not None and offset >= math.prod(shape):
+        raise row.fail("offset", f"{offset} lies beyond the {math.prod(shape)} elements of buffer {name!r}")
+    row.done()
+    return BufferArgument(buffers[name], offset)
+
+
+def _target(row: _Reader, buffers: Buffers) -> ArrayArgument | BufferArgument:
+    target = read_argument(row, buffers)
+    if not isinstance(target, ArrayArgument | BufferArgument):
+        raise row.fail("", "is no array; a pointer points to an array or into a buffer")
+    return target
 
 
 def _default_fill(table: dict[str, Any]) -> str:
@@ -120,12 +186,12 @@ def _fill_values(row: _Reader, fill: str, key: str, dtype: np.dtype[Any] | None)
         return {"value": _scalar(row, "value", dtype)}
     value = row.take(key)
     if value is None:
-        if key == "high" and dtype.kind in "iu":
+        if key == "high" and is_whole(dtype):
             raise row.fail("high", "is missing; random integers lie in [low, high)")
         return {}
     if dtype.kind == "b":
         raise row.fail(key, f'does not apply to dtype = "bool" with fill = "{fill}"')
-    integral = dtype.kind in "iu"
+    integral = is_whole(dtype)
     if isinstance(value, bool) or not isinstance(value, int if integral else int | float) or not math.isfinite(value):
         raise row.fail(key, f"{value!r} is not a {'whole' if integral else 'finite'} number")
     try:

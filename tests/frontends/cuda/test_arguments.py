@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from warplens.errors import InputError, WorkloadError
 from warplens.frontends.cuda import arguments as arguments_module
 from warplens.frontends.cuda.arguments import (
-    DTYPES,
     ArrayArgument,
     ScalarArgument,
     build_arguments,
     function_of,
     scalar_of,
 )
+from warplens.frontends.cuda.dtypes import DTYPES
 
 F32, I32, U8 = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8")
 

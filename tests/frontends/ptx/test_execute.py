@@ -152,8 +152,12 @@ def test_one_array_given_twice_is_one_memory():
     x = np.zeros(8, dtype=np.float32)
     kernel(source).launch(1, 1, x, x, x[4:])
     assert x.tolist() == [1, 2, 0, 0, 2, 0, 0, 0]
+    kernel(source).launch(1, 1, x[:5], x[2:], x[4:])  # views of one array
+    assert x.tolist() == [1, 2, 0, 2, 4, 0, 0, 0]
+    memory = bytearray(32)
+    parts = [np.frombuffer(memory, np.float32, 5, offset) for offset in (0, 8, 12)]
     with pytest.raises(KernelFault, match="overlaps another array in part"):
-        kernel(source).launch(1, 1, x[:5], x[2:], x[4:])
+        kernel(source).launch(1, 1, *parts)
 
 
 def test_constants_shared_memory_of_the_launch_and_special_registers():

@@ -17,15 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, WorkloadError, nearest
-
-#: dtypes that a kernel's parameters and arrays can have.
-DTYPES = {
-    name: np.dtype(name)
-    for name in (
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "float16", "float32", "float64",
-    )
-}  # fmt: skip
+from .dtypes import DTYPE_NAMES, as_on_gpu, is_known, is_whole, largest, size_bytes, whole_limits
 
 #: How an array can be filled, and the keys that belong to it.
 FILLS: dict[str, tuple[str, ...]] = {
@@ -41,8 +33,10 @@ FILLS: dict[str, tuple[str, ...]] = {
 #: Most bytes of all arrays of a launch. While a kernel runs, memory holds them twice.
 MOST_ARGUMENT_BYTES = 4 << 30
 
-#: A struct is a tuple of what its members are.
-Built = np.ndarray[Any, Any] | np.generic | tuple[Any, ...]
+#: A struct is a tuple of what its members are, an array of pointers a list of arrays.
+Built = np.ndarray[Any, Any] | np.generic | tuple[Any, ...] | list[Any]
+#: Arrays that several arguments name, once built.
+Buffers = dict["ArrayArgument", np.ndarray[Any, Any]]
 
 
 def scalar_of(dtype: np.dtype[Any], value: Any) -> np.generic:
@@ -52,20 +46,20 @@ def scalar_of(dtype: np.dtype[Any], value: Any) -> np.generic:
             raise ValueError(f"{value!r} must be true or false")
     elif isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is not a number")
-    elif dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+    elif is_whole(dtype):
+        least, most = whole_limits(dtype)
         if isinstance(value, float) and not value.is_integer():
             raise ValueError(f"{value!r} is not a whole number, and the dtype is {dtype.name}")
-        if not limits.min <= value <= limits.max:
-            raise ValueError(f"{value!r} lies outside {dtype.name}: {limits.min} to {limits.max}")
+        if not least <= value <= most:
+            raise ValueError(f"{value!r} lies outside {dtype.name}: {least} to {most}")
         value = int(value)
     else:
         try:
-            fits = not math.isfinite(value) or abs(float(value)) <= float(np.finfo(dtype).max)
+            fits = not math.isfinite(value) or abs(float(value)) <= largest(dtype)
         except OverflowError:
             fits = False
         if not fits:
-            raise ValueError(f"{value!r} lies outside {dtype.name}: at most {float(np.finfo(dtype).max):g}")
+            raise ValueError(f"{value!r} lies outside {dtype.name}: at most {largest(dtype):g}")
     return dtype.type(value)
 
 
@@ -79,7 +73,7 @@ class ScalarArgument:
     def nbytes(self) -> int:
         return 0
 
-    def build(self) -> Built:
+    def build(self, buffers: Buffers | None = None) -> Built:
         return self.value
 
 
@@ -108,24 +102,24 @@ class ArrayArgument:
         """Bytes of the array, if known before it is built; else 0."""
         if self.dtype is None or self.shape is None:
             return 0
-        return math.prod(self.shape) * self.dtype.itemsize
+        return size_bytes(self.dtype, math.prod(self.shape))
 
     def fail(self, why: str) -> WorkloadError:
         return WorkloadError(f"{self.where}: {why}")
 
-    def build(self) -> Built:
-        """A new array; random ones are reproducible."""
+    def build(self, buffers: Buffers | None = None) -> np.ndarray[Any, Any]:
+        """A new array as a GPU holds it; random ones are reproducible."""
         if self.fill == "file":
-            return self._checked(self._load())
+            return as_on_gpu(self._checked(self._load()))
         if self.fill == "function":
-            return self._checked(self._call())
+            return as_on_gpu(self._checked(self._call()))
         assert self.dtype is not None and self.shape is not None
         try:
-            return self._filled(self.dtype, self.shape)
+            return as_on_gpu(self._filled(self.dtype, self.shape))
         except MemoryError:
             raise self.fail(f"{self.nbytes:,} bytes do not fit into this machine's memory") from None
 
-    def _filled(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Built:
+    def _filled(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         if self.fill in ("zeros", "ones"):
             return np.full(shape, self.fill == "ones", dtype)
         if self.fill == "constant":
@@ -136,8 +130,9 @@ class ArrayArgument:
         generator = np.random.default_rng(self.seed)
         if dtype.kind == "b":
             return generator.integers(0, 2, shape, np.uint8).astype(bool)
-        if dtype.kind in "iu":
-            return generator.integers(int(self.low), int(self.high), shape, dtype)
+        if is_whole(dtype):
+            drawn = dtype if dtype.kind in "iu" else np.dtype(np.int8)
+            return generator.integers(int(self.low), int(self.high), shape, drawn).astype(dtype, copy=False)
         random_type = np.float32 if dtype.itemsize <= 4 else np.float64
         values = generator.random(shape, random_type)
         values *= random_type(float(self.high) - float(self.low))
@@ -151,7 +146,7 @@ class ArrayArgument:
             scalar_of(dtype, last)
         except ValueError as error:
             raise self.fail(f'fill = "arange" does not fit: {error}') from None
-        if dtype.kind in "iu":
+        if is_whole(dtype):
             # Steps in the dtype itself: intermediate overflow cancels out.
             values = np.arange(size, dtype=np.uint64) * np.uint64(int(self.step) % 2**64)
             return (values + np.uint64(int(self.start) % 2**64)).astype(dtype)
@@ -177,12 +172,12 @@ class ArrayArgument:
         except Exception as error:
             raise self.fail(f"{self.path}: {self.function} failed: {type(error).__name__}: {error}") from error
 
-    def _checked(self, found: Any) -> Built:
+    def _checked(self, found: Any) -> np.ndarray[Any, Any]:
         """A copy in C order, if dtype and shape match the workload file."""
         if self.dtype is not None and found.dtype != self.dtype:
             raise self.fail(f"{self.path} gives {found.dtype.name}, not {self.dtype.name}; convert it with .astype")
-        if found.dtype not in DTYPES.values():
-            raise self.fail(f"{self.path} gives dtype {found.dtype}; valid: {', '.join(DTYPES)}")
+        if not is_known(found.dtype):
+            raise self.fail(f"{self.path} gives dtype {found.dtype}; valid: {', '.join(DTYPE_NAMES)}")
         if self.shape is not None and found.shape != self.shape:
             raise self.fail(f"{self.path} gives shape {list(found.shape)}, not {list(self.shape)}")
         if found.nbytes > MOST_ARGUMENT_BYTES:
@@ -194,29 +189,63 @@ class ArrayArgument:
 class StructArgument:
     """A struct that is passed by value; arrays among its members are pointers."""
 
-    members: tuple[ScalarArgument | ArrayArgument | StructArgument, ...]
+    members: tuple[Argument, ...]
 
     @property
     def nbytes(self) -> int:
         return sum(member.nbytes for member in self.members)
 
-    def build(self) -> Built:
-        return tuple(member.build() for member in self.members)
+    def build(self, buffers: Buffers | None = None) -> Built:
+        return tuple(member.build(buffers) for member in self.members)
 
 
-Argument = ScalarArgument | ArrayArgument | StructArgument
+@dataclass(frozen=True)
+class BufferArgument:
+    """A pointer into an array that other arguments may point into too."""
+
+    buffer: ArrayArgument
+    offset: int = 0
+    """Elements from its start."""
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def build(self, buffers: Buffers | None = None) -> Built:
+        held = {} if buffers is None else buffers
+        if self.buffer not in held:
+            held[self.buffer] = self.buffer.build()
+        return held[self.buffer].reshape(-1)[self.offset :] if self.offset else held[self.buffer]
+
+
+@dataclass(frozen=True)
+class PointersArgument:
+    """An array of pointers in global memory."""
+
+    targets: tuple[ArrayArgument | BufferArgument, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * len(self.targets) + sum(target.nbytes for target in self.targets)
+
+    def build(self, buffers: Buffers | None = None) -> Built:
+        return [target.build(buffers) for target in self.targets]
+
+
+Argument = ScalarArgument | ArrayArgument | StructArgument | BufferArgument | PointersArgument
 
 
 def _bytes_of(value: Built) -> int:
-    return sum(map(_bytes_of, value)) if isinstance(value, tuple) else int(value.nbytes)
+    return sum(map(_bytes_of, value)) if isinstance(value, tuple | list) else int(value.nbytes)
 
 
-def build_arguments(arguments: Sequence[Argument], where: str) -> list[Built]:
-    """Values for a launch; all arrays together must stay below `MOST_ARGUMENT_BYTES`."""
+def build_arguments(arguments: Sequence[Argument], where: str, buffers: Buffers | None = None) -> list[Built]:
+    """Values for a launch; all arrays together must stay below `MOST_ARGUMENT_BYTES`. `buffers` are kept."""
+    buffers = {} if buffers is None else buffers
     check_total(sum(argument.nbytes for argument in arguments), where)
     built: list[Built] = []
     for argument in arguments:
-        built.append(argument.build())
+        built.append(argument.build(buffers))
         check_total(sum(map(_bytes_of, built)), where)
     return built
 

@@ -137,9 +137,15 @@ class Draft:
         return replace(self, rows=(*self.rows[:argument], larger, *self.rows[argument + 1 :]))
 
 
-_ITEM_BYTES = {"bool": 1, "float16": 2, "float32": 4, "float64": 8} | {
-    f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
+_ITEM_BYTES = {
+    "bool": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "bfloat16": 2,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+} | {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def _grown(row: Row, least_bytes: int) -> Row:
@@ -371,7 +377,7 @@ class _Drafting:
             value = value if isinstance(value, int | float) else guess
         if dtype == "bool":
             return Row(name, dtype, bool(value), source=source)
-        return Row(name, dtype, float(value) if dtype.startswith("float") else int(value), source=source)
+        return Row(name, dtype, float(value) if "float" in dtype else int(value), source=source)
 
     def _array(self, name: str, kind: str, written: str, is_read: bool, threads: int) -> Row:
         lanes: tuple[int, ...] = ()
@@ -385,7 +391,7 @@ class _Drafting:
         source = f"line {self.launch.line}" if size and self.launch and not before else GUESSED
         item = math.prod(lanes) * _ITEM_BYTES[dtype]
         count = max(size // item, 1) if size else max(threads, 1)
-        fill = "random" if dtype.startswith("float") or is_read else "zeros"
+        fill = "random" if "float" in dtype or is_read else "zeros"
         if is_read and dtype.startswith(("int", "uint")) and _ROW_STARTS.fullmatch(name):
             fill = "arange"
         return Row(name, dtype, shape=(count, *lanes), fill=fill, source=source)
@@ -398,7 +404,7 @@ def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     def with_high(row: Row) -> Row:
         if row.members:
             return replace(row, members=tuple(map(with_high, row.members)))
-        if row.fill != "random" or row.dtype.startswith(("float", "bool")):
+        if row.fill != "random" or "float" in row.dtype or row.dtype == "bool":
             return row
         bits = 8 * _ITEM_BYTES[row.dtype] - row.dtype.startswith("int")
         return replace(row, high=min(smallest, 2**bits), source=f"{row.source}, high is {GUESSED}")

@@ -19,6 +19,8 @@ TYPES = {
     "unsigned short": "uint16", "int": "int32", "signed": "int32", "unsigned": "uint32", "unsigned int": "uint32",
     "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
     "size_t": "uint64", "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
+    "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16", "__nv_fp8_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2",
     **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 
@@ -28,7 +30,7 @@ VECTORS = {
     f"{name}{count}": (dtype, "xyzw"[:count])
     for name, dtype in (("float", "float32"), ("double", "float64"), ("int", "int32"), ("uint", "uint32"))
     for count in (2, 3, 4)
-} | {"dim3": ("uint32", "xyz")}
+} | {"dim3": ("uint32", "xyz"), "half2": ("float16", "xy"), "__half2": ("float16", "xy"), "uchar4": ("uint8", "xyzw")}
 #: Elements of an array in a struct that get a field each.
 _MOST_ELEMENTS = 16
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,13 +109,17 @@ def lay_out_memory(
     parameter_address = allocate("the kernel's parameters", kernel.parameter_bytes)
     raw = bytearray(kernel.parameter_bytes)
     arrays: list[tuple[NDArray[Any], int]] = []
+    whole = list(_arrays_of(arguments))
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         where = f"{kernel.name}: argument {number}"
 
-        def place(array: NDArray[Any], number: int = number, where: str = where) -> bytes:
-            return struct.pack("<Q", _place(array, number, where, arrays, allocate))
+        def place(given: NDArray[Any] | list[Any], number: int = number, where: str = where) -> bytes:
+            if isinstance(given, list):  # pointers, which lie in memory too
+                given = np.frombuffer(b"".join(map(place, given)), np.uint8)
+            owner = _owner(given, whole)
+            return struct.pack("<Q", _place(owner, number, where, arrays, allocate) + _offset(given, owner))
 
-        if isinstance(argument, np.ndarray):
+        if _is_array(argument) or isinstance(argument, list):
             value = place(argument)
         elif isinstance(argument, tuple):
             value = _packed(argument, place)[0]
@@ -133,11 +137,23 @@ def lay_out_memory(
         valid[first : first + full] = GRANULE_BYTES
         if each.size_bytes % GRANULE_BYTES:
             valid[first + full] = each.size_bytes % GRANULE_BYTES
+    _fill_variables(kernel, content, constants or {})
+    start = parameter_address - GLOBAL_WINDOW
+    content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
+    for array, address in arrays:
+        start = address - GLOBAL_WINDOW
+        content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+    return GlobalMemory(content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays))
+
+
+def _fill_variables(kernel: FlatKernel, content: NDArray[np.uint8], constants: Mapping[str, NDArray[Any]]) -> None:
+    """Write the initial values of the module's variables."""
+    module = kernel.module
     for name, address in kernel.variable_addresses.items():
         start = address - GLOBAL_WINDOW
         initial = _initial(module, module.variables[name], kernel)
         content[start : start + len(initial)] = np.frombuffer(initial, dtype=np.uint8)
-    for name, array in (constants or {}).items():
+    for name, array in constants.items():
         variable = module.variables.get(name)
         if variable is None or name not in kernel.variable_addresses:
             raise KernelFault(
@@ -147,12 +163,6 @@ def lay_out_memory(
             raise KernelFault(f"{kernel.name}: {name} has {variable.size_bytes} bytes; {array.nbytes} are given")
         start = kernel.variable_addresses[name] - GLOBAL_WINDOW
         content[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    start = parameter_address - GLOBAL_WINDOW
-    content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
-    for array, address in arrays:
-        start = address - GLOBAL_WINDOW
-        content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return GlobalMemory(content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays))
 
 
 def _aligned(size: int) -> NDArray[np.uint8]:
@@ -181,14 +191,43 @@ def _place(
     return address
 
 
-def _packed(members: tuple[Any, ...], place: Callable[[NDArray[Any]], bytes]) -> tuple[bytes, int]:
+def _is_array(argument: Any) -> bool:
+    """Whether an argument is a pointer; a structured array without dimensions is a struct."""
+    return isinstance(argument, np.ndarray) and not (argument.ndim == 0 and argument.dtype.fields)
+
+
+def _arrays_of(arguments: Iterable[Any]) -> Iterator[NDArray[Any]]:
+    """All arrays among arguments, and those that views among them were taken from."""
+    for argument in arguments:
+        if isinstance(argument, tuple | list):
+            yield from _arrays_of(argument)
+        elif _is_array(argument):
+            yield argument
+            if isinstance(argument.base, np.ndarray) and argument.base.flags.c_contiguous:
+                yield argument.base
+
+
+def _owner(array: NDArray[Any], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The array itself, or the largest that holds it where others overlap it in part or hold it."""
+    sharing = [each for each in arrays if each is not array and np.may_share_memory(each, array)]
+    if not sharing or all(each is array.base for each in sharing):
+        return array
+    holding = [each for each in sharing if 0 <= _offset(array, each) <= each.nbytes - array.nbytes]
+    return max(holding, key=lambda each: each.nbytes, default=array)
+
+
+def _offset(array: NDArray[Any], owner: NDArray[Any]) -> int:
+    return int(array.ctypes.data - owner.ctypes.data)
+
+
+def _packed(members: tuple[Any, ...], place: Callable[[Any], bytes]) -> tuple[bytes, int]:
     """(Bytes, alignment) of a struct: each member stands at a multiple of its own size, as C++ has it."""
     raw, largest = bytearray(), 1
     for member in members:
         if isinstance(member, tuple):
             value, alignment = _packed(member, place)
         else:
-            value = place(member) if isinstance(member, np.ndarray) else np.asarray(member).tobytes()
+            value = place(member) if _is_array(member) or isinstance(member, list) else np.asarray(member).tobytes()
             alignment = len(value)
         raw += bytes(-len(raw) % alignment) + value
         largest = max(largest, alignment)
@@ -199,7 +238,7 @@ def _scalar(value: Any, parameter: Variable, where: str) -> bytes:
     """A number as the bytes of its parameter."""
     if isinstance(value, bytes | bytearray):
         return bytes(value)
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic | np.ndarray):
         return value.tobytes()
     kind = parameter.type
     if parameter.is_array or not isinstance(value, bool | int | float):
