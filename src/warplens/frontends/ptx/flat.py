@@ -59,6 +59,8 @@ class FlatInstruction:
         item = self.instruction
         if item.opcode in ("bar", "barrier"):
             return item.has("red")
+        if item.opcode == "wmma":
+            return item.has("load")
         return item.opcode not in NO_DESTINATION and not isinstance((*item.operands, None)[0], Address | None)
 
     @property

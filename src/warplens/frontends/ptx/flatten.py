@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ...errors import PtxError, nearest
+from . import wmma
 from .flat import CARRY, BasicBlock, FlatInstruction, FlatKernel
 from .program import (
     TYPES,
@@ -270,6 +271,8 @@ class _Flattener:
             renamed = replace(renamed, place=renamed.place.called_from(instance.call))
         flat = FlatInstruction(renamed, self.count, pc, instance.function.name)
         self.count += 1
+        if item.opcode == "wmma" and item.modifiers[:1] == ("mma",):
+            return self._wmma(flat, block)
         if item.opcode == "call":
             return self._call(item, flat, block, instance, callers)
         if item.opcode not in _ENDS:
@@ -292,6 +295,17 @@ class _Flattener:
         following = self._new_block()
         block.successors.append(following.number)
         return following
+
+    def _wmma(self, flat: FlatInstruction, block: BasicBlock) -> BasicBlock:
+        """wmma.mma as the mma.sync that it consists of."""
+        parts = wmma.products(flat.instruction)
+        if parts is None:
+            name = flat.instruction.name
+            raise self.fail(flat.instruction, f"{name}: this form of the instruction is not supported")
+        for part in parts:
+            block.instructions.append(replace(flat, instruction=part, index=self.count))
+            self.count += 1
+        return block
 
     def _label(self, item: Instruction, instance: _Instance) -> int:
         target = item.operands[0] if len(item.operands) == 1 else None

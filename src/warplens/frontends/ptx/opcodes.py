@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ...machine.classes import product_class
 from .products import warpgroup_product_of
 from .program import Address, Instruction
+from .wmma import fragment_of
 
 _SPACES = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "param": "param"}
 _LOADS, _STORES, _ATOMICS = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix"), ("atom", "red")
@@ -29,6 +30,11 @@ class MemoryUse:
     access_bytes: int
 
 
+def _space(item: Instruction) -> str:
+    names = [each.partition("::")[0] for each in item.modifiers]
+    return next((_SPACES[each] for each in reversed(names) if each in _SPACES), "generic")
+
+
 def memory_use(item: Instruction) -> MemoryUse | None:
     """What memory an instruction uses, or None."""
     if item.opcode == "mbarrier" and any(isinstance(each, Address) for each in item.operands):
@@ -37,13 +43,12 @@ def memory_use(item: Instruction) -> MemoryUse | None:
     if item.opcode == "cp" and item.modifiers[:1] == ("async",) and len(item.operands) >= 3 and not item.has("bulk"):
         size = getattr(item.operands[2], "value", None)
         return MemoryUse("global", int(size)) if isinstance(size, int) and 0 < size <= 16 else None
+    if item.opcode == "wmma":
+        fragment = fragment_of(item)
+        return None if fragment is None else MemoryUse(_space(item), fragment.lane_bytes)
     if item.opcode not in (*_LOADS, *_STORES, *_ATOMICS):
         return None
-    space = "generic"
-    for modifier in item.modifiers:
-        name = modifier.partition("::")[0]
-        if name in _SPACES:
-            space = _SPACES[name]
+    space = _space(item)
     if item.opcode in ("ldmatrix", "stmatrix"):
         return MemoryUse("shared" if space == "generic" else space, 16)
     if not item.types:
@@ -61,7 +66,13 @@ def instruction_class(item: Instruction) -> str:
             return "atomic_shared"
         if opcode == "cp":
             return "async_copy"
-        what = "load" if opcode in _LOADS else "store" if opcode in _STORES else "atomic"
+        what = (
+            "load"
+            if opcode in _LOADS or item.modifiers[0] == "load"
+            else "store"
+            if opcode in (*_STORES, "wmma")
+            else "atomic"
+        )
         if use.space in ("constant", "param"):
             return "load_constant"
         if use.space == "local" and what == "atomic":

@@ -31,6 +31,7 @@ _WHOLE, _FP8 = ("s8", "u8", "s4", "u4", "b1"), ("e4m3", "e5m2")
 #: Depths (k) of mma.sync by rows and multiplied type.
 _DEPTHS = {
     **{(16, each): (8, 16) for each in ("f16", "bf16")},
+    **{(8, each): (16,) for each in ("f16", "bf16")},  # as a part of wmma's m8n32k16
     **{(16, each): (16, 32) for each in ("s8", "u8", "e4m3", "e5m2")},
     **{(16, each): (32, 64) for each in ("s4", "u4")},
     **{(8, each): (16,) for each in ("s8", "u8")},

@@ -12,6 +12,7 @@ from . import (
     products,
     real,
     warpgroup,
+    wmma,
 )
 from .kernel import build_module
 
@@ -28,4 +29,5 @@ __all__ = [
     "products",
     "real",
     "warpgroup",
+    "wmma",
 ]
