@@ -11,7 +11,7 @@ from warplens.web.errors import Cancelled
 from warplens.web.kernels import MOST_USES, Held, Kernel, bundled_kernels
 from warplens.web.visitors import MOST_KERNELS, MOST_VISITORS, Visitors
 from warplens.workload.load import example_names
-from workload.test_traced import fresh
+from workload.traces import fresh
 
 
 def counted(name: str, loaded: list[str]) -> Kernel:

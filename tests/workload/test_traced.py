@@ -1,85 +1,30 @@
-"""Workloads from traces: every model runs, batches equal single runs, caches are simulated no more than needed."""
+"""Workloads from traces: every model runs, batches equal single runs, launches add up."""
 
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
 
 import numpy as np
 import pytest
 
-from reference.traces import Step, evenly, memory_trace
-from warplens.api import compare, join, load_workloads, place, predict
+from reference.traces import Step, memory_trace
+from warplens.api import compare, join, place, predict
 from warplens.errors import MachineError, MissingInputError
-from warplens.machine import Gpu, load_gpu
+from warplens.machine import load_gpu
 from warplens.models import GENERAL_MODELS as MODELS
 from warplens.models.base import Aspect
 from warplens.models.prediction import Prediction
-from warplens.traces import MemoryTrace, StaticInstruction
-from warplens.workload import Needs, Workload, analyse, traced, workload_of_trace
+from warplens.traces import CLASS_NAMES
+from warplens.workload import Needs, Workload, analyse, workload_of_trace
 from warplens.workload.traced import cache_misses, representative_of
 from warplens_studies.validate import accelsim
 from warplens_studies.validate.harness import DIVERGENT_DPKI
 
-ROWS = (
-    StaticInstruction(0x00, "S2R", "move", "none", 0, (0,), ()),
-    StaticInstruction(0x10, "LDG.E", "load_global", "global", 4, (1,), (0,)),
-    StaticInstruction(0x20, "LDG.E", "load_global", "global", 4, (2,), (0,)),
-    StaticInstruction(0x30, "FFMA", "fp32", "none", 0, (3,), (1, 2, 3)),
-    StaticInstruction(0x40, "STS", "store_shared", "shared", 4, (), (3,)),
-    StaticInstruction(0x50, "BAR.SYNC", "barrier"),
-    StaticInstruction(0x60, "LDS", "load_shared", "shared", 4, (4,), (0,)),
-    StaticInstruction(0x70, "MUFU.RCP", "sfu", "none", 0, (5,), (4,)),
-    StaticInstruction(0x80, "STG.E", "store_global", "global", 4, (), (5, 0)),
-    StaticInstruction(0x90, "RED.E.ADD", "atomic_global", "global", 4, (), (5, 0)),
-    StaticInstruction(0xA0, "EXIT", "control"),
-)
-S2R, LDG, GATHER, FFMA, STS, BAR, LDS, MUFU, STG, RED, EXIT = range(len(ROWS))
-WARPS_PER_BLOCK = 4
-
-
-def warp(number: int, rounds: int) -> list[Step]:
-    """A coalesced and a divergent load per round, shared memory around a barrier, then results."""
-    mine = evenly(2**20 + 128 * number, 4)
-    steps = [Step(S2R)]
-    for turn in range(rounds):
-        scattered = tuple(2**21 + 128 * ((37 * (number + lane) + turn) % 500) for lane in range(0, 32, 4))
-        steps += [Step(LDG, mine), Step(GATHER, scattered), Step(FFMA), Step(FFMA)]
-    steps += [Step(STS, evenly(64, 4)), Step(BAR), Step(LDS, evenly(64, 8)), Step(MUFU), Step(STG, mine)]
-    return [*steps, Step(RED, (2**22, 2**22 + 4 * number)), Step(EXIT)]
-
-
-@cache
-def made_trace(blocks: int = 70, longer: int = 0) -> MemoryTrace:
-    """Every seventh warp does twice the work."""
-    launch = []
-    for block in range(blocks):
-        numbers = range(WARPS_PER_BLOCK * block, WARPS_PER_BLOCK * (block + 1))
-        launch.append([warp(number, (6 if number % 7 == 0 else 3) + longer) for number in numbers])
-    return memory_trace(ROWS, launch, blocks_per_group=9, kernel="made", registers_per_thread=32)
-
-
-@cache
-def bundled_trace(kernel: str):
-    (workload,) = load_workloads(accelsim.trace_path(kernel))
-    return workload.trace
-
-
-def fresh(kernel: str = "made", **options: str) -> Workload:
-    """A workload that remembers nothing."""
-    return workload_of_trace(made_trace() if kernel == "made" else bundled_trace(kernel), **options)
+from .traces import EXIT, FFMA, GATHER, LDG, RED, ROWS, S2R, fresh, machine, made_trace, warp
 
 
 def divergence(workload: Workload) -> float:
     return analyse(workload, load_gpu(accelsim.GPU)).traced.divergent_loads_per_kilo_instruction
-
-
-#: What some models need and the simulator's description does not give.
-COMPLETE = {"dram.departure_coalesced": 4, "dram.departure_uncoalesced": 10}
-
-
-def machine(**overrides: object) -> Gpu:
-    return load_gpu("accelsim-mdm", COMPLETE | {key.replace("__", "."): value for key, value in overrides.items()})
 
 
 # -- every model runs ----------------------------------------------------------------------------
@@ -266,177 +211,6 @@ def test_a_bundled_kernel_in_a_batch():
         assert_identical(batch.row(index), predict(*place(workload, machine(), {"l1.mshrs": value}), "mdm"))
 
 
-# -- simulations are shared --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def simulations(monkeypatch) -> list[tuple[int, int]]:
-    """(SMs, blocks per SM) of each cache simulation that is really made."""
-    made: list[tuple[int, int]] = []
-    real = traced.simulate_caches
-
-    def counting(events, kinds, run):
-        made.append((run.config.sms, run.config.blocks_per_sm))
-        return real(events, kinds, run)
-
-    monkeypatch.setattr(traced, "simulate_caches", counting)
-    return made
-
-
-@pytest.mark.parametrize("order", ("round-robin", "progress"))
-def test_contention_alone_needs_one_simulation(simulations, order):
-    workload = fresh(order=order)
-    for name in ("mdm", "gpumech", "roofline", "wfg"):
-        predict(workload, machine(), name)
-        for key in ("dram.bandwidth", "noc.bandwidth", "dram.latency", "llc.latency", "clock"):
-            predict(*place(workload, machine(), {key: np.array(SWEEPS[key])}), name)
-            predict(*place(workload, machine(), {key: SWEEPS[key][0]}), name)
-    assert len(simulations) == 1
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    (
-        ("l1.size", 24 * 1024),
-        ("l1.ways", 3),
-        ("l1.sector", 32),
-        ("llc.size", 24 * 8 * 1024),
-        ("llc.banks", 12),
-        ("llc.write_policy", "through"),
-        ("llc.write_allocate", False),
-        ("l1.write_policy", "back"),
-        ("l1.write_allocate", True),
-        ("sms", 14),
-    ),
-)
-def test_other_caches_need_another_simulation(simulations, key, value):
-    workload = fresh()
-    before = cache_misses(workload, machine())
-    overridden = place(workload, machine(), {key: value})[1]
-    changed = cache_misses(workload, overridden)
-    assert len(simulations) == 2
-    assert changed is not before
-    described = cache_misses(fresh(), dataclasses.replace(overridden, original=None))
-    assert np.array_equal(changed.counters, described.counters)
-    simulations.pop()
-    assert cache_misses(workload, place(workload, machine(), {key: value, "dram.bandwidth": 1e9})[1]) is changed
-    assert cache_misses(workload, machine()) is before
-    assert len(simulations) == 2
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "given"),
-    (
-        ("scheduler", "lrr", {}),
-        ("l1.mshrs", 4, {}),
-        ("l1.queue", 2, {}),
-        ("l1.streaming", True, {}),
-        ("noc.queue", 8, {"l1__streaming": True}),
-    ),
-)
-def test_what_decides_who_goes_first_matters_where_that_is_estimated(simulations, key, value, given):
-    for order, count in (("round-robin", 1), ("oldest-4", 1), ("progress", 2)):
-        simulations.clear()
-        workload, gpu = fresh(order=order), machine(**given)
-        cache_misses(workload, gpu)
-        cache_misses(workload, place(workload, gpu, {key: value})[1])
-        assert len(simulations) == count
-
-
-def test_a_queue_that_nothing_waits_in_needs_no_other_simulation(simulations):
-    """The MSHRs limit the misses of an L1 that keeps lines, the queue of the NoC those of one that streams."""
-    for key, given in (("noc.queue", {"l1__streaming": False}), ("l1.mshrs", {"l1__streaming": True})):
-        simulations.clear()
-        workload, gpu = fresh(), machine(**given)
-        cache_misses(workload, gpu)
-        cache_misses(workload, place(workload, gpu, {key: 8})[1])
-        assert len(simulations) == 1
-
-
-def test_other_residents_need_another_simulation(simulations):
-    workload = fresh()
-    cache_misses(workload, machine())
-    few = workload.with_overrides({"launch.blocks_per_sm": 1})
-    cache_misses(few, machine())
-    assert [blocks for _, blocks in simulations] == [3, 1]  # 70 blocks on 28 SMs
-    cache_misses(workload, machine())
-    assert len(simulations) == 2
-
-
-def test_overridden_times_do_not_change_what_hits():
-    """The order of accesses is estimated with the times of the machine as named."""
-    workload, other = fresh(), fresh()
-    changed = machine(dram__latency=5000, dram__bandwidth=1e9, instructions__fp32__latency=900)
-    assert np.array_equal(cache_misses(workload, machine()).counters, cache_misses(other, changed).counters)
-
-
-def test_machines_of_one_name_or_shape_are_told_apart():
-    """A described machine with other times orders accesses otherwise, whatever was simulated before."""
-    gpu = machine()
-    gpu = dataclasses.replace(gpu, original=None, l1=dataclasses.replace(gpu.l1, size_bytes=6 * 128 * 2))
-    slow = dataclasses.replace(gpu, dram=dataclasses.replace(gpu.dram, latency_cycles=9000.0))
-    workload = fresh()
-    first = cache_misses(workload, gpu)
-    assert cache_misses(workload, slow).estimated_cycles == cache_misses(fresh(), slow).estimated_cycles
-    assert cache_misses(workload, slow).estimated_cycles > 2 * first.estimated_cycles
-    assert cache_misses(workload, gpu) is first
-
-
-# -- the representative is chosen on the machine as named -------------------------------------------
-
-
-def two_kinds() -> Workload:
-    """Warps that wait for loads and warps that wait for special functions: which are faster is up to the machine."""
-    waits_for_load = [Step(LDG, evenly(2**20, 4)), Step(FFMA)] * 4
-    waits_for_sfu = [Step(MUFU), Step(STG, evenly(2**20, 4))] * 4
-    trace = memory_trace(ROWS, [[waits_for_load, waits_for_sfu]] * 3)
-    return workload_of_trace(trace, selection="max", order="round-robin")
-
-
-def test_an_override_does_not_change_the_representative():
-    gpu, slow = machine(), machine(instructions__sfu__latency=5000)
-    assert representative_of(two_kinds(), gpu).index == 1
-    # On a machine that is described that way the other kind is faster.
-    described = dataclasses.replace(slow, original=None)
-    assert representative_of(two_kinds(), described).index == 0
-    for machines in ((gpu, slow), (slow, gpu)):
-        workload = two_kinds()
-        assert [representative_of(workload, each).index for each in machines] == [1, 1]
-    # Its intervals follow the override.
-    profile = next(iter(analyse(two_kinds(), slow, Needs("interval_profile")).intervals))[1]
-    assert profile.column("stall_cycles").sum() == pytest.approx(4 * 5000)
-
-
-def reuse_that_residents_destroy() -> Workload:
-    """One kind of warp reuses lines that stay in L1 with one block per SM and not with all of them."""
-    launch = []
-    for block in range(28 * 8):
-        private = [128 * (10_000 + 8 * block + part) for part in range(8)]
-        reuses = [step for _ in range(6) for address in private for step in (Step(LDG, (address,)), Step(FFMA))]
-        shares = [step for turn in range(48) for step in (Step(GATHER, (128 * (50_000 + turn),)), Step(FFMA))]
-        launch.append([reuses, shares])
-    trace = memory_trace(ROWS, launch)
-    return workload_of_trace(trace, order="round-robin", selection="max")
-
-
-def test_a_launch_override_does_not_change_the_representative():
-    gpu = dataclasses.replace(load_gpu("accelsim-mdm"), l1=dataclasses.replace(machine().l1, size_bytes=6 * 128 * 8))
-    plain = representative_of(reuse_that_residents_destroy(), gpu)
-    crowded = cache_misses(reuse_that_residents_destroy(), gpu).levels[LDG, 0]
-    workload = reuse_that_residents_destroy().with_overrides({"launch.blocks_per_sm": 1})
-    assert cache_misses(workload, gpu).levels[LDG, 0] > crowded + 0.3
-    assert representative_of(workload, gpu).index == plain.index
-    assert representative_of(workload, gpu).mean_distance == plain.mean_distance
-
-
-def test_selection_and_order_have_representatives_of_their_own():
-    workload = two_kinds()
-    slowest = dataclasses.replace(workload, selection="min")  # shares what is remembered
-    assert representative_of(workload, machine()).index == 1
-    assert representative_of(slowest, machine()).index == 0
-    assert representative_of(workload, machine()).index == 1
-
-
 # -- several launches ----------------------------------------------------------------------------------
 
 
@@ -487,7 +261,7 @@ def test_divergent_loads_are_those_that_touch_more_than_one_line(kernel):
     workload = fresh(kernel, order="round-robin")
     classes = np.array(workload.trace.static.class_id)
     executed = np.concatenate([group.static for group in workload.trace.groups()])
-    loads = np.count_nonzero(classes[executed] == traced.CLASS_NAMES.index("load_global"))
+    loads = np.count_nonzero(classes[executed] == CLASS_NAMES.index("load_global"))
     assert loads > 0
     assert divergence(workload) == pytest.approx(1000 * loads / len(executed))
 
