@@ -134,7 +134,7 @@ def test_busier_launches_equal_the_oracle(seed):
             "write_allocate": bool(random.integers(2)),
         },
     )
-    blocks = busy_launch(100 + seed, 60, int(random.integers(1, 9)), 40)
+    blocks = busy_launch(100 + seed, 40, int(random.integers(1, 9)), 24)
     launch, geometry = [as_events(blocks, gpu)], cache.Geometry.of(gpu)
     assert_same(simulate(blocks, gpu, 2, "oldest-4"), cache.simulate_rounds(launch, geometry, 2, 4))
     found = simulate(blocks, gpu, 2, "progress")
@@ -497,3 +497,17 @@ def test_a_miss_of_the_llc_brings_in_its_neighbours():
     for machine, hits, reads in ((gpu, 0, 3), (pairs, 1, 4)):
         found = simulate([[[Step(LDG, (address,)) for address in (128, 160, 192)]]], machine)
         assert (found._total("llc_hits"), found._total("dram_reads")) == (hits, reads)
+
+
+def test_what_one_execution_does_is_not_shared_with_executions_that_are_not_there():
+    found = simulate([[[Step(LDG, (128, 256, 512))]]], LARGER)
+    assert found.per_execution("lines")[LDG] == 3.0
+    assert found.per_execution("lines")[STG] == 0.0
+
+
+def test_the_next_in_turn_comes_after_the_last():
+    """Where the last one waits again, those behind it go first; the oldest goes where none is behind."""
+    choose = getattr(pick, "py_func", pick)
+    assert choose(np.array([5, 7, 6]), 3, 5, False) == 2
+    assert choose(np.array([5, 3]), 2, 5, False) == 1
+    assert choose(np.array([3, 5]), 2, 5, True) == 1

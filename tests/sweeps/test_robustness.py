@@ -36,14 +36,20 @@ def arguments(path: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory) -> object:
+def known(tmp_path_factory) -> Path:
+    """The sweep, with the results it has kept: who need not be interrupted takes them from there."""
     folder = tmp_path_factory.mktemp("expected")
     done = subprocess.run(
         arguments(folder / "out.parquet"), env=environment(folder), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == ROWS
-    return read_sweep(folder / "out.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(known) -> object:
+    return read_sweep(known / "out.parquet")
 
 
 def test_a_killed_sweep_goes_on_without_losing_redoing_or_doubling_rows(tmp_path, expected):
@@ -78,7 +84,7 @@ def test_a_killed_sweep_goes_on_without_losing_redoing_or_doubling_rows(tmp_path
 
 
 @pytest.mark.slow
-def test_an_interrupted_sweep_merges_what_it_has(tmp_path, expected):
+def test_an_interrupted_sweep_merges_what_it_has(tmp_path, known, expected):
     error = tmp_path / "error"
     for attempt in range(5):  # on a busy machine the sweep may end before the signal is sent: then again
         folder = tmp_path / str(attempt)
@@ -99,7 +105,7 @@ def test_an_interrupted_sweep_merges_what_it_has(tmp_path, expected):
     assert process.returncode == 130
     assert "Traceback" not in error.read_text()
     assert 0 < pq.read_table(path).num_rows < ROWS
-    assert subprocess.run(arguments(path), env=environment(folder), capture_output=True, check=False).returncode == 0
+    assert subprocess.run(arguments(path), env=environment(known), capture_output=True, check=False).returncode == 0
     assert pq.read_table(path).equals(expected)
 
 
@@ -129,22 +135,22 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [20_000, 34_000])
-def test_a_file_that_cannot_grow_is_a_clear_error_and_stays_readable(tmp_path, expected, room):
+def test_a_file_that_cannot_grow_is_a_clear_error_and_stays_readable(tmp_path, known, expected, room):
     path = tmp_path / "out.parquet"
     limited = [sys.executable, "-c", LIMITED, str(room), *arguments(path)[3:]]
-    done = subprocess.run(limited, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    done = subprocess.run(limited, env=environment(known), capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "cannot be written" in done.stderr
     assert "resumes from there" in done.stderr
     assert "Traceback" not in done.stderr
     kept = pq.read_table(path).num_rows if path.exists() else 0
-    again = subprocess.run(arguments(path), env=environment(tmp_path), capture_output=True, text=True, check=False)
+    again = subprocess.run(arguments(path), env=environment(known), capture_output=True, text=True, check=False)
     assert again.returncode == 0
     assert json.loads(again.stdout)["resumed_rows"] >= kept
     assert pq.read_table(path).equals(expected)
 
 
-def test_a_full_disk(tmp_path, expected):
+def test_a_full_disk(tmp_path, known, expected):
     """A file system of its own with too little room, where the system allows one."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -158,7 +164,7 @@ def test_a_full_disk(tmp_path, expected):
     )
     if shutil.which("unshare") is None:
         pytest.skip("no unshare")
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], env=environment(tmp_path), check=False)
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], env=environment(known), check=False)
     if done.returncode == 77 or not (tmp_path / "code").exists():
         pytest.skip("no file systems may be mounted here")
     error = (tmp_path / "error").read_text()

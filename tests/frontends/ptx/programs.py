@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
-from hypothesis import strategies as st
 
 from .instructions import Case, _code, cases
 
@@ -478,8 +477,3 @@ def build(random: Random) -> Program:
     # One instruction a line: lines are how records are told apart.
     text = "\n".join([*head, *body, "    ret;", "}"]).replace("; ", ";\n    ") + "\n"
     return Program(text, grid, block, fields, random.randrange(1 << 16))
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> Program:
-    return build(draw(st.randoms(use_true_random=False)))

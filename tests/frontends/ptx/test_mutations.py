@@ -42,4 +42,4 @@ def test_no_crash() -> None:
 
 @pytest.mark.slow
 def test_no_crash_of_many() -> None:
-    _in_another_process(2000, 3000)
+    _in_another_process(2000, 2400)
