@@ -25,7 +25,7 @@ from .spaces import GLOBAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .tensor_maps import MAP_BYTES, TensorMap
 
 if TYPE_CHECKING:
-    from .execute import _Launch
+    from .execute import Launch
 
 CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p
@@ -59,7 +59,7 @@ class _Thread:
 class BulkCopies:
     """The queue of one worker; `callback` is what generated code calls."""
 
-    def __init__(self, launch: _Launch, context: NDArray[np.int64], shared: NDArray[np.uint8]) -> None:
+    def __init__(self, launch: Launch, context: NDArray[np.int64], shared: NDArray[np.uint8]) -> None:
         self.kernel, self.memory = launch.compiled.kernel, launch.memory
         self.block = launch.block
         self.items = list(self.kernel.instructions)

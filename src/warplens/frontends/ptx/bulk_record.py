@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...traces._codes import IRREGULAR
 from .codegen.layout import Frame
+from .spaces import MOST_RECORD_BYTES
 
 #: Bytes that each lane of such an access has: a sector.
 SECTOR_BYTES = 32
@@ -57,7 +58,12 @@ class BulkRecord:
         length = frame[Frame.RECORD_LENGTH]
         needed = length + len(words) + self.slack_words
         if needed > frame[Frame.RECORD_ROOM]:
-            frame[Frame.RECORD] = self.realloc(frame[Frame.RECORD] or None, 16 * needed)
+            moved = (
+                self.realloc(frame[Frame.RECORD] or None, 16 * needed) if 16 * needed <= MOST_RECORD_BYTES else None
+            )
+            if not moved:
+                raise MemoryError("there is no room for its record")
+            frame[Frame.RECORD] = moved
             frame[Frame.RECORD_ROOM] = 2 * needed
         place = ctypes.cast(frame[Frame.RECORD] + 8 * length, ctypes.POINTER(ctypes.c_int64))
         np.ctypeslib.as_array(place, (len(words),))[:] = words

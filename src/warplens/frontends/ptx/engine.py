@@ -17,6 +17,11 @@ from ...result_cache import content_hash, open_results
 LARGE_IR_BYTES = 6_000_000
 #: Unrolled code of which few warps run is not optimised at all: compiling would take longer than running.
 UNROLLED_IR_BYTES, FEW_WARPS = 500_000, 2048
+#: Basic blocks, or pairs of live registers, above which registers of lanes stay in memory: LLVM allocates others in
+#: quadratic time. The code is as fast, since lanes rarely fit the machine's registers anyway.
+MANY_VALUES = 150
+#: Likewise, above which code is not optimised at all.
+TOO_MANY_VALUES = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +42,17 @@ def _initialised() -> Any:
     return binding
 
 
-def compile_ir(text: str, name: str, warps: float = math.inf) -> NativeCode:
-    """Native code for a module with a function `run_blocks`, which so many warps will run; errors call it `name`."""
+def compile_ir(text: str, name: str, warps: float = math.inf, values: int = 0) -> NativeCode:
+    """Native code for a module with a function `run_blocks`, which so many warps will run; errors call it `name`.
+
+    `values` says how hard registers are to allocate, see `MANY_VALUES`.
+    """
     import llvmlite
 
     binding = _initialised()
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     level = 1 if len(text) > LARGE_IR_BYTES else 2
-    if len(text) > UNROLLED_IR_BYTES and warps <= FEW_WARPS:
+    if values > TOO_MANY_VALUES or (len(text) > UNROLLED_IR_BYTES and warps <= FEW_WARPS):
         level = 0
     key = content_hash([text, cpu, features, llvmlite.__version__, str(level)])
     entry = open_results("native").get(key)
@@ -58,7 +66,8 @@ def compile_ir(text: str, name: str, warps: float = math.inf) -> NativeCode:
             module.verify()
         except RuntimeError as error:
             raise PtxError(f"{name}: mixes types in an unsupported way ({str(error).splitlines()[0]})") from None
-        _optimise(binding, module, machine)
+        if values <= TOO_MANY_VALUES:
+            _optimise(binding, module, machine, promote=values <= MANY_VALUES)
         code = machine.emit_object(module)
         open_results("native").put(key, {"object": np.frombuffer(code, dtype=np.uint8)})
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
@@ -68,12 +77,13 @@ def compile_ir(text: str, name: str, warps: float = math.inf) -> NativeCode:
     return NativeCode(signature(engine.get_function_address("run_blocks")), engine, from_cache)
 
 
-def _optimise(binding: Any, module: Any, machine: Any) -> None:
+def _optimise(binding: Any, module: Any, machine: Any, *, promote: bool) -> None:
     """Promote memory to registers, then run cheap passes only: the code is already vectorised."""
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(machine, options)
     passes = binding.create_new_module_pass_manager()
-    passes.add_sroa_pass()
+    if promote:
+        passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_new_gvn_pass()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,31 +17,28 @@ from numpy.typing import NDArray
 from ...errors import KernelFault, LimitReached
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
-from .bulk_copies import BulkCopies
 from .codegen.kernel import KernelCode, build_module
-from .codegen.layout import Context, Frame, Status
 from .engine import NativeCode, compile_ir
-from .faults import explain
 from .flat import FlatKernel
 from .flatten import flatten
 from .flow import Flow
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
 from .program import PtxModule
-from .record import build_static_table, inlined_chains, kernel_file, record_format, warp_group
+from .record import build_static_table, inlined_chains, kernel_file
 from .registers import Allocation, allocate_registers
-from .spaces import MOST_SHARED_BYTES, align
+from .spaces import MOST_SHARED_BYTES, MOST_WORKING_BYTES, align
+from .worker import WARP_LANES, Worker
 
-WARP_LANES = 32
 MOST_THREADS_PER_BLOCK = 1024
 #: Default limit on the thread instructions of a launch.
 MOST_THREAD_INSTRUCTIONS = 2_000_000_000_000
-#: Warp instructions after which a warp yields to others, at the next loop head.
-SLICE_INSTRUCTIONS = 200_000
-#: Interruptions after which control returns to Python, to report progress or stop.
-PAUSE_AFTER = 20
-#: Warp instructions that a worker records before it hands them over; its reused memory holds that many.
+#: Warp instructions of the blocks that a worker takes at once.
 CHUNK_INSTRUCTIONS = 200_000
+#: Stack of a worker, to which the code of a large kernel adds.
+STACK_BYTES = 8 << 20
+#: Recorded groups that may wait for those of earlier blocks.
+MOST_GROUPS_WAITING = 16
 #: Longest source kept with a trace.
 MOST_SOURCE_CHARACTERS = 256 * 1024
 
@@ -110,14 +107,10 @@ def compile_kernel(
     kernel = flatten(module, entry)
     flow = Flow(kernel)
     code = build_module(kernel, flow, recording=recording)
-    return CompiledKernel(
-        kernel,
-        flow,
-        code,
-        compile_ir(code.ir, f"{module.name}: {entry}", warps),
-        allocate_registers(kernel, flow),
-        recording,
-    )
+    registers = allocate_registers(kernel, flow)
+    values = max(len(kernel.blocks), registers.most_live // 2)
+    native = compile_ir(code.ir, f"{module.name}: {entry}", warps, values)
+    return CompiledKernel(kernel, flow, code, native, registers, recording)
 
 
 def execute(
@@ -152,7 +145,7 @@ def execute(
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
     warps = count * -(-math.prod(extents[1]) // WARP_LANES)
     compiled = compile_kernel(module, entry, recording=record, warps=warps)
-    run = _Launch(
+    run = Launch(
         compiled,
         *extents,
         lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes),
@@ -176,7 +169,7 @@ def _dimensions(given: Dimensions, what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-class _Launch:
+class Launch:
     def __init__(
         self,
         compiled: CompiledKernel,
@@ -206,6 +199,14 @@ class _Launch:
         if function.most_threads and threads > math.prod(function.most_threads):
             raise KernelFault(f"{kernel.name} was compiled for at most {math.prod(function.most_threads)} threads")
         self.warps = -(-threads // WARP_LANES)
+        self.frame_bytes = align(compiled.code.frame_bytes, 64)
+        local_bytes = kernel.local_bytes * WARP_LANES + 64
+        self.worker_bytes = self.warps * (2 * self.frame_bytes + local_bytes) + self.shared_bytes
+        if self.worker_bytes > MOST_WORKING_BYTES:
+            raise KernelFault(
+                f"{kernel.name}: registers and local memory of a block take {self.worker_bytes >> 20} MiB; at most "
+                f"{MOST_WORKING_BYTES >> 20} are allowed"
+            )
         self.seen = np.zeros(sum(1 for _ in kernel.instructions) + 1, dtype=np.uint8)
         self.stop = threading.Event()
         self.lock = threading.Lock()
@@ -223,44 +224,43 @@ class _Launch:
         total = math.prod(self.grid) if blocks is None else min(blocks, math.prod(self.grid))
         if workers is None:
             workers = (os.cpu_count() or 1) if self.compiled.may_run_in_parallel else 1
-        workers = max(1, min(workers, total))
+        self.workers = workers = max(1, min(workers, total, MOST_WORKING_BYTES // self.worker_bytes))
         kept: list[WarpGroup] = []
-        queue = _Queue(total, self.warps)
-        sink = _InOrder(consume or kept.append, progress, total)
+        queue = _Queue(total)
+        sink = _InOrder(consume or kept.append, progress, total, self.stop)
         failures: list[BaseException] = []
 
         def work() -> None:
-            worker = _Worker(self)
+            worker = None
             try:
+                worker = Worker(self)
                 while not self.stop.is_set() and (piece := queue.next()) is not None:
                     before = worker.instructions
-                    group = worker.run(*piece)
+                    for first, count, group in worker.run(*piece):
+                        sink.put(first, count, group)
                     queue.learn(piece[1], worker.instructions - before)
-                    sink.put(piece[0], piece[1], group)
             except BaseException as error:
                 failures.append(error)
                 self.stop.set()
             finally:
-                with self.lock:
-                    self.instructions += worker.instructions
-                    self.thread_instructions += worker.thread_instructions
-                worker.close()
+                if worker is not None:
+                    worker.close()
 
-        if workers == 1:
-            work()
-        else:
+        with _stack_of(STACK_BYTES + 2 * len(self.compiled.code.ir)):
             threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
             for thread in threads:
                 thread.start()
-            try:
-                for thread in threads:
-                    while thread.is_alive():
-                        thread.join(0.1)
-            except BaseException:
-                self.stop.set()
-                for thread in threads:
-                    thread.join()
-                raise
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.1)
+        except BaseException:
+            self.stop.set()
+            for thread in threads:
+                thread.join()
+            raise
+        if failures and isinstance(failures[0], MemoryError):
+            raise KernelFault(f"{self.compiled.kernel.name}: there is not enough memory to run it") from None
         if failures:
             raise failures[0]
         self.memory.copy_back()
@@ -298,10 +298,12 @@ class _Launch:
             extra=extra,
         )
 
-    def check_limits(self, worker: _Worker) -> None:
-        """Raise an error if the launch takes too long; called while it is paused."""
+    def count(self, instructions: int, thread_instructions: int) -> None:
+        """Add what a worker has executed since it last said so; raise an error if the launch takes too long."""
         with self.lock:
-            spent = self.thread_instructions + worker.thread_instructions
+            self.instructions += instructions
+            self.thread_instructions += thread_instructions
+            spent = self.thread_instructions
         name = self.compiled.kernel.name
         if spent > self.most_instructions:
             raise LimitReached(
@@ -311,11 +313,27 @@ class _Launch:
         if time.perf_counter() > self.deadline:
             raise LimitReached(f"{name}: stopped after {self.most_seconds:g} s, the given limit")
 
+    @property
+    def instructions_left(self) -> int:
+        """Warp instructions that each worker may execute before the limit can be reached."""
+        left = self.most_instructions - self.thread_instructions
+        return max(left // (WARP_LANES * self.workers), 0) + 1
+
+
+@contextmanager
+def _stack_of(size_bytes: int) -> Iterator[None]:
+    """Give threads started inside a stack that holds all registers of a large kernel."""
+    before = threading.stack_size(align(size_bytes, 1 << 16))
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
+
 
 class _Queue:
     """Pieces of work: few blocks at first, then enough for a good number of instructions."""
 
-    def __init__(self, total: int, warps: int) -> None:
+    def __init__(self, total: int) -> None:
         self.total, self.position, self.size = total, 0, 1
         self.lock = threading.Lock()
 
@@ -333,139 +351,30 @@ class _Queue:
 
 
 class _InOrder:
-    """Passes groups on in block order, whichever worker finishes first."""
+    """Passes groups on in block order, whichever worker finishes first; one that is far ahead waits."""
 
     def __init__(
-        self, consume: Callable[[WarpGroup], None], progress: Callable[[int, int], None] | None, total: int
+        self,
+        consume: Callable[[WarpGroup], None],
+        progress: Callable[[int, int], None] | None,
+        total: int,
+        stop: threading.Event,
     ) -> None:
-        self.consume, self.progress, self.total = consume, progress, total
+        self.consume, self.progress, self.total, self.stop = consume, progress, total, stop
         self.waiting: dict[int, tuple[int, WarpGroup | None]] = {}
         self.next = 0
-        self.lock = threading.Lock()
+        self.moved = threading.Condition()
 
     def put(self, first: int, count: int, group: WarpGroup | None) -> None:
-        with self.lock:
+        with self.moved:
+            while first != self.next and len(self.waiting) >= MOST_GROUPS_WAITING and not self.stop.is_set():
+                self.moved.wait(0.1)
             self.waiting[first] = (count, group)
             while self.next in self.waiting:
                 done, found = self.waiting.pop(self.next)
                 if found is not None:
                     self.consume(found)
                 self.next += done
+            self.moved.notify_all()
             if self.progress is not None:
                 self.progress(self.next, self.total)
-
-
-class _Worker:
-    """Memory of one thread of execution: a context, the frames of a block's warps, shared and local memory."""
-
-    def __init__(self, launch: _Launch) -> None:
-        self.launch = launch
-        compiled = launch.compiled
-        self.instructions = self.thread_instructions = 0
-        frame_bytes = align(compiled.code.frame_bytes, 64)
-        warps = launch.warps
-        self.context = np.zeros(Context.FIELDS, dtype=np.int64)
-        self.frames = np.zeros((warps, frame_bytes // 8), dtype=np.int64)
-        self.snapshots = np.zeros((warps, frame_bytes // 8 + 16), dtype=np.int64)
-        self.shared = np.zeros(align(launch.shared_bytes, 16) + 64, dtype=np.uint8)
-        local_bytes = compiled.kernel.local_bytes
-        self.local = np.zeros((warps, local_bytes * WARP_LANES + 64), dtype=np.uint8)
-        self.scratch = np.zeros(256, dtype=np.uint8)
-        self.parameters = np.frombuffer(launch.memory.parameters.ljust(8, b"\0"), dtype=np.uint8).copy()
-        self.format = record_format(compiled.code.segments)
-        values = {
-            Context.ARENA: launch.memory.content.ctypes.data,
-            Context.ARENA_BYTES: len(launch.memory.content),
-            Context.VALID: launch.memory.valid.ctypes.data,
-            Context.SCRATCH: _aligned_address(self.scratch),
-            Context.SHARED: _aligned_address(self.shared),
-            Context.SHARED_BYTES: launch.shared_bytes,
-            Context.PARAMETERS: self.parameters.ctypes.data,
-            Context.PARAMETER_BYTES: compiled.kernel.parameter_bytes,
-            Context.PARAMETER_ADDRESS: launch.memory.parameter_address,
-            Context.LOCAL_BYTES: local_bytes,
-            Context.DYNAMIC_SHARED_BYTES: launch.dynamic_shared_bytes,
-            Context.WARPS: warps,
-            Context.FRAMES: self.frames.ctypes.data,
-            Context.FRAME_BYTES: frame_bytes,
-            Context.SPACES_SEEN: launch.seen.ctypes.data,
-            Context.SLICE: SLICE_INSTRUCTIONS,
-            Context.PAUSE_AFTER: PAUSE_AFTER,
-        }
-        for name, value in values.items():
-            self.context[name] = value
-        start = _aligned_address(self.shared) - self.shared.ctypes.data
-        self.bulk = BulkCopies(launch, self.context, self.shared[start:])
-        for axis in range(3):
-            self.context[Context.GRID_X + axis] = launch.grid[axis]
-            self.context[Context.BLOCK_X + axis] = launch.block[axis]
-        self._set_up_frames()
-
-    def _set_up_frames(self) -> None:
-        launch = self.launch
-        x, y, _ = launch.block
-        threads = math.prod(launch.block)
-        for warp in range(launch.warps):
-            frame = self.frames[warp]
-            linear = np.arange(warp * WARP_LANES, (warp + 1) * WARP_LANES, dtype=np.int64)
-            places = (
-                (Frame.THREAD_X, linear % x),
-                (Frame.THREAD_Y, linear // x % y),
-                (Frame.THREAD_Z, linear // (x * y)),
-            )
-            for start, values in places:
-                frame[start : start + 16] = values.astype(np.int32).view(np.int64)
-            existing = min(threads - warp * WARP_LANES, WARP_LANES)
-            frame[Frame.EXISTING] = (1 << existing) - 1
-            frame[Frame.WARP] = warp
-            frame[Frame.LOCAL] = _aligned_address(self.local[warp])
-            frame[Frame.SNAPSHOT] = self.snapshots[warp].ctypes.data
-
-    def run(self, first: int, count: int) -> WarpGroup | None:
-        """Run blocks first … first + count - 1; returns their record."""
-        launch = self.launch
-        lengths = np.zeros((count, launch.warps), dtype=np.int64)
-        self.context[Context.LENGTHS] = lengths.ctypes.data if launch.compiled.recording else 0
-        self.context[Context.STARTED] = 0
-        self.frames[:, Frame.RECORD_LENGTH] = 0
-        run_blocks = launch.compiled.native.run_blocks
-        before = self.instructions, self.thread_instructions
-        while True:
-            status = run_blocks(self.context.ctypes.data, first, count)
-            self._count(before)
-            if status == Status.FAULT:
-                if self.bulk.error is not None:
-                    raise self.bulk.error
-                raise explain(launch.compiled.kernel, launch.memory, self.context, self.frames, launch.block)
-            launch.check_limits(self)
-            if status == Status.DONE or launch.stop.is_set():
-                break
-        if not launch.compiled.recording or launch.stop.is_set():
-            return None
-        buffers = [self._words(warp) for warp in range(launch.warps)]
-        return warp_group(buffers, lengths, first, self.format)
-
-    def _count(self, before: tuple[int, int]) -> None:
-        self.instructions = int(self.frames[:, Frame.INSTRUCTIONS_TOTAL].sum())
-        self.thread_instructions = int(self.frames[:, Frame.THREAD_INSTRUCTIONS].sum())
-
-    def _words(self, warp: int) -> NDArray[np.int64]:
-        frame = self.frames[warp]
-        length = int(frame[Frame.RECORD_LENGTH])
-        if not length:
-            return np.empty(0, dtype=np.int64)
-        pointer = ctypes.cast(int(frame[Frame.RECORD]), ctypes.POINTER(ctypes.c_int64))
-        return np.ctypeslib.as_array(pointer, (length,))
-
-    def close(self) -> None:
-        """Free the memory of the records."""
-        free = ctypes.CDLL(None).free if os.name != "nt" else ctypes.cdll.msvcrt.free
-        free.argtypes = [ctypes.c_void_p]
-        for frame in self.frames:
-            if frame[Frame.RECORD]:
-                free(int(frame[Frame.RECORD]))
-                frame[Frame.RECORD] = 0
-
-
-def _aligned_address(array: NDArray[Any]) -> int:
-    return align(array.ctypes.data, 64)

@@ -15,7 +15,7 @@ from .mbarriers import MBarrier
 from .memory import GlobalMemory
 from .opcodes import memory_use
 from .record import source_line
-from .spaces import SHARED_WINDOW
+from .spaces import MOST_RECORD_BYTES, SHARED_WINDOW
 
 
 def explain(
@@ -108,6 +108,10 @@ _WORDS: dict[Fault, Any] = {
     Fault.BAD_BARRIER: lambda item, memory, address: "the number of threads of a barrier must be a multiple of 32",
     Fault.BAD_MBARRIER: lambda item, memory, address: (
         "the mbarrier is not initialised, awaits fewer arrivals than this, or is given an impossible count"
+    ),
+    Fault.RECORD: lambda item, memory, address: (
+        f"the record of a thread block takes more than the {MOST_RECORD_BYTES >> 30} GiB allowed, or than there are; "
+        "record a smaller problem"
     ),
     Fault.BAD_BRANCH: lambda item, memory, address: "the index is beyond the list of branch targets",
 }

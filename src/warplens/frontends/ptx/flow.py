@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,17 +63,19 @@ class Flow:
         used: list[set[str]] = []
         killed: list[set[str]] = []
         for block in blocks:
-            uses: set[str] = set()
-            kills: set[str] = set()
+            read: set[str] = set()
+            written: set[str] = set()
             for item in block.instructions:
-                uses.update(name for name in item.sources if name not in kills)
+                read.update(name for name in item.sources if name not in written)
                 if item.guard is None:
-                    kills.update(item.destinations)
+                    written.update(item.destinations)
                 else:  # inactive lanes keep the old value
-                    uses.update(name for name in item.destinations if name not in kills)
-            used.append(uses)
-            killed.append(kills)
-        live = [set(each) for each in used]
+                    read.update(name for name in item.destinations if name not in written)
+            used.append(read)
+            killed.append(written)
+        # Sets are bits of an integer while they grow: a kernel of thousands of branches has millions of members.
+        uses, kills = ([self._bits(each) for each in sets] for sets in (used, killed))
+        live = list(uses)
         waiting = list(range(len(blocks)))
         before: list[list[int]] = [[] for _ in blocks]
         for block in blocks:
@@ -79,14 +83,36 @@ class Flow:
                 before[successor].append(block.number)
         while waiting:
             number = waiting.pop()
-            out = (
-                set().union(*(live[each] for each in blocks[number].successors)) if blocks[number].successors else ()
-            )
-            new = used[number] | (set(out) - killed[number])
+            out = 0
+            for successor in blocks[number].successors:
+                out |= live[successor]
+            new = uses[number] | (out & ~kills[number])
             if new != live[number]:
                 live[number] = new
                 waiting += before[number]
-        return live
+        return self._sets(live)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """A bit for each register that occurs."""
+        items = self.kernel.instructions
+        names = dict.fromkeys(name for item in items for name in (*item.sources, *item.destinations))
+        return {name: position for position, name in enumerate(names)}
+
+    def _bits(self, names: Iterable[str]) -> int:
+        found = 0
+        for name in names:
+            found |= 1 << self._numbers[name]
+        return found
+
+    def _sets(self, found: list[int]) -> list[set[str]]:
+        """The names that bits stand for; blocks with the same bits share a set."""
+        known: dict[int, set[str]] = {}
+        for bits in found:
+            if bits not in known:
+                digits = bin(bits)[:1:-1]  # the lowest bit first
+                known[bits] = {name for name, digit in zip(self._numbers, digits, strict=False) if digit == "1"}
+        return [known[bits] for bits in found]
 
     def live_out(self, number: int) -> set[str]:
         found: set[str] = set()
@@ -129,33 +155,67 @@ class Flow:
         reconvergence point of a branch, or at the side that runs second.
         """
         blocks = self.kernel.blocks
-        found: list[set[str]] = [set() for _ in blocks]
+        live = [self._bits(each) for each in self.live_in]
+        waiting_at: dict[int, dict[int, int]] = {}  # per reconvergence point: what waits while each side runs
         for number in self.divergent_branches:
             meeting = self.post_dominator[number]
-            at_meeting = self.live_in[meeting] if meeting != END else set()
             sides = list(dict.fromkeys(blocks[number].successors))
             for side in sides:
-                waiting = set(at_meeting)
+                waiting = live[meeting] if meeting != END else 0
                 for other in sides:
                     if other != side:
-                        waiting |= self.live_in[other]
-                if not waiting:
-                    continue
-                for each in self._between(side, meeting):
-                    found[each] |= waiting
+                        waiting |= live[other]
+                if waiting and side != meeting:
+                    starts = waiting_at.setdefault(meeting, {})
+                    starts[side] = starts.get(side, 0) | waiting
+        found = [0] * len(blocks)
+        reached: dict[int, tuple[int, int]] = {}  # a block: what waits while it runs, until where
+        for meeting in sorted(waiting_at, key=self._outer.__getitem__):
+            outer = self._outer_of(meeting)
+            starts = {
+                side: waiting
+                for side, waiting in waiting_at[meeting].items()
+                # A region that an outer one contains is done if the same registers wait there.
+                if side not in reached or reached[side][1] not in outer or waiting & ~reached[side][0]
+            }
+            for number, waiting in self._spread(starts, meeting).items():
+                found[number] |= waiting
+                reached[number] = waiting, meeting
+        return self._sets(found)
+
+    @cached_property
+    def _outer(self) -> dict[int, int]:
+        """How many reconvergence points follow a block."""
+        depth = {END: 0}
+        for number in range(len(self.kernel.blocks)):
+            path = []
+            while number not in depth:
+                path.append(number)
+                number = self.post_dominator[number]
+            for position, each in enumerate(reversed(path), start=1):
+                depth[each] = depth[number] + position
+        return depth
+
+    def _outer_of(self, number: int) -> set[int]:
+        found = {END}
+        while number != END:
+            number = self.post_dominator[number]
+            found.add(number)
         return found
 
-    def _between(self, start: int, stop: int) -> set[int]:
-        """Blocks reachable from `start` before `stop`."""
-        if start == stop:
-            return set()
-        reached, waiting = {start}, [start]
+    def _spread(self, starts: dict[int, int], stop: int) -> dict[int, int]:
+        """Bits of all starts from which a block is reachable before `stop`."""
+        found = dict(starts)
+        waiting = sorted(starts)
         while waiting:
-            for successor in self.kernel.blocks[waiting.pop()].successors:
-                if successor != stop and successor not in reached:
-                    reached.add(successor)
-                    waiting.append(successor)
-        return reached
+            number = heapq.heappop(waiting)
+            bits = found[number]
+            for successor in self.kernel.blocks[number].successors:
+                known = found.get(successor, 0)
+                if successor != stop and bits & ~known:
+                    found[successor] = known | bits
+                    heapq.heappush(waiting, successor)
+        return found
 
 
 def _only_leaves(block: BasicBlock) -> bool:

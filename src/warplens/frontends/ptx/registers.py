@@ -44,26 +44,30 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
         last[name] = max(last.get(name, index), index)
 
     widths = {name: _width(kind) for name, kind in kernel.registers.items()}
+
+    def total(names: set[str]) -> int:
+        return sum(map(widths.__getitem__, names))
+
     most = 0
     for block in kernel.blocks:
         if not block.instructions:
             continue
         begin, end = block.instructions[0].index, block.instructions[-1].index
-        live = set(flow.live_out(block.number))
-        for name in flow.live_in[block.number]:
+        live = flow.live_out(block.number)
+        for name in flow.live_in[block.number] - first.keys():
             touch(name, begin)
         for name in live:
-            touch(name, end)
-        width = sum(widths[name] for name in live)
+            last[name] = end
+        width = total(live)
         for item in reversed(block.instructions):
             used, made = set(item.sources), set(item.destinations)
             for name in used | made:
                 touch(name, item.index)
-            most = max(most, width + sum(widths[name] for name in made - live))
+            most = max(most, width + total(made - live))
             if item.guard is None:
-                width -= sum(widths[name] for name in made & live)
+                width -= total(made & live)
                 live -= made
-            width += sum(widths[name] for name in used - live)
+            width += total(used - live)
             live |= used
         most = max(most, width)
     free = {False: deque(range(DATA_REGISTERS)), True: deque(range(DATA_REGISTERS, DATA_REGISTERS + PREDICATES))}

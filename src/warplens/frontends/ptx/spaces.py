@@ -14,6 +14,11 @@ MOST_SHARED_BYTES = 228 * 1024
 #: Most local memory of a thread: what CUDA allows.
 MOST_LOCAL_BYTES = 512 * 1024
 
+#: Most memory for the record of one thread block.
+MOST_RECORD_BYTES = 2 << 30
+#: Most memory for the frames, the shared and the local memory of the blocks that run at once.
+MOST_WORKING_BYTES = 2 << 30
+
 
 def align(value: int, alignment: int) -> int:
     return -(-value // alignment) * alignment

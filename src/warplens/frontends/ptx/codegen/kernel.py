@@ -9,7 +9,9 @@ function resumes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from llvmlite import ir
@@ -26,6 +28,9 @@ from .layout import SAVE_AREA, Context, Fault, Frame, Status
 from .lowering import LOWERINGS
 from .runtime import i32, i64
 from .scheduler import build_scheduler
+
+#: Instructions after which a long block is divided: LLVM takes quadratic time to select code for one.
+PIECE_INSTRUCTIONS = 64
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -53,11 +58,25 @@ class KernelCode:
 def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool) -> KernelCode:
     module = ir.Module("kernel")
     builder = KernelBuilder(module, kernel, flow, recording=recording)
-    builder.build()
-    build_scheduler(module, builder.function)
+    with _no_collection():
+        builder.build()
+        build_scheduler(module, builder.function)
+        text = str(module)
     bulk = {index: len(builder.segments) + number for number, (index, _) in enumerate(kernel.bulk_accesses)}
     segments = (*builder.segments, *(Segment((each,)) for _, each in kernel.bulk_accesses))
-    return KernelCode(str(module), builder.frame_bytes, segments, bulk if recording else {}, builder.most_words)
+    return KernelCode(text, builder.frame_bytes, segments, bulk if recording else {}, builder.most_words)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """IR is millions of small objects, none of them garbage: looking for some takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass
@@ -79,6 +98,15 @@ class KernelBuilder(DivergentLanes):
         self.segments: list[Segment] = []
         self.most_words = 0
         self.resumes: list[_Resume] = []
+        self.fields: dict[tuple[type, Context | Frame], Value] = {}
+
+    def field(self, name: Context | Frame) -> Value:
+        """A field's address, worked out once at the function's entry."""
+        key = type(name), name  # numbers of a context's fields are those of a frame's, too
+        if key not in self.fields:
+            with self.builder.goto_entry_block():
+                self.fields[key] = super().field(name)
+        return self.fields[key]
 
     # -- the function -------------------------------------------------------------------------------------
 
@@ -191,7 +219,11 @@ class KernelBuilder(DivergentLanes):
         if self.recording and segments:
             self._make_room(segments)
         position = {item.index: segment for segment in segments for item in segment.instructions[:1]}
-        for item in block.instructions:
+        for place, item in enumerate(block.instructions):
+            if place % PIECE_INSTRUCTIONS == PIECE_INSTRUCTIONS - 1:
+                following = builder.append_basic_block("more")
+                builder.branch(following)
+                builder.position_at_end(following)
             self.begin(item)
             if self.recording and item.index in position:
                 self._record(position[item.index], item)
@@ -205,7 +237,6 @@ class KernelBuilder(DivergentLanes):
         builder = self.builder
         count = i64(len(block.instructions))
         self.add_to(Frame.INSTRUCTIONS, count)
-        self.add_to(Frame.INSTRUCTIONS_TOTAL, count)
         lanes = builder.zext(builder.ctpop(self.active()), I64)
         self.add_to(Frame.THREAD_INSTRUCTIONS, builder.mul(lanes, count))
 
@@ -217,7 +248,9 @@ class KernelBuilder(DivergentLanes):
         words = i64(count)
         needed = builder.add(self.get(Frame.RECORD_LENGTH), words)
         with builder.if_then(builder.icmp_unsigned(">", needed, self.get(Frame.RECORD_ROOM)), likely=False):
-            builder.call(runtime.grow(self.module), [self.context, self.frame, words])
+            where = i32(segments[0].instructions[0].index)
+            failed = builder.call(runtime.grow(self.module), [self.context, self.frame, words, where])
+            self.leave_if(builder.icmp_unsigned("!=", failed, i32(0)))
 
     def _record(self, segment: Segment, item: FlatInstruction) -> None:
         builder = self.builder

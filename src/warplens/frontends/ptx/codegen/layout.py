@@ -27,7 +27,7 @@ class Context(IntEnum):
     SPACES_SEEN = 22  # uint8 per instruction: spaces that its generic accesses reached
     LENGTHS = 23  # int64 per block and warp of this call: words recorded so far
     SLICE = 24  # warp instructions until a warp is interrupted at the head of a loop
-    PAUSE_AFTER = 25  # interruptions until `run_blocks` returns to Python
+    ALLOWANCE = 25  # warp instructions, and their worth in memory cleared, until `run_blocks` returns to Python
     CHANGES = 26  # writes that changed memory
     FAULT = 27
     FAULT_INSTRUCTION = 28
@@ -44,7 +44,13 @@ class Context(IntEnum):
     BARRIER_RESULT_LANES = 99
     BULK = 115  # function that starts and finishes bulk copies
     BULK_PENDING = 116  # copies under way
-    FIELDS = 117
+    NEXT_WARP = 117  # of the round under way: the warp whose turn it is
+    SOME_RAN = 118  # a warp of this round can go on
+    SOME_WAIT = 119
+    ROUND_CHANGES = 120  # CHANGES when the round began
+    ROOM_LEFT = 121  # words by which records may still grow
+    RECORD_FULL = 122  # words of a record after which `run_blocks` returns to Python, at the end of a block
+    FIELDS = 123
 
 
 class Frame(IntEnum):
@@ -125,3 +131,4 @@ class Fault(IntEnum):
     BAD_BRANCH = 10
     READ_ONLY = 11
     BAD_MBARRIER = 12
+    RECORD = 13

@@ -211,18 +211,30 @@ _WHERE: dict[str, Callable[[Fields], _Where]] = {
 
 
 def grow(module: ir.Module) -> ir.Function:
-    """(words): make room in the warp's record."""
+    """(words, instruction): make room in the warp's record → 1 if there is none, else 0."""
 
     def body(self: Fields, function: ir.Function) -> None:
+        words, instruction = function.args[2:]
         builder = self.builder
-        wanted = builder.shl(builder.add(self.get(Frame.RECORD_ROOM), function.args[2]), i64(1))
+        room = self.get(Frame.RECORD_ROOM)
+        wanted = builder.shl(builder.add(room, words), i64(1))
+        more = builder.sub(wanted, room)
+
+        def fail_if(condition: Value) -> None:
+            with builder.if_then(condition, likely=False):
+                self.fault(int(Fault.RECORD), instruction, builder.trunc(self.get(Frame.EXISTING), I32))
+                builder.ret(i32(1))
+
+        fail_if(builder.icmp_signed(">", more, self.get(Context.ROOM_LEFT)))
         realloc = self.declared("realloc", POINTER, [POINTER, I64])
         moved = builder.call(realloc, [self.get_pointer(Frame.RECORD), builder.shl(wanted, i64(3))])
-        self.builder.store(moved, self.field(Frame.RECORD))
+        fail_if(builder.icmp_unsigned("==", builder.ptrtoint(moved, I64), i64(0)))
+        builder.store(moved, self.field(Frame.RECORD))
         self.put(Frame.RECORD_ROOM, wanted)
-        builder.ret_void()
+        self.put(Context.ROOM_LEFT, builder.sub(self.get(Context.ROOM_LEFT), more))
+        builder.ret(i32(0))
 
-    return helper(module, "grow", _VOID, [I64], body)
+    return helper(module, "grow", I32, [I64, I32], body)
 
 
 def record_access(module: ir.Module) -> ir.Function:

@@ -10,10 +10,16 @@ from .layout import BulkAction, Context, Fault, Frame, State, Status
 from .runtime import Fields, i32, i64
 
 BARRIERS = 16
+#: Bytes of memory that take about as long to clear as an instruction of a warp takes.
+CLEARED_BYTES = 256
 
 
 def build_scheduler(module: ir.Module, run_warp: ir.Function) -> None:
-    """run_blocks(context, first block, blocks) → DONE, INTERRUPTED (call again to go on) or FAULT."""
+    """run_blocks(context, first block, blocks) → DONE, INTERRUPTED (call again to go on) or FAULT.
+
+    It begins with the block in the context and stops there, between two warps or two
+    blocks, whenever the allowance is spent.
+    """
     function = ir.Function(module, ir.FunctionType(I32, [POINTER, I64, I64]), "run_blocks")
     _Scheduler(module, function, run_warp).build()
 
@@ -26,61 +32,84 @@ class _Scheduler(Fields):
 
     def build(self) -> None:
         builder = self.builder
-        self.ran_at, self.waiting_at, self.pauses_at = (self.scratch(I64) for _ in range(3))
-        builder.store(i64(0), self.pauses_at)
-        names = ("next_block", "set_up", "rounds", "after_round", "block_done", "finished")
+        names = (
+            "next_block",
+            "set_up",
+            "new_round",
+            "rounds",
+            "visit",
+            "pause",
+            "round_done",
+            "block_done",
+            "finished",
+        )
         blocks = {name: builder.append_basic_block(name) for name in names}
         started = builder.icmp_unsigned("!=", self.get(Context.STARTED), i64(0))
-        with builder.if_then(builder.not_(started)):
-            self.put(Context.BLOCK, self.first)
         builder.cbranch(started, blocks["rounds"], blocks["next_block"])
 
         builder.position_at_end(blocks["next_block"])
         end = builder.add(self.first, self.count)
         over = builder.icmp_unsigned(">=", self.get(Context.BLOCK), end)
-        builder.cbranch(over, blocks["finished"], blocks["set_up"])
+        with builder.if_then(over, likely=False):
+            builder.branch(blocks["finished"])
+        self._branch_if_spent(blocks["pause"], blocks["set_up"])
 
         builder.position_at_end(blocks["finished"])
         builder.ret(i32(Status.DONE))
 
+        # The caller may stop, report progress or take the record; a call with a new allowance goes on from here.
+        builder.position_at_end(blocks["pause"])
+        builder.ret(i32(Status.INTERRUPTED))
+
         builder.position_at_end(blocks["set_up"])
         self._set_up()
+        builder.branch(blocks["new_round"])
+
+        builder.position_at_end(blocks["new_round"])
+        for name in (Context.NEXT_WARP, Context.SOME_RAN, Context.SOME_WAIT):
+            self.put(name, 0)
+        self.put(Context.ROUND_CHANGES, self.get(Context.CHANGES))
         builder.branch(blocks["rounds"])
 
         builder.position_at_end(blocks["rounds"])
-        builder.store(i64(0), self.ran_at)
-        builder.store(i64(0), self.waiting_at)
-        changes = self.get(Context.CHANGES)
-        with self.count_loop(self.get(Context.WARPS)) as warp:
-            self._visit(warp)
-        # A change of memory may be what a warp at an mbarrier waits for.
-        waiting = builder.icmp_unsigned("!=", builder.load(self.waiting_at, typ=I64), i64(0))
-        changed = builder.and_(waiting, builder.icmp_unsigned("!=", changes, self.get(Context.CHANGES)))
-        ran = builder.or_(changed, builder.icmp_unsigned("!=", builder.load(self.ran_at, typ=I64), i64(0)))
-        builder.cbranch(ran, blocks["after_round"], blocks["block_done"])
+        warp = self.get(Context.NEXT_WARP)
+        with builder.if_then(builder.icmp_unsigned(">=", warp, self.get(Context.WARPS)), likely=False):
+            builder.branch(blocks["round_done"])
+        self._branch_if_spent(blocks["pause"], blocks["visit"])
 
-        # Some warps are still ready: pause now and then, so that the caller can stop.
-        builder.position_at_end(blocks["after_round"])
-        pauses = builder.add(builder.load(self.pauses_at, typ=I64), i64(1))
-        builder.store(pauses, self.pauses_at)
-        with builder.if_then(builder.icmp_unsigned(">", pauses, self.get(Context.PAUSE_AFTER)), likely=False):
-            builder.ret(i32(Status.INTERRUPTED))
+        builder.position_at_end(blocks["visit"])
+        self._visit(warp)
+        self.add_to(Context.NEXT_WARP, i64(1))
         builder.branch(blocks["rounds"])
+
+        builder.position_at_end(blocks["round_done"])
+        # A change of memory may be what a warp at an mbarrier waits for.
+        waiting = builder.icmp_unsigned("!=", self.get(Context.SOME_WAIT), i64(0))
+        changed = builder.icmp_unsigned("!=", self.get(Context.ROUND_CHANGES), self.get(Context.CHANGES))
+        ran = builder.icmp_unsigned("!=", self.get(Context.SOME_RAN), i64(0))
+        builder.cbranch(builder.or_(ran, builder.and_(waiting, changed)), blocks["new_round"], blocks["block_done"])
 
         # No warp is ready: all have ended, or they wait at barriers.
         builder.position_at_end(blocks["block_done"])
-        waiting = builder.icmp_unsigned("!=", builder.load(self.waiting_at, typ=I64), i64(0))
+        waiting = builder.icmp_unsigned("!=", self.get(Context.SOME_WAIT), i64(0))
         with builder.if_then(waiting):
             released = self._release()
             with builder.if_then(builder.icmp_unsigned("==", released, i64(0)), likely=False):
                 self.put(Context.FAULT, int(Fault.DEADLOCK))
                 builder.ret(i32(Status.FAULT))
-            builder.branch(blocks["rounds"])
+            builder.branch(blocks["new_round"])
         self._end_copies()
-        self._note_lengths()
+        full = self._note_lengths()
         self.put(Context.STARTED, 0)
         self.add_to(Context.BLOCK, i64(1))
-        builder.branch(blocks["next_block"])
+        builder.cbranch(full, blocks["pause"], blocks["next_block"])
+
+    def _branch_if_spent(self, pause: ir.Block, go_on: ir.Block) -> None:
+        spent = self.builder.icmp_signed("<=", self.get(Context.ALLOWANCE), i64(0))
+        self.builder.cbranch(spent, pause, go_on)
+
+    def _spend(self, instructions: Value) -> None:
+        self.put(Context.ALLOWANCE, self.builder.sub(self.get(Context.ALLOWANCE), instructions))
 
     def _frame_of(self, warp: Value) -> Value:
         offset = self.builder.mul(warp, self.get(Context.FRAME_BYTES))
@@ -112,6 +141,8 @@ class _Scheduler(Fields):
             self.put(Frame.SNAPSHOT_CHANGES, -1)
             local = builder.mul(self.get(Context.LOCAL_BYTES), i64(LANES))
             builder.call(clear, [self.get_pointer(Frame.LOCAL), i32(0), local])
+            self._spend(builder.add(builder.udiv(local, i64(CLEARED_BYTES)), i64(1)))
+        self._spend(builder.udiv(self.get(Context.SHARED_BYTES), i64(CLEARED_BYTES)))
         self.put(Context.STARTED, 1)
 
     def _visit(self, warp: Value) -> None:
@@ -120,24 +151,28 @@ class _Scheduler(Fields):
         self.frame = self._frame_of(warp)
         state = self.get(Frame.STATE)
         with builder.if_then(builder.icmp_unsigned("==", state, i64(State.WAITING))):
-            builder.store(i64(1), self.waiting_at)
+            self.put(Context.SOME_WAIT, 1)
         polls = builder.icmp_unsigned("==", state, i64(State.POLLING))
         ready = builder.icmp_unsigned("==", state, i64(State.READY))
         with builder.if_then(builder.or_(ready, polls)):
+            before = self.get(Frame.INSTRUCTIONS)
             status = builder.call(self.run_warp, [self.context, self.frame])
+            executed = builder.sub(self.get(Frame.INSTRUCTIONS), before)
+            self.add_to(Frame.INSTRUCTIONS_TOTAL, executed)
+            self._spend(executed)
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.FAULT)), likely=False):
                 builder.ret(i32(Status.FAULT))
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.DONE))):
                 self.put(Frame.STATE, int(State.FINISHED))
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.BARRIER))):
                 self.put(Frame.STATE, int(State.WAITING))
-                builder.store(i64(1), self.waiting_at)
+                self.put(Context.SOME_WAIT, 1)
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.POLLING))):
                 self.put(Frame.STATE, int(State.POLLING))
-                builder.store(i64(1), self.waiting_at)
+                self.put(Context.SOME_WAIT, 1)
             with builder.if_then(builder.icmp_unsigned("==", status, i32(Status.INTERRUPTED)), likely=False):
                 self.put(Frame.STATE, int(State.READY))
-                builder.store(i64(1), self.ran_at)
+                self.put(Context.SOME_RAN, 1)
                 self._interrupted()
 
     def _interrupted(self) -> None:
@@ -236,12 +271,17 @@ class _Scheduler(Fields):
             with builder.if_then(builder.icmp_unsigned("!=", failed, i32(0)), likely=False):
                 builder.ret(i32(Status.FAULT))
 
-    def _note_lengths(self) -> None:
-        """Store the number of words that each warp of the block has recorded so far."""
+    def _note_lengths(self) -> Value:
+        """Store the number of words that each warp of the block has recorded so far; whether the record is full."""
         builder = self.builder
         table = self.get_pointer(Context.LENGTHS)
+        total_at = self.scratch(I64)
+        builder.store(i64(0), total_at)
         with builder.if_then(builder.icmp_unsigned("!=", builder.ptrtoint(table, I64), i64(0))):
             row = builder.mul(builder.sub(self.get(Context.BLOCK), self.first), self.get(Context.WARPS))
             with self.count_loop(self.get(Context.WARPS)) as warp:
                 self.frame = self._frame_of(warp)
-                self.store_lane(table, builder.add(row, warp), self.get(Frame.RECORD_LENGTH))
+                length = self.get(Frame.RECORD_LENGTH)
+                self.store_lane(table, builder.add(row, warp), length)
+                builder.store(builder.add(builder.load(total_at, typ=I64), length), total_at)
+        return builder.icmp_unsigned(">", builder.load(total_at, typ=I64), self.get(Context.RECORD_FULL))
