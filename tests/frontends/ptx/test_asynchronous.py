@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.errors import KernelFault
+from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, parse_ptx
 from warplens.frontends.ptx.execute import Execution
 from warplens.frontends.ptx.mbarriers import MBarrier
@@ -225,3 +225,31 @@ mov.u32 %r3, 16;
     expected = np.ones(1024, np.float32)
     expected[where] = stored + (1 if operation else 0)
     np.testing.assert_array_equal(out, expected)
+
+
+def test_a_block_is_its_own_cluster() -> None:
+    body = """mov.u32 %r0, %cluster_ctarank;
+mov.u32 %r1, %cluster_nctarank;
+mov.u32 %r2, %cluster_nctaid.x;
+add.u32 %r1, %r1, %r2;
+mad.lo.u32 %r3, %t, 4, %tile;
+st.shared.u32 [%r3], %t;
+barrier.cluster.arrive.release.aligned;
+setmaxnreg.inc.sync.aligned.u32 240;
+barrier.cluster.wait.acquire.aligned;
+xor.b32 %r4, %t, 33;
+mad.lo.u32 %r3, %r4, 4, %tile;
+mapa.shared::cluster.u32 %r3, %r3, %r0;
+ld.shared::cluster.u32 %r5, [%r3];
+mad.lo.u32 %r5, %r5, %r1, %r0;
+mad.wide.u32 %at, %t, 4, %out;
+st.global.u32 [%at], %r5;"""
+    out = np.zeros(64, np.uint32)
+    run(body, words(16), out)
+    np.testing.assert_array_equal(out, 2 * (np.arange(64) ^ 33))
+
+
+def test_larger_clusters_are_refused() -> None:
+    text = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() .reqnctapercluster 2, 1, 1 { ret; }"
+    with pytest.raises(PtxError, match="clusters of 2×1×1 blocks"):
+        execute(parse_ptx(text), "k", 2, 32, [])

@@ -103,6 +103,10 @@ ATOMICS = [
     f"{_MOVED} red.global.add.u32 [%d0], %a; @%p0 red.global.max.s32 [%d0+4], %b;",
     f"{_MOVED} atom.add.u32 %r2, [%d0], 1;",
     f"{_MOVED} atom.relaxed.gpu.global.add.u32 %r2, [%d0], 1; red.gpu.global.add.f32 [%d0+4], 0f3F800000;",
+    f"{_MOVED} cvt.rn.f32.u32 %f0, %c; cvt.rn.f16x2.f32 %r4, %f0, %f0; atom.global.add.noftz.f16x2 %r2, [%d0], %r4;",
+    f"{_MOVED} cvt.rn.f32.u32 %f0, %a; cvt.rn.bf16x2.f32 %r4, %f0, %f0; "
+    "atom.global.add.noftz.bf16x2 %r2, [%d0], %r4;",
+    f"{_MOVED} cvt.rn.f32.u32 %f0, %c; red.global.add.v2.f32 [%d0], {{%f0, 0f3F800000}};",
     f"{_SHARED} atom.shared.add.u32 %r2, [%r4], %a; bar.sync 0; ld.shared.u32 %r3, [%r4];",
     f"{_SHARED} red.shared.xor.b32 [%r4], %a; bar.sync 0; ld.shared.u32 %r3, [%r4];",
     f"{_SHARED} cvt.u64.u32 %d0, %r4; cvta.shared.u64 %d0, %d0; atom.max.u32 %r2, [%d0], %a;",
@@ -142,6 +146,10 @@ ACCESSES = [
     "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; mov.u32 %r5, 8; "
     "cp.async.ca.shared.global [%r1], [%d0], 16, %r5; cp.async.wait_all; "
     "ld.shared.v4.u32 {%r2, %r4, %r3, %r5}, [%r1];",
+    "and.b32 %r4, %t, 3; mad.wide.u32 %d0, %r4, 16, %in; cp.async.ca.shared.global [%r1], [%d0], 8, %p0; "
+    "cp.async.wait_all; ld.shared.v2.u32 {%r2, %r3}, [%r1];",
+    "createpolicy.fractional.L2::evict_first.b64 %d0, 0f3F800000; ld.global.L2::cache_hint.u32 %r2, [%own], %d0; "
+    "st.global.L2::cache_hint.u32 [%own], %t, %d0;",
     "mov.pred %p1, %p0; not.pred %p1, %p1; selp.b32 %r2, %a, %b, %p1; mov.b32 %f0, %a; mov.b32 %r3, %f0;",
     "ld.param.u32 %r2, [in+4]; ld.param.v2.u32 {%r3, %r4}, [out];",
     "prefetch.global.L2 [%own]; nanosleep.u32 20; mov.u32 %r2, 1;",
@@ -157,6 +165,7 @@ MATRICES = [
     f"{_FULL} {_ROWS} stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%r4], {{%a, %b, %t, %c}}; "
     "ld.shared.v2.u64 {%d1, %d2}, [%r1]; cvt.u32.u64 %r2, %d1;",
 ]
+MATRICES.append(f"{_FULL} movmatrix.sync.aligned.m8n8.trans.b16 %r2, %a;")
 BRANCHES = [
     "mov.u32 %r4, 1; T: .branchtargets A, A; brx.idx %r4, T; A: mov.u32 %r2, 1;",
     "and.b32 %r4, %a, 3; T: .branchtargets A, B, B, C; brx.idx %r4, T; A: mov.u32 %r2, 1; bra C; B: mov.u32 %r2, 2; "

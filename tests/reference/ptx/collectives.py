@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from warplens.frontends.ptx.program import Instruction, Operand, Pair, Sink, Type
 
 from .integers import NotCoveredError, number, ones
-from .products import multiply
+from .products import multiply, transpose
 
 if TYPE_CHECKING:
     from .machine import _Warp
@@ -105,4 +105,5 @@ OPERATIONS: dict[str, Callable[[_Warp, Instruction, list[int]], None]] = {
     "match": match,
     "redux": reduce,
     "mma": multiply,
+    "movmatrix": transpose,
 }

@@ -170,3 +170,15 @@ def move_matrices(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, in
             if load:
                 warp.write(lane, part, held)
     return recorded
+
+
+def transpose(warp: _Warp, item: Instruction, on: list[int]) -> None:
+    """movmatrix: an 8×8 matrix in registers."""
+    matrix = {}
+    for lane in range(32):
+        held = warp.value(lane, item.operands[1], WORD)
+        for half in range(2):
+            matrix[lane // 4, 2 * (lane % 4) + half] = held >> 16 * half & ones(16)
+    for lane in on:
+        row, column = lane // 4, 2 * (lane % 4)
+        warp.write(lane, item.operands[0], matrix[column, row] | matrix[column + 1, row] << 16)

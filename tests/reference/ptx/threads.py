@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warplens.frontends.ptx.program import TYPES, Address, Instruction, Operand, Pair, Sink, Symbol, Type, Vector
+from warplens.frontends.ptx.program import (
+    TYPES,
+    Address,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Symbol,
+    Type,
+    Vector,
+)
 
 from . import arithmetic
 from .integers import NotCoveredError, atomic, ones, signed, with_carry
@@ -50,7 +61,7 @@ def execute(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int] | N
     if item.opcode == "cp":
         if item.has("commit_group", "wait_group", "wait_all"):
             return None
-        return {lane: _copy(warp, item, lane) for lane in on}
+        return _copies(warp, item, on)
     if item.opcode in _NOTHING:
         return None
     for lane in on:
@@ -106,7 +117,10 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
     kind = item.types[-1]
     returns = item.opcode == "atom"
     place = item.operands[1 if returns else 0]
-    values = [warp.value(lane, each, kind) for each in item.operands[2 if returns else 1 :]]
+    given = item.operands[2 if returns else 1 :]
+    if isinstance(given[0], Vector):
+        return _vector_sum(warp, item, lane, place, given[0].items)
+    values = [warp.value(lane, each, kind) for each in given]
     found, address, recorded = _place(warp, item, lane, place, space_of(item), kind.bytes)
     name = next(
         each
@@ -126,15 +140,39 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
     return recorded
 
 
-def _copy(warp: _Warp, item: Instruction, lane: int) -> int:
-    """cp.async: at once; bytes past the source's size are zero."""
+def _vector_sum(warp: _Warp, item: Instruction, lane: int, place: Operand, given: tuple[Operand, ...]) -> int:
+    """red.add of several floats side by side."""
+    kind = item.types[-1]
+    found, address, recorded = _place(warp, item, lane, place, space_of(item), kind.bytes * len(given))
+    for position, each in enumerate(given):
+        at = address + position * kind.bytes
+        new = arithmetic.float_atomic_sum(kind, found.read(at, kind.bytes), warp.value(lane, each, kind))
+        found.write(at, kind.bytes, new)
+    return recorded
+
+
+def _copies(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int]:
+    """Lanes that read nothing are recorded where the first one reads that does."""
+    found = {lane: _copy(warp, item, lane) for lane in on}
+    reading = [address for address, count in found.values() if count]
+    return {lane: address if count or not reading else reading[0] for lane, (address, count) in found.items()}
+
+
+def _copy(warp: _Warp, item: Instruction, lane: int) -> tuple[int, int]:
+    """cp.async: at once; bytes past the source's size are zero. Where it reads, and how much."""
     size = warp.value(lane, item.operands[2], WORD)
-    given = warp.value(lane, item.operands[3], WORD) if len(item.operands) > 3 else size
+    given = size
+    if len(item.operands) > 3:
+        last = item.operands[3]
+        ignores = isinstance(last, Register) and warp.threads[lane].functions[-1].registers[last.name] == FLAG
+        given = warp.value(lane, last, WORD)
+        if ignores:
+            given = 0 if given else size
     target, to, _ = _place(warp, item, lane, item.operands[0], "shared", size)
     source, start, recorded = _place(warp, item, lane, item.operands[1], "global", size)
     for position in range(size):
         target.write(to + position, 1, source.read(start + position, 1) if position < given else 0)
-    return recorded
+    return recorded, given
 
 
 # -- computing --------------------------------------------------------------------------------------
@@ -257,7 +295,12 @@ def _test(warp: _Warp, item: Instruction, lane: int) -> None:
     warp.write(lane, item.operands[0], int(arithmetic.tested(item, kind, warp.value(lane, item.operands[1], kind))))
 
 
+def _policy(warp: _Warp, item: Instruction, lane: int) -> None:
+    warp.write(lane, item.operands[0], 0)
+
+
 _SPECIAL = {
+    "createpolicy": _policy,
     "mov": _move,
     "cvta": _to_generic,
     "isspacep": _is_space,

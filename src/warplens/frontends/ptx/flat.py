@@ -44,7 +44,10 @@ class FlatInstruction:
     @property
     def waits(self) -> bool:
         """Whether it is a barrier at which warps wait. Such an instruction is the first of its block."""
-        return self.opcode in ("bar", "barrier") and self.instruction.has("sync", "red")
+        item = self.instruction
+        return self.opcode in ("bar", "barrier") and (
+            item.has("sync", "red") or {"cluster", "wait"} <= set(item.modifiers)
+        )
 
     @property
     def is_bulk_copy(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -51,6 +52,11 @@ def flatten(module: PtxModule, entry: str) -> FlatKernel:
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.name}: no kernel is named {entry!r}; {nearest(entry, module.entries)}")
+    if math.prod(kernel.cluster) > 1:
+        size = "×".join(str(each) for each in kernel.cluster)
+        raise PtxError(
+            f"{module.name}: line {kernel.line}: {entry} needs clusters of {size} blocks; one is supported"
+        )
     return _Flattener(module, kernel).run()
 
 

@@ -53,7 +53,7 @@ def memory_use(item: Instruction) -> MemoryUse | None:
         return MemoryUse("shared" if space == "generic" else space, 16)
     if not item.types:
         return None
-    count = next((int(each[1:]) for each in item.modifiers if each in ("v2", "v4")), 1)
+    count = next((int(each[1:]) for each in item.modifiers if each in ("v2", "v4", "v8")), 1)
     return MemoryUse(space, count * item.types[-1].bytes)
 
 

@@ -16,9 +16,14 @@ _SPECIAL = {
     *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
     *(f"%lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")),
     *("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi", "%clock64"),
+    *(f"%{name}.{axis}" for name in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid") for axis in "xyz"),
+    *("%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"),
     *("%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size", "%dynamic_smem_size"),
 }
-_VECTOR_SPECIAL = ("%tid", "%ntid", "%ctaid", "%nctaid")
+_VECTOR_SPECIAL = (
+    *("%tid", "%ntid", "%ctaid", "%nctaid"),
+    *("%cluster_ctaid", "%cluster_nctaid", "%clusterid", "%nclusterid"),
+)
 
 
 @dataclass

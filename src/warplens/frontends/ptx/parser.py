@@ -297,6 +297,7 @@ class _Parser(OperandReader):
                 line,
                 limits.get(".reqntid", ()),
                 limits.get(".maxntid", ()),
+                limits.get(".reqnctapercluster", ()),
             )
 
     def _statements(self, into: list[Statement]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Type:
-    """A fundamental type: kind is b (bits), u, s, f, bf (bfloat16) or pred."""
+    """A fundamental type: kind is b (bits), u, s, f, bf (bfloat16), e4m3, e5m2 (8-bit floats) or pred."""
 
     kind: str
     bits: int
@@ -34,6 +34,8 @@ class Type:
     def __str__(self) -> str:
         if self.kind == "pred":
             return "pred"
+        if self.kind in ("e4m3", "e5m2"):
+            return f"{self.kind}x2"
         name = f"bf{self.bits}" if self.kind == "bf" else f"{self.kind}{self.bits}"
         return name + ("x2" if self.packed == 2 else "")
 
@@ -45,6 +47,8 @@ TYPES: Mapping[str, Type] = {
     "f16x2": Type("f", 16, 2),
     "bf16": Type("bf", 16),
     "bf16x2": Type("bf", 16, 2),
+    "e4m3x2": Type("e4m3", 8, 2),
+    "e5m2x2": Type("e5m2", 8, 2),
     "pred": Type("pred", 1),
 }
 
@@ -225,6 +229,8 @@ class Function:
     #: Threads per block that the kernel requires, if it says so.
     required_threads: tuple[int, ...] = ()
     most_threads: tuple[int, ...] = ()
+    #: Blocks of the clusters that it requires.
+    cluster: tuple[int, ...] = ()
 
     def instructions(self) -> Iterator[Instruction]:
         return (each for each in self.body or () if isinstance(each, Instruction))

@@ -8,11 +8,11 @@ from llvmlite import ir
 
 from ..flat import FlatInstruction
 from ..opcodes import MemoryUse, memory_use
-from ..program import TYPES, Address, Immediate, Operand, Type, Vector
+from ..program import TYPES, Address, Immediate, Operand, Register, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import runtime
 from .bulk import copy_in_bulk
-from .lanes import LANES, Value, floats, integers
+from .lanes import I1, LANES, Value, floats, integers
 from .layout import Context, Frame
 from .lowering import lowers
 from .runtime import Fields, i32, i64
@@ -50,9 +50,11 @@ def translated(
     space: str,
     *,
     record: bool = True,
+    name: str = "",
 ) -> Value:
     """Check and record an access; returns a pointer to the host addresses of all lanes."""
-    place, hosts = g.buffer("addresses", integers(64)), g.buffer("hosts" if record else "other_hosts", integers(64))
+    name = name or ("hosts" if record else "other_hosts")
+    place, hosts = g.buffer("addresses", integers(64)), g.buffer(name, integers(64))
     g.builder.store(address, place)
     checked = runtime.translate(g.module, "global" if space in ("constant", "param") else space)
     arguments = [place, mask, i32(size), i32(item.index), hosts]
@@ -172,14 +174,45 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
         wraps = builder.or_(builder.icmp_unsigned("==", old, zero), builder.icmp_unsigned(">", old, a))
         return builder.select(wraps, a, builder.sub(old, one))
 
+    def small(self: Fields, old: Value, a: Value, b: Value) -> Value:
+        """Two numbers of 16 bits, or one: sums in single precision round once."""
+        return _small_sum(self, kind, old, a)
+
     def real(self: Fields, old: Value, a: Value, b: Value) -> Value:
         number = floats(kind.bits).element
         total = self.builder.fadd(self.builder.bitcast(old, number), self.builder.bitcast(a, number))
         return self.builder.bitcast(total, old.type)
 
     if kind.is_float:
-        return real if name == "add" and kind.bits in (32, 64) else None
+        if name != "add":
+            return None
+        return real if kind.bits in (32, 64) else small
     return integer if name in ("add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec") else None
+
+
+def _small_sum(self: Fields, kind: Type, old: Value, added: Value) -> Value:
+    builder = self.builder
+    total: Value = ir.Constant(old.type, 0)
+    half, single = ir.IntType(16), ir.FloatType()
+    for part in range(kind.packed):
+        shift = ir.Constant(old.type, 16 * part)
+        pieces = [builder.trunc(builder.lshr(each, shift), half) for each in (old, added)]
+        if kind.kind == "f":
+            a, b = (builder.fpext(builder.bitcast(each, ir.HalfType()), single) for each in pieces)
+            found = builder.bitcast(builder.fptrunc(builder.fadd(a, b), ir.HalfType()), half)
+        else:
+            wide = [builder.shl(builder.zext(each, ir.IntType(32)), i32(16)) for each in pieces]
+            a, b = (builder.bitcast(each, single) for each in wide)
+            result = builder.fadd(a, b)
+            bits = builder.bitcast(result, ir.IntType(32))
+            upper = builder.lshr(bits, i32(16))
+            bias = builder.add(i32(0x7FFF), builder.and_(upper, i32(1)))
+            rounded = builder.lshr(builder.add(bits, bias), i32(16))
+            missing = builder.fcmp_unordered("uno", result, result)
+            found = builder.trunc(builder.select(missing, i32(0x7FFF), rounded), half)
+        placed = found if old.type == half else builder.shl(builder.zext(found, old.type), shift)
+        total = builder.or_(total, placed)
+    return total
 
 
 @lowers("atom", "red")
@@ -188,24 +221,32 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
     kind = item.instruction.types[-1]
     name = next((each for each in item.instruction.modifiers if _update(each, kind)), "")
     update = _update(name, kind)
-    wide = kind.total_bits in (32, 64) or (kind.total_bits == 16 and name == "cas")
-    if update is None or not wide or item.instruction.has("v2", "v4", "v8") or use.space == "constant":
+    wide = kind.total_bits in (32, 64) or (kind.total_bits == 16 and (name == "cas" or kind.is_float))
+    if update is None or not wide or use.space == "constant":
         raise g.not_covered(item)
     first = 1 if item.opcode == "atom" else 0
     address = address_of(g, item, g.operand(item, first))
-    operand = g.read(g.operand(item, first + 1), kind)
-    second = g.read(g.operand(item, first + 2), kind) if name == "cas" else operand
+    operands = [g.read(each, kind) for each in _parts(g.operand(item, first + 1))]
+    seconds = [g.read(g.operand(item, first + 2), kind)] if name == "cas" else operands
+    if len(operands) * kind.bytes != use.access_bytes:
+        raise g.not_covered(item)
     mask = g.mask(item)
-    hosts = translated(g, item, address, mask, kind.bytes, use.space)
+    hosts = translated(g, item, address, mask, use.access_bytes, use.space)
     bits = kind.total_bits
     places = [g.buffer(each, integers(bits)) for each in ("values", "seconds", "results")]
-    g.builder.store(operand, places[0])
-    g.builder.store(second, places[1])
-    suffix = f"{name}_{kind.kind if kind.kind in ('f', 's') else 'u'}"
+    suffix = f"{name}_{kind.kind if kind.kind in ('f', 's', 'bf') else 'u'}{'x2' if kind.packed == 2 else ''}"
     function = runtime.atomic(g.module, suffix, bits, update)
-    g.builder.call(function, [g.context, g.frame, hosts, mask, *places])
-    if item.opcode == "atom":
-        g.write(item, g.builder.load(places[2], typ=integers(bits)))
+    targets = _parts(g.operand(item, 0)) if item.opcode == "atom" else ()
+    found = []
+    for operand, second in zip(operands, seconds, strict=True):
+        g.builder.store(operand, places[0])
+        g.builder.store(second, places[1])
+        g.builder.call(function, [g.context, g.frame, hosts, mask, *places])
+        found.append(g.builder.load(places[2], typ=integers(bits)))
+        moved = g.builder.add(g.builder.load(hosts, typ=integers(64)), g.integer(64, kind.bytes))
+        g.builder.store(moved, hosts)
+    for target, old in zip(targets, found, strict=bool(targets)):
+        g.write_operand(item, target, old)
 
 
 # -- copies and hints ------------------------------------------------------------------------------------------
@@ -222,7 +263,7 @@ def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
         return
     if modifiers[0] != "async" or "bulk" in modifiers or "mbarrier" in modifiers:
         raise g.not_covered(item)
-    operands = item.instruction.operands
+    operands = item.instruction.operands[: -1 if item.instruction.has("L2::cache_hint") else None]
     size = operands[2] if len(operands) > 2 else None
     if not isinstance(size, Immediate) or size.value not in (4, 8, 16):
         raise g.not_covered(item)
@@ -231,19 +272,46 @@ def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
     mask = g.mask(item)
     given: Value = g.integer(32, count)
     if len(operands) > 3:
-        given = g.read(operands[3], TYPES["u32"])
+        given = _given_bytes(g, operands[3], count)
         some = g.bits_of(g.builder.icmp_unsigned("!=", given, g.integer(32, 0)))
         reading = g.builder.and_(mask, some)
     else:
         reading = mask
     target_hosts = translated(g, item, to, mask, count, "shared", record=False)
-    hosts = translated(g, item, source, reading, count, "global")
+    hosts = translated(g, item, source, reading, count, "global", record=False, name="hosts")
+    if g.recording:
+        _record_reads(g, source, reading, mask)
     for offset in range(0, count, 4):
         value = gathered(g, hosts, offset, 32)
         inside = g.builder.icmp_unsigned(">", given, g.integer(32, offset))
         scattered(g, target_hosts, offset, g.builder.select(inside, value, g.integer(32, 0)))
 
 
+def _record_reads(g: KernelBuilder, address: Value, reading: Value, mask: Value) -> None:
+    """Record a copy. A lane that reads nothing stands in the trace with the address of one that reads."""
+    builder = g.builder
+    first = builder.and_(builder.cttz(reading, ir.Constant(I1, 0)), i32(LANES - 1))
+    some = builder.select(builder.icmp_unsigned("==", reading, i32(0)), mask, reading)
+    shown = builder.select(g.flags_of(some), address, g.splat(builder.extract_element(address, first)))
+    place = g.buffer("addresses", integers(64))
+    builder.store(shown, place)
+    record_addresses(g, shown, place, mask, "global")
+
+
+def _given_bytes(g: KernelBuilder, operand: Operand, count: int) -> Value:
+    """Bytes that each lane reads: a number, or none where a predicate says to ignore the source."""
+    if isinstance(operand, Register) and g.register_type(operand).kind == "pred":
+        return g.builder.select(g.read(operand, TYPES["pred"]), g.integer(32, 0), g.integer(32, count))
+    return g.read(operand, TYPES["u32"])
+
+
+@lowers("createpolicy")
+def _cache_policy(g: KernelBuilder, item: FlatInstruction) -> None:
+    """What a cache should keep is a hint: any value will do."""
+    g.write(item, g.integer(64, 0))
+
+
+@lowers("setmaxnreg", "applypriority")
 @lowers("prefetch", "prefetchu", "discard", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent")
 def _nothing(g: KernelBuilder, item: FlatInstruction) -> None:
     """Hints and fences do nothing: the execution order is already strong enough."""

@@ -92,6 +92,16 @@ def _elect(g: KernelBuilder, item: FlatInstruction) -> None:
     g.write_operand(item, target.second, builder.icmp_unsigned("==", runtime.lane_numbers(), g.splat(first)))
 
 
+@lowers("mapa", "getctarank")
+def _in_cluster(g: KernelBuilder, item: FlatInstruction) -> None:
+    """A cluster of one block: every address is its own, and its rank is 0."""
+    kind = item.instruction.types[-1]
+    if item.opcode == "mapa":
+        g.write(item, g.read(g.operand(item, 1), kind))
+    else:
+        g.write(item, g.integer(32, 0))
+
+
 @lowers("match")
 def _match(g: KernelBuilder, item: FlatInstruction) -> None:
     kind = item.instruction.types[-1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..flat import FlatInstruction
 from ..program import TYPES, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
-from . import rounding
+from . import rounding, small_floats
 from .lanes import Lanes, Value, floats, integers
 from .lowering import lowers
 
@@ -71,6 +71,10 @@ def _cvta(g: KernelBuilder, item: FlatInstruction) -> None:
 def _cvt(g: KernelBuilder, item: FlatInstruction) -> None:
     types = item.instruction.types
     unknown = [each for each in item.instruction.modifiers if each not in _KNOWN]
+    if unknown == ["tf32"] or set(unknown) == {"rna", "tf32"}:
+        return small_floats.to_tf32(g, item)
+    if len(types) == 2 and any(each.kind in small_floats.SMALL for each in types):
+        return small_floats.convert(g, item, *types)
     if len(types) != 2 or unknown:
         raise g.not_covered(item)
     target, source = types

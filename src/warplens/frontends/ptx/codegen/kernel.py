@@ -24,7 +24,7 @@ from ..program import TYPES, Address, Immediate, Symbol
 from . import runtime
 from .divergence import DivergentLanes
 from .lanes import I32, I64, LANES, POINTER, Value, integers
-from .layout import SAVE_AREA, Context, Fault, Frame, Status
+from .layout import CLUSTER_BARRIER, SAVE_AREA, Context, Fault, Frame, Status
 from .lowering import LOWERINGS
 from .runtime import i32, i64
 from .scheduler import build_scheduler
@@ -310,10 +310,13 @@ class KernelBuilder(DivergentLanes):
         modifiers = item.instruction.modifiers
         if "warp" in modifiers:
             return
+        if "cluster" in modifiers:
+            self._cluster_barrier(item)
+            return
         operands = [*item.instruction.operands[item.has_destination :]]
         predicate = operands.pop() if "red" in modifiers else None
         number, count = [*operands, None, None][:2]
-        covered = "cluster" not in modifiers and item.guard is None and isinstance(number, Immediate)
+        covered = item.guard is None and isinstance(number, Immediate)
         if not covered or not {"sync", "arrive", "red"} & set(modifiers):
             raise self.not_covered(item)
         assert isinstance(number, Immediate)
@@ -351,6 +354,13 @@ class KernelBuilder(DivergentLanes):
                 self.write(item, self.splat(builder.icmp_unsigned("==", held, lanes)))
             else:
                 self.write(item, self.splat(builder.icmp_unsigned("!=", held, i64(0))))
+
+    def _cluster_barrier(self, item: FlatInstruction) -> None:
+        """A cluster of one block: nobody else arrives, so only the wait waits."""
+        if "wait" in item.instruction.modifiers:
+            self.put(Frame.BARRIER, CLUSTER_BARRIER)
+            self.put(Frame.BARRIER_THREADS, i64(0))
+            self.suspend(Status.BARRIER, self.live_after(item), item)
 
     def live_after(self, item: FlatInstruction) -> set[str]:
         """Registers that are read after an instruction in the middle of a block."""

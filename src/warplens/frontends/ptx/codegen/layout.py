@@ -37,20 +37,20 @@ class Context(IntEnum):
     STARTED = 32  # a block is under way
     BLOCK = 33  # its linear number
     PARAMETER_ADDRESS = 34  # of the parameters in the generic address space
-    BARRIER_ARRIVED = 35  # threads that arrived without waiting, per barrier: 16 fields
-    BARRIER_COUNT = 51  # of bar.red: lanes whose predicate holds, per barrier
-    BARRIER_LANES = 67  # lanes that took part
-    BARRIER_RESULT_COUNT = 83
-    BARRIER_RESULT_LANES = 99
-    BULK = 115  # function that starts and finishes bulk copies
-    BULK_PENDING = 116  # copies under way
-    NEXT_WARP = 117  # of the round under way: the warp whose turn it is
-    SOME_RAN = 118  # a warp of this round can go on
-    SOME_WAIT = 119
-    ROUND_CHANGES = 120  # CHANGES when the round began
-    ROOM_LEFT = 121  # words by which records may still grow
-    RECORD_FULL = 122  # words of a record after which `run_blocks` returns to Python, at the end of a block
-    FIELDS = 123
+    BARRIER_ARRIVED = 35  # threads that arrived without waiting, per barrier: 17 fields
+    BARRIER_COUNT = 52  # of bar.red: lanes whose predicate holds, per barrier
+    BARRIER_LANES = 69  # lanes that took part
+    BARRIER_RESULT_COUNT = 86
+    BARRIER_RESULT_LANES = 103
+    BULK = 120  # function that starts and finishes bulk copies
+    BULK_PENDING = 121  # copies under way
+    NEXT_WARP = 122  # of the round under way: the warp whose turn it is
+    SOME_RAN = 123  # a warp of this round can go on
+    SOME_WAIT = 124
+    ROUND_CHANGES = 125  # CHANGES when the round began
+    ROOM_LEFT = 126  # words by which records may still grow
+    RECORD_FULL = 127  # words of a record after which `run_blocks` returns to Python, at the end of a block
+    FIELDS = 128
 
 
 class Frame(IntEnum):
@@ -83,6 +83,8 @@ class Frame(IntEnum):
     STACK = 72  # MOST_DEPTH × (block, reconvergence block, mask)
 
 
+#: Barriers that a block has: 16 by number, and that of its cluster.
+BARRIERS, CLUSTER_BARRIER = 17, 16
 MOST_DEPTH = 128
 #: Byte offset of the register save area in a frame.
 SAVE_AREA = (Frame.STACK + 3 * MOST_DEPTH) * 8

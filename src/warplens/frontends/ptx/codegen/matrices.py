@@ -45,6 +45,29 @@ def _store_matrices(g: KernelBuilder, item: FlatInstruction) -> None:
             scattered(g, _place(g, rows, number, half, item), 0, piece)
 
 
+@lowers("movmatrix")
+def _transpose(g: KernelBuilder, item: FlatInstruction) -> None:
+    """A matrix in registers: element (r, c) comes from lane 4c + r / 2, half r mod 2."""
+    if not {"m8n8", "trans", "b16"} <= set(item.instruction.modifiers):
+        raise g.not_covered(item)
+    builder = g.builder
+    value = g.read(g.operand(item, 1), TYPES["b32"])
+    lanes = runtime.lane_numbers()
+    row, column = builder.lshr(lanes, g.integer(32, 2)), builder.and_(lanes, g.integer(32, 3))
+    total: Value = g.integer(32, 0)
+    for half in range(2):
+        # This lane's element is (row, 2 column + half); transposed, it stands in row 2 column + half.
+        other = builder.add(builder.shl(column, g.integer(32, 1)), g.integer(32, half))
+        source = builder.add(builder.shl(other, g.integer(32, 2)), builder.lshr(row, g.integer(32, 1)))
+        found = g.picked(value, source)
+        odd = builder.icmp_unsigned("!=", builder.and_(row, g.integer(32, 1)), g.integer(32, 0))
+        piece = builder.select(
+            odd, builder.lshr(found, g.integer(32, 16)), builder.and_(found, g.integer(32, 0xFFFF))
+        )
+        total = builder.or_(total, builder.shl(piece, g.integer(32, 16 * half)))
+    g.write(item, total)
+
+
 def _registers(g: KernelBuilder, item: FlatInstruction, operand: Operand) -> tuple[Operand, ...]:
     parts = operand.items if isinstance(operand, Vector) else (operand,)
     if not {"m8n8", "b16", f"x{len(parts)}"} <= set(item.instruction.modifiers):

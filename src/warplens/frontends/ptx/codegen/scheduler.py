@@ -6,10 +6,9 @@ from llvmlite import ir
 
 from .bulk import SIGNATURE
 from .lanes import I32, I64, LANES, POINTER, Value
-from .layout import BulkAction, Context, Fault, Frame, State, Status
+from .layout import BARRIERS, BulkAction, Context, Fault, Frame, State, Status
 from .runtime import Fields, i32, i64
 
-BARRIERS = 16
 #: Bytes of memory that take about as long to clear as an instruction of a warp takes.
 CLEARED_BYTES = 256
 

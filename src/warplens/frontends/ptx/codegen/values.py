@@ -175,6 +175,7 @@ class WarpValues(Fields):
             place = self.field((Frame.THREAD_X, Frame.THREAD_Y, Frame.THREAD_Z)[_AXES[axis]])
             return self.builder.load(place, typ=integers(32), align=4)
         dimensions = {"ntid": Context.BLOCK_X, "ctaid": Context.BLOCK_ID_X, "nctaid": Context.GRID_X}
+        dimensions |= {"clusterid": Context.BLOCK_ID_X, "nclusterid": Context.GRID_X}  # a block is a cluster
         if base in dimensions:
             return self.splat(self.builder.trunc(self.get(Context(dimensions[base] + _AXES[axis])), I32))
         lanes = range(LANES)
@@ -201,7 +202,7 @@ class WarpValues(Fields):
         }
         if base in fields:
             return self.splat(self.builder.trunc(self.get(fields[base]), I32))
-        return self.integer(32, 1 if base == "nsmid" else 0)
+        return self.integer(32, 1 if base in ("nsmid", "cluster_nctaid", "cluster_nctarank") else 0)
 
 
 def _immediate_bits(operand: Immediate, kind: Type) -> int:

@@ -1,0 +1,95 @@
+"""8-bit floats and tf32: every code, and numbers between them, against the nearest by search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reference.ptx.floats import E4M3, E5M2, decode, to_float
+from warplens.frontends.ptx import execute, parse_ptx
+
+FORMS = {"e4m3": E4M3, "e5m2": E5M2}
+KERNEL = """.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out)
+{{
+.reg .b64 %in, %out;
+.reg .b32 %t, %r;
+.reg .b16 %h;
+.reg .f32 %f<2>;
+ld.param.u64 %in, [in];
+ld.param.u64 %out, [out];
+mov.u32 %t, %ctaid.x;
+mad.lo.u32 %t, %t, 256, 0;
+mov.u32 %r, %tid.x;
+add.u32 %t, %t, %r;
+{body}
+ret;
+}}
+"""
+
+
+def run(body: str, given: np.ndarray, out: np.ndarray) -> None:
+    execute(parse_ptx(KERNEL.format(body=body)), "k", len(out) // 256, 256, [given, out], record=False)
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_codes_as_halves(kind: str) -> None:
+    codes = np.arange(512, dtype=np.uint16) % 256
+    pairs = (codes | np.roll(codes, 1) << 8).astype(np.uint16)
+    out = np.zeros(512, np.uint32)
+    body = f"""mad.wide.u32 %in, %t, 2, %in;
+mad.wide.u32 %out, %t, 4, %out;
+ld.global.b16 %h, [%in];
+cvt.rn.f16x2.{kind}x2 %r, %h;
+st.global.b32 [%out], %r;"""
+    run(body, pairs, out)
+    values = np.array([to_float(decode(code, FORMS[kind])) for code in range(256)])
+    halves = out.view(np.float16).reshape(-1, 2).astype(np.float64)
+    np.testing.assert_array_equal(halves[:, 0], values[codes])
+    np.testing.assert_array_equal(halves[:, 1], values[np.roll(codes, 1)])
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_singles_to_the_nearest_code(kind: str) -> None:
+    values = np.array([to_float(decode(code, FORMS[kind])) for code in range(128)])
+    finite = values[np.isfinite(values)]
+    between = (finite[1:] + finite[:-1]) / 2
+    numbers = np.concatenate([finite, between, between * (1 + 1e-6), between * (1 - 1e-6), [1e30, np.inf, np.nan]])
+    given = np.resize(np.concatenate([numbers, -numbers]), 1024).astype(np.float32)
+    out = np.zeros(1024, np.uint16)
+    body = f"""mad.wide.u32 %in, %t, 4, %in;
+mad.wide.u32 %out, %t, 2, %out;
+ld.global.f32 %f0, [%in];
+neg.f32 %f1, %f0;
+cvt.rn.satfinite.{kind}x2.f32 %h, %f0, %f1;
+st.global.b16 [%out], %h;"""
+    run(body, given, out)
+    for number, pair in zip(given.tolist(), out.tolist(), strict=True):
+        for value, code in ((number, pair >> 8), (-number, pair & 0xFF)):
+            assert code == _nearest(value, finite), (value, hex(code))
+
+
+def _nearest(value: float, finite: np.ndarray) -> int:
+    """By search; of two equally near, the even code."""
+    if value != value:
+        return 0x7F
+    gaps = np.abs(finite - min(abs(value), finite[-1]))
+    best = np.flatnonzero(gaps == gaps.min())
+    code = int(best[0] if best[0] % 2 == 0 else best[-1])
+    return code | (0x80 if np.signbit(value) else 0)
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("rna", 0x3F802000), ("rn", 0x3F800000), ("rz", 0x3F800000)])
+def test_ties_of_tf32(mode: str, expected: int) -> None:
+    given = np.resize(np.array([0x3F801000, 0x3F801001, 0x7F800000, 0xFF800001], np.uint32), 256)
+    out = np.zeros(256, np.uint32)
+    body = f"""mad.wide.u32 %in, %t, 4, %in;
+mad.wide.u32 %out, %t, 4, %out;
+ld.global.f32 %f0, [%in];
+cvt.{mode}.tf32.f32 %r, %f0;
+st.global.b32 [%out], %r;"""
+    run(body, given, out)
+    above = 0x3F800000 if mode == "rz" else 0x3F802000
+    assert out[:4].tolist() == [expected, above, 0x7F800000, 0x7FFFFFFF]
