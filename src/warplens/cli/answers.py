@@ -80,6 +80,8 @@ def _headline(answer: Answer, launches: int, measured: float | None) -> Iterator
         yield _row("measured", show_seconds(measured), off)
     if answer.limiter is not None:
         yield from _wrapped(words.limit(answer), "limited by", LABEL)
+    if answer.energy is not None:
+        yield from _wrapped(words.energy(answer.energy), "energy", LABEL)
 
 
 def _resources(answer: Answer) -> Iterator[Text]:

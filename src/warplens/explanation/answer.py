@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..models.energy import Energy
 from ..models.prediction import Prediction
 from ..notebook import Displayed
 
@@ -131,6 +132,8 @@ class Answer(Displayed):
     note: str = ""
     #: The launches that this is the answer for, where there are several alike.
     launches: tuple[int, ...] = ()
+    #: None where the machine gives no power.
+    energy: Energy | None = field(default=None, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -153,4 +156,5 @@ class Answer(Displayed):
             "note": self.note,
             "launches": list(self.launches) or [self.prediction.launch],
             "rest": dict(self.rest),
+            "energy": self.energy and self.energy.to_dict(),
         }

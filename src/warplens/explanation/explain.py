@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..machine import Gpu
 from ..models import Prediction, solve_best
+from ..models.energy import energy_of
 from ..workload import Workload
 from .answer import Advice, Answer
 from .limits import limiter_of, occupancy_of, speed_of_light
@@ -35,7 +36,8 @@ def explain(
     if model.name != MODEL:
         counted = "model 'warplens' needs a kernel that is run; --static only counts its instructions"
         note = f"{model.name} answers, as {reasons[MODEL] if workload.counted is None else counted}"
-        return Answer(found, None, None, None, {}, occupancy_of(workload, gpu), note=note)
+        energy = energy_of(workload, gpu, model, found)
+        return Answer(found, None, None, None, {}, occupancy_of(workload, gpu), note=note, energy=energy)
     scene = Scene(workload, gpu, model, found)
     advice: list[Advice] = []
     if workload.trace is not None:
@@ -55,6 +57,7 @@ def explain(
         note="" if workload.trace is not None else "advice needs a trace: run the kernel, or record it on a GPU",
         lines=() if workload.trace is None else lines_by_time(scene),
         rest={} if workload.trace is None else rest_of_time(scene),
+        energy=energy_of(workload, gpu, model, found),
     )
 
 

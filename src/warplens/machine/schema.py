@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import MachineError, MissingInputError
 from .classes import DEFAULT_SUBSYSTEM, INSTRUCTION_CLASSES, lineage
 from .fields import Parameter, choice, count, describe, flag, number, with_defaults
+from .power import Power
 
 #: A number, or one number per machine of a batch.
 Quantity = Any
@@ -206,6 +207,7 @@ SECTIONS: dict[str, type] = {
     "noc": Noc,
     "dram": Dram,
     "occupancy": OccupancyRules,
+    "power": Power,
 }
 #: Published clocks that the core clock may be set to by name, the usual one first.
 CLOCKS = ("boost", "sustained", "base")
@@ -261,6 +263,7 @@ class Gpu:
     noc: Noc = Noc()
     dram: Dram = Dram()
     occupancy: OccupancyRules = OccupancyRules()
+    power: Power = Power()
     instructions: Mapping[str, InstructionTiming] = field(default_factory=dict)
     sources: Mapping[str, Source] = field(default_factory=dict)
     nominal_clock_hz: float = 0.0

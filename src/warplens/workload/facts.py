@@ -195,7 +195,7 @@ class Facts:
 
 def batch_shape(launch: Launch, gpu: Gpu) -> tuple[int, ...]:
     """() for one machine, (size,) for a batch; an error for arrays of different lengths."""
-    parts: list[Any] = [gpu, gpu.l1, gpu.llc, gpu.noc, gpu.dram, gpu.occupancy, *gpu.instructions.values()]
+    parts: list[Any] = [gpu, gpu.l1, gpu.llc, gpu.noc, gpu.dram, gpu.occupancy, gpu.power, *gpu.instructions.values()]
     numbers = [getattr(part, item.name) for part in parts for item in dataclasses.fields(part)]
     arrays = [each for each in (launch.warps_per_sm, launch.blocks_per_sm, *numbers) if isinstance(each, np.ndarray)]
     try:

@@ -1,0 +1,135 @@
+"""Energy of a launch: static power over the predicted time, and what instructions and bytes add.
+
+    joules = T · (idle + (active − idle) · f/f0 · v²)
+           + v² · (Σ instructions · pJ + L2 bytes · pJ/B) + DRAM bytes · pJ/B
+
+T is what a model predicts; the counts are those of the workload. v is the supply
+voltage over that at the nominal clock f0, 1 + slope · (f/f0 − 1): dynamic energy on
+the chip follows its square, DRAM's does not follow the core's clock. Energies come
+from micro-benchmarks of the machine (`power.*`), never from the kernels predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..machine import INSTRUCTION_CLASSES, Gpu, with_overrides
+from ..workload import Facts, Needs, Workload, analyse, bank_cycles
+from .base import Array, Model, solve
+from .prediction import Prediction
+
+_NEEDED_BY = "the energy"
+#: Clocks over the nominal one at which a launch is predicted.
+_RATIOS = np.linspace(0.4, 1.0, 13)
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Joules of one launch at the machine's clock, and over lower clocks."""
+
+    joules: float
+    watts: float
+    parts: Mapping[str, float]
+    """Joules by cause: static, instructions, L2 and DRAM."""
+    clock_hz: Array
+    seconds: Array
+    over_clocks: Array
+    """Joules at each clock of `clock_hz`."""
+    limit_watts: float | None
+
+    @property
+    def least_energy_hz(self) -> float:
+        return float(self.clock_hz[np.argmin(self.over_clocks)])
+
+    @property
+    def least_product_hz(self) -> float:
+        """The clock with the least energy-delay product."""
+        return float(self.clock_hz[np.argmin(self.over_clocks * self.seconds)])
+
+    @property
+    def limited_hz(self) -> float | None:
+        """The highest clock that the power limit allows; the lowest looked at where it allows none."""
+        if self.limit_watts is None:
+            return None
+        allowed = self.clock_hz[self.over_clocks / self.seconds <= self.limit_watts]
+        return float(allowed.max() if len(allowed) else self.clock_hz[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "joules": self.joules,
+            "watts": self.watts,
+            "parts": dict(self.parts),
+            "least_energy_hz": self.least_energy_hz,
+            "least_energy_delay_hz": self.least_product_hz,
+            "limit_watts": self.limit_watts,
+            "limited_hz": self.limited_hz,
+            "over_clocks": {
+                "clock_hz": self.clock_hz.tolist(),
+                "seconds": self.seconds.tolist(),
+                "joules": self.over_clocks.tolist(),
+            },
+        }
+
+
+def energy_of(workload: Workload, gpu: Gpu, model: Model, prediction: Prediction) -> Energy | None:
+    """Energy of a launch that a model predicts; None where the machine gives no power or the mix is unknown."""
+    if gpu.power.active_watts is None or not workload.offers("instruction_mix"):
+        return None
+    added = _added_joules(analyse(workload, gpu, Needs("instruction_mix"), _NEEDED_BY), prediction)
+    clocks = _RATIOS * gpu.nominal_clock_hz
+    lower = solve(workload, with_overrides(gpu, {"clock": clocks}), model)
+    curve = sum(_parts(gpu, clocks, lower.seconds, added).values())
+    parts = {name: float(part) for name, part in _parts(gpu, gpu.clock_hz, prediction.seconds, added).items()}
+    joules = sum(parts.values())
+    limit = gpu.power.limit_watts
+    watts = joules / float(prediction.seconds)
+    return Energy(joules, watts, parts, clocks, np.asarray(lower.seconds), np.asarray(curve), limit)
+
+
+def _parts(gpu: Gpu, clock: Any, seconds: Any, added: Mapping[str, float]) -> dict[str, Any]:
+    """Joules by cause at a clock."""
+    power, ratio = gpu.power, clock / gpu.nominal_clock_hz
+    squared = (1.0 + (power.voltage_slope or 0.0) * (ratio - 1.0)) ** 2
+    idle = power.idle_watts or 0.0
+    static = seconds * (idle + (power.active_watts - idle) * ratio * squared)
+    scale = {"instructions": squared, "L2": squared, "DRAM": np.ones_like(squared)}
+    return {"static": static} | {name: added[name] * factor for name, factor in scale.items()}
+
+
+def _added_joules(facts: Facts, prediction: Prediction) -> dict[str, float]:
+    """What instructions and bytes add at the nominal clock."""
+    power, mix = facts.gpu.power, facts.mix
+    executed = float(prediction.ipc * prediction.cycles)
+    held, lines = bank_cycles(facts), _lines_per_access(facts)
+    picojoules = 0.0
+    for name, entry in mix.entries.items():
+        each = power.instruction_picojoules(name) or 0.0
+        of_class = INSTRUCTION_CLASSES[name]
+        passes = held.get(name, 1.0) * (lines if of_class.kind == "memory" else 1.0) * of_class.of_parent
+        picojoules += entry.count / mix.total * each * passes
+    moved = _bytes_per_instruction(facts)
+    per_byte = {"L2": power.llc_picojoules_per_byte or 0.0, "DRAM": power.dram_picojoules_per_byte or 0.0}
+    joules = {"instructions": executed * picojoules * 1e-12}
+    return joules | {name: executed * moved[name] * each * 1e-12 for name, each in per_byte.items()}
+
+
+def _lines_per_access(facts: Facts) -> float:
+    """Lines of the L1 that an access touches on average; 1 where addresses are unknown."""
+    if facts.traced is None:
+        return 1.0
+    misses = facts.traced.misses
+    executed = float(misses.executed.sum())
+    return float(misses.executed @ misses.per_execution("lines")) / executed if executed else 1.0
+
+
+def _bytes_per_instruction(facts: Facts) -> dict[str, float]:
+    """Bytes that move behind the L1 and behind the L2, both directions, per warp instruction."""
+    if facts.traced is None:
+        return {"L2": 0.0, "DRAM": 0.0}
+    misses, count = facts.traced.misses, facts.traced.warp.recorded_instructions
+    dram = float(misses.dram_read_bytes + misses.dram_write_bytes)
+    return {"L2": float(misses.llc_accesses * misses.transfer_bytes) / count, "DRAM": dram / count}
