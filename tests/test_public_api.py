@@ -41,6 +41,7 @@ PUBLIC = [
     "simulate",
     "sweep",
     "trace",
+    "triton",
     "tune",
 ]
 

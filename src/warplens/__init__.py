@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .reports.build import make_report as report
     from .sweeps import run_sweep as sweep
     from .tuning import run_tuning as tune
+    from .tuning.triton import triton
     from .workload import Launch, Workload, example_names
 
 # Imported on first use, so that `import warplens` and the command line start at once. `module:name` where the name
@@ -64,6 +65,7 @@ _HOMES = {
     "simulate": "api",
     "sweep": "sweeps:run_sweep",
     "trace": "api",
+    "triton": "tuning.triton",
     "tune": "tuning:run_tuning",
 }
 
@@ -96,6 +98,7 @@ __all__ = [
     "simulate",
     "sweep",
     "trace",
+    "triton",
     "tune",
 ]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._version import __version__
 from .errors import InputError, MachineError, MissingInputError, OptionError, UnknownNameError, nearest
+from .frontends.cuda.module import CudaRun
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Model, Prediction, get_model, no_model, solve, solve_best, usable_models
 from .models.prediction import combine
@@ -27,7 +28,8 @@ JSON_SCHEMA = 1
 #: How names of traces end.
 TRACE_ENDINGS = (".wlt", ".g", ".traceg", ".traceg.xz", ".traceg.gz")
 
-Input = Workload | LaunchTrace | str | Path
+#: A workload, a trace, a launch that has been run, or the name of a file.
+Input = Workload | LaunchTrace | CudaRun | str | Path
 Progress = Callable[[int, int], None]
 
 
@@ -187,10 +189,12 @@ def load_workload(path: str | Path, *, gpu: Gpu | str | Path | None = None) -> W
 
 
 def load(given: Input, gpu: Gpu | str | Path | None = None) -> Workload:
-    """The workload of a file, of a trace in memory, or as it is. `gpu` is the one whose waves a file may ask for."""
+    """The workload of a file, of a trace or a run in memory, or as it is. A file may ask for waves of `gpu`."""
     if isinstance(given, Workload):
         return given
-    return load_workload(given, gpu=gpu) if isinstance(given, str | Path) else workload_of_trace(given)
+    if isinstance(given, str | Path):
+        return load_workload(given, gpu=gpu)
+    return workload_of_trace(given.trace() if isinstance(given, CudaRun) else given)
 
 
 def place(

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from .._version import __version__
-from ..api import Input, load_workloads, place
+from ..api import Input, load, load_workloads, place
 from ..errors import InputError, UnknownNameError, nearest
 from ..machine import Gpu, load_gpu, with_overrides
 from ..machine.schema import parameters
@@ -21,7 +21,7 @@ from ..models import MODELS, get_model
 from ..notebook import Displayed
 from ..result_cache import content_hash
 from ..traces.digest import trace_digest
-from ..workload import Workload, workload_of_trace
+from ..workload import Workload
 from ..workload.launch import LAUNCH_KEYS
 from .cluster import Cluster
 from .evaluate import Question, Target, schema_of
@@ -153,12 +153,7 @@ def _several(inputs: Input | Sequence[Input]) -> list[Input]:
 
 def _loaded(given: Input, gpu: Gpu | None) -> list[Workload]:
     """The launches of an input, with their results kept on disk."""
-    if isinstance(given, Workload):
-        found = [given]
-    elif isinstance(given, str | Path):
-        found = load_workloads(given, gpu=gpu)
-    else:
-        found = [workload_of_trace(given)]
+    found = load_workloads(given, gpu=gpu) if isinstance(given, str | Path) else [load(given)]
     return [dataclasses.replace(each, results=each.results.on_disk()) for each in found]
 
 
