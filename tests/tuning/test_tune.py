@@ -44,7 +44,7 @@ def test_every_configuration_has_a_row(found):
 def test_a_row_is_what_predict_says(found):
     _, _, result = found
     best = result.best(1)[0]
-    workload, gpu = Work(result.space, warplens.load_gpu("a100"), "full").workload(best.configuration)
+    workload, gpu = Work(result.space, warplens.load_gpu("a100"), "full").workload(best.parameters)
     assert warplens.predict(workload, gpu).seconds == best.seconds
 
 

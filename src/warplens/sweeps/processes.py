@@ -46,13 +46,16 @@ class Processes:
         self, units: Sequence[Unit], works: Sequence[HasRows], waiting: Callable[[], None]
     ) -> Iterator[Result]:
         """(unit, its rows) as they finish."""
-        if self._pool is None:
-            # A script that calls us need not guard its main module if processes are forked.
-            method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-            context = multiprocessing.get_context(method)
-            self._pool = ProcessPoolExecutor(self.workers, context, _inherit, (list(works),))
+        remaining = list(units)
+        if self._pool is None and remaining:
+            # The first unit runs here: processes are forked with all that it loaded.
+            first = remaining.pop(0)
+            yield first.number, works[first.workload].rows(first.rows)
+            self._pool = self._started(works)
+        if self._pool is None or not remaining:
+            return
         flying: set[Future[Result]] = {
-            self._pool.submit(_rows, each.number, each.workload, each.rows) for each in units
+            self._pool.submit(_rows, each.number, each.workload, each.rows) for each in remaining
         }
         try:
             while flying:
@@ -67,6 +70,11 @@ class Processes:
         finally:
             for each in flying:
                 each.cancel()
+
+    def _started(self, works: Sequence[HasRows]) -> ProcessPoolExecutor:
+        # A script that calls us need not guard its main module if processes are forked.
+        method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+        return ProcessPoolExecutor(self.workers, multiprocessing.get_context(method), _inherit, (list(works),))
 
 
 _inherited: list[Any] = []

@@ -2,7 +2,7 @@
 
 from .kernel_tuner import Measured, PredictedFirst, read_results, write_cache
 from .result import Candidate, Effect, Tuning
-from .run import hash_order, predict_configurations, run_tuning
+from .run import hash_order, run_tuning
 from .space import TuningSpace, read_space
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Tuning",
     "TuningSpace",
     "hash_order",
-    "predict_configurations",
     "read_results",
     "read_space",
     "run_tuning",

@@ -21,7 +21,7 @@ from ..models import get_model, solve
 from ..sweeps.evaluate import Rows
 from ..workload import Workload, workload_of_trace
 from ..workload.source import RecordLimit, for_gpu, record_launch
-from .space import TuningSpace
+from .space import Configuration, TuningSpace
 
 #: How many waves of thread blocks run, by stage: few to compare all configurations, a whole one for the best.
 WAVES = {"search": 0.2, "full": 1.0}
@@ -77,7 +77,7 @@ class Work:
         indices = [int(each) for each in configurations]
         found: dict[str, Any] = {}
         try:
-            found = self._predicted(indices[0])
+            found = self._predicted(self.space.configurations[indices[0]])
         except Exception as error:  # one impossible configuration must not end the search
             known = isinstance(error, WarplensError)
             found["error"] = str(error) if known else f"{type(error).__name__}: {error}"
@@ -92,16 +92,16 @@ class Work:
             columns[PREFIX + name] = [str(each) for each in values] if text else values
         return pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema)
 
-    def workload(self, configuration: int) -> tuple[Workload, Gpu]:
+    def workload(self, configuration: Configuration) -> tuple[Workload, Gpu]:
         """The traced launch of a configuration, placed on the machine."""
-        launch = for_gpu(self.space.launch(self.space.configurations[configuration]), self.machine)
+        launch = for_gpu(self.space.launch(configuration), self.machine)
         if launch.record == RecordLimit():
             launch = dataclasses.replace(launch, record=RecordLimit(waves=WAVES[self.stage]))
         built = None if launch.language == "python" else [_built(*each) for each in enumerate(launch.arguments)]
         execution = record_launch(launch, self.machine, parameters=built)
         return place(workload_of_trace(execution.trace), self.machine, self.overrides)
 
-    def _predicted(self, configuration: int) -> dict[str, Any]:
+    def _predicted(self, configuration: Configuration) -> dict[str, Any]:
         workload, machine = self.workload(configuration)
         model = get_model(MODEL)
         made = solve(workload, machine, model)

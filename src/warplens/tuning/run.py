@@ -93,28 +93,6 @@ def run_tuning(
     )
 
 
-def predict_configurations(
-    space: TuningSpace,
-    gpu: Gpu,
-    indices: Sequence[int],
-    *,
-    stage: str = "search",
-    overrides: Mapping[str, Any] | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> pa.Table:
-    """The rows of chosen configurations, in their order."""
-    works = [Work(space, gpu, stage, overrides or {})]
-    units = [Unit(number, 0, np.array([index]), 1.0) for number, index in enumerate(indices)]
-    tables: dict[int, pa.Table] = {}
-    with Processes(workers) as runner:
-        for number, table in runner.results(units, works, lambda: None):
-            tables[number] = table
-            if progress is not None:
-                progress(len(tables), len(units))
-    return pa.concat_tables([tables[number] for number in range(len(units))])
-
-
 def hash_order(space: TuningSpace, indices: Iterable[int]) -> list[int]:
     """Configurations in the order of a hash of their values: any first part of it is a fair sample."""
 
@@ -188,13 +166,16 @@ class _Search:
                 return math.inf if value is None else float(value)
         return math.inf
 
+    @property
+    def _any_predicted(self) -> bool:
+        return any(self._is_known(group, "search") and math.isfinite(self._seconds(group)) for group in self.order)
+
     # -- the search
 
     def run(self, top: int) -> None:
-        """Until everything is predicted, or the budget is spent."""
+        """Until everything is predicted, or the budget is spent; even a small one predicts something."""
         self._prune()
-        self._warm_up()
-        while self._time_left(1.0) > 0:
+        while self._time_left(1.0) > 0 or not self._any_predicted:
             refining = self._time_left(SEARCH_SHARE) <= 0 or not self._unknown()
             some = self._to_refine(top) if refining else []
             stage = "full" if some else "search"
@@ -212,11 +193,6 @@ class _Search:
                 block = [MOST_THREADS + 1]
             if math.prod(block) > MOST_THREADS:
                 self._keep(number, self.works[0].rows(np.array(self.groups[number])))
-
-    def _warm_up(self) -> None:
-        """Predict one here: processes then start with what it loaded."""
-        for number in self._unknown()[:1]:
-            self._keep(number, self.works[0].rows(np.array(self.groups[number])))
 
     def _unknown(self) -> list[int]:
         return [number for number in self.order if not self._is_known(number, "search")]

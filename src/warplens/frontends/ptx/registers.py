@@ -7,6 +7,7 @@ adds few false dependences.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass
 
@@ -71,6 +72,9 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
             live |= used
         most = max(most, width)
     free = {False: deque(range(DATA_REGISTERS)), True: deque(range(DATA_REGISTERS, DATA_REGISTERS + PREDICATES))}
+    # If too many are live, they share registers in turn, because spilling is not modelled. One register for all of
+    # them would be a chain of false dependences.
+    shared = {kind: itertools.cycle(tuple(pool)) for kind, pool in free.items()}
     number: dict[str, int] = {}
     ends: dict[int, list[str]] = {}
     for name, index in last.items():
@@ -81,12 +85,12 @@ def allocate_registers(kernel: FlatKernel, flow: Flow) -> Allocation:
         starts.setdefault(index, []).append(name)
     for index in sorted({*starts, *ends}):
         for name in sorted(starts.get(index, ())):
-            pool = free[kernel.registers[name].kind == "pred"]
-            if pool:
-                number[name] = pool.popleft()
+            kind = kernel.registers[name].kind == "pred"
+            if free[kind]:
+                number[name] = free[kind].popleft()
                 held.add(name)
-            else:  # too many are live: share one, because spilling is not modelled
-                number[name] = DATA_REGISTERS - 1 if pool is free[False] else DATA_REGISTERS + PREDICATES - 1
+            else:
+                number[name] = next(shared[kind])
         for name in sorted(ends.get(index, ())):
             if name in held:
                 free[kernel.registers[name].kind == "pred"].append(number[name])
