@@ -253,3 +253,78 @@ def test_larger_clusters_are_refused() -> None:
     text = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() .reqnctapercluster 2, 1, 1 { ret; }"
     with pytest.raises(PtxError, match="clusters of 2×1×1 blocks"):
         execute(parse_ptx(text), "k", 2, 32, [])
+
+
+#: Every lane copies a word of `in` into each of three groups, and reads all three back after a wait.
+GROUPS = """mad.wide.u32 %at, %t, 4, %in;
+mad.lo.u32 %r0, %t, 4, %tile;
+cp.async.ca.shared.global [%r0], [%at], 4;
+cp.async.commit_group;
+cp.async.ca.shared.global [%r0+256], [%at], 4;
+cp.async.commit_group;
+cp.async.ca.shared.global [%r0+512], [%at], 4;
+WAITS
+bar.sync 0;
+ld.shared.u32 %r1, [%r0];
+ld.shared.u32 %r2, [%r0+256];
+ld.shared.u32 %r3, [%r0+512];
+mad.wide.u32 %at, %t, 4, %out;
+st.global.u32 [%at], %r1;
+st.global.u32 [%at+256], %r2;
+st.global.u32 [%at+512], %r3;"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "arrived"),
+    [
+        ("", [False, False, False]),
+        ("cp.async.wait_group 1;", [True, False, False]),
+        ("cp.async.wait_group 0;", [True, True, False]),
+        ("cp.async.commit_group;\ncp.async.wait_group 1;", [True, True, False]),
+        ("cp.async.wait_all;", [True, True, True]),
+    ],
+)
+def test_copies_arrive_at_the_wait_for_their_group(wait: str, arrived: list[bool]) -> None:
+    given, out = words(64), np.zeros(192, np.uint32)
+    run(GROUPS.replace("WAITS", wait), given, out)
+    np.testing.assert_array_equal(out.reshape(3, 64), [given * each for each in arrived])
+
+
+def test_lanes_wait_for_their_own_copies() -> None:
+    """Even lanes wait for all, odd lanes for their first group; copies in a loop outgrow the queue and arrive."""
+    given, out = words(64), np.zeros(192, np.uint32)
+    wait = """and.b32 %r4, %t, 1;
+setp.eq.u32 %p3, %r4, 1;
+@%p3 bra ODD;
+cp.async.wait_all;
+ODD:
+cp.async.wait_group 1;"""
+    run(GROUPS.replace("WAITS", wait), given, out)
+    even = np.arange(64) % 2 == 0
+    np.testing.assert_array_equal(out.reshape(3, 64), [given, given * even, given * even])
+    body = """mad.wide.u32 %at, %t, 4, %in;
+mad.lo.u32 %r0, %t, 4, %tile;
+mov.u32 %r2, 0;
+MORE:
+cp.async.ca.shared.global [%r0], [%at], 4;
+cp.async.commit_group;
+add.u32 %r2, %r2, 1;
+setp.lt.u32 %p2, %r2, 700;
+@%p2 bra MORE;
+ld.shared.u32 %r1, [%r0];
+mad.wide.u32 %at, %t, 4, %out;
+st.global.u32 [%at], %r1;"""
+    out = np.zeros(64, np.uint32)
+    run(body, given, out)
+    np.testing.assert_array_equal(out, given)
+
+
+def test_copies_may_arrive_at_a_barrier() -> None:
+    body = """mad.wide.u32 %at, %t, 4, %in;
+mad.lo.u32 %r0, %t, 4, %tile;
+cp.async.ca.shared.global [%r0], [%at], 4;
+cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar];
+"""
+    given, out = words(64), np.zeros(64, np.uint32)
+    run(f"{body}{WAIT}{DUMP}", given, out, count=64)
+    np.testing.assert_array_equal(out, given)

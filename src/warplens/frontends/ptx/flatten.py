@@ -21,6 +21,7 @@ from .program import (
     Pair,
     PtxModule,
     Register,
+    Sink,
     SourcePlace,
     Special,
     Symbol,
@@ -58,6 +59,15 @@ def flatten(module: PtxModule, entry: str) -> FlatKernel:
             f"{module.name}: line {kernel.line}: {entry} needs clusters of {size} blocks; one is supported"
         )
     return _Flattener(module, kernel).run()
+
+
+def _arrival_after_copies(item: Instruction) -> list[Instruction]:
+    """cp.async.mbarrier.arrive: the lanes' copies, then an arrival, unless it also counts as one more to await."""
+    copies = replace(item, modifiers=("async", "wait_all"), operands=())
+    if not item.has("noinc"):
+        return [copies]
+    arrival = replace(item, opcode="mbarrier", modifiers=item.modifiers[2:], operands=(Sink(), *item.operands))
+    return [copies, arrival]
 
 
 def variable_addresses(module: PtxModule) -> tuple[dict[str, int], int]:
@@ -277,8 +287,8 @@ class _Flattener:
             renamed = replace(renamed, place=renamed.place.called_from(instance.call))
         flat = FlatInstruction(renamed, self.count, pc, instance.function.name)
         self.count += 1
-        if item.opcode == "wmma" and item.modifiers[:1] == ("mma",):
-            return self._wmma(flat, block)
+        if item.name.startswith(("wmma.mma.", "cp.async.mbarrier.arrive")):
+            return self._expanded(flat, block)
         if item.opcode == "call":
             return self._call(item, flat, block, instance, callers)
         if item.opcode not in _ENDS:
@@ -302,9 +312,10 @@ class _Flattener:
         block.successors.append(following.number)
         return following
 
-    def _wmma(self, flat: FlatInstruction, block: BasicBlock) -> BasicBlock:
-        """wmma.mma as the mma.sync that it consists of."""
-        parts = wmma.products(flat.instruction)
+    def _expanded(self, flat: FlatInstruction, block: BasicBlock) -> BasicBlock:
+        """Instructions that are made of others: products of wmma, and arrivals that wait for copies."""
+        item = flat.instruction
+        parts = wmma.products(item) if item.opcode == "wmma" else _arrival_after_copies(item)
         if parts is None:
             name = flat.instruction.name
             raise self.fail(flat.instruction, f"{name}: this form of the instruction is not supported")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...traces import WarpGroup
 from .bulk_copies import BulkCopies
-from .codegen.layout import Context, Frame, Status
+from .codegen.layout import COPY_ENTRIES, COPY_ENTRY_BYTES, Context, Frame, Status
 from .faults import explain
 from .record import record_format, warp_group
 from .spaces import MOST_RECORD_BYTES, align
@@ -48,6 +48,8 @@ class Worker:
         self.shared = np.zeros(align(launch.shared_bytes, 16) + 64, dtype=np.uint8)
         local_bytes = compiled.kernel.local_bytes
         self.local = np.zeros((warps, local_bytes * WARP_LANES + 64), dtype=np.uint8)
+        entries = COPY_ENTRIES if any(each.opcode == "cp" for each in compiled.kernel.instructions) else 0
+        self.copies = np.zeros((warps, entries * COPY_ENTRY_BYTES + 64), dtype=np.uint8)
         self.scratch = np.zeros(256, dtype=np.uint8)
         self.parameters = np.frombuffer(launch.memory.parameters.ljust(8, b"\0"), dtype=np.uint8).copy()
         self.format = record_format(compiled.code.segments)
@@ -98,6 +100,7 @@ class Worker:
             frame[Frame.EXISTING] = (1 << existing) - 1
             frame[Frame.WARP] = warp
             frame[Frame.LOCAL] = _aligned_address(self.local[warp])
+            frame[Frame.COPIES] = _aligned_address(self.copies[warp])
             frame[Frame.SNAPSHOT] = self.snapshots[warp].ctypes.data
 
     def run(self, first: int, count: int) -> Iterator[tuple[int, int, WarpGroup | None]]:

@@ -10,9 +10,9 @@ from ..flat import FlatInstruction
 from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Register, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from . import runtime
+from . import async_copies, runtime
 from .bulk import copy_in_bulk
-from .lanes import I1, LANES, Value, floats, integers
+from .lanes import I1, LANES, POINTER, Value, floats, integers
 from .layout import Context, Frame
 from .lowering import lowers
 from .runtime import Fields, i32, i64
@@ -254,15 +254,30 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
 
 @lowers("cp")
 def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
-    """cp.async copies immediately; a kernel without races cannot tell the difference."""
     modifiers = item.instruction.modifiers
     if "bulk" in modifiers:
-        copy_in_bulk(g, item)
-        return
-    if modifiers[:2] in (("async", "commit_group"), ("async", "wait_group"), ("async", "wait_all")):
-        return
-    if modifiers[0] != "async" or "bulk" in modifiers or "mbarrier" in modifiers:
+        return copy_in_bulk(g, item)
+    if modifiers[0] != "async":
         raise g.not_covered(item)
+    if "commit_group" in modifiers:
+        nothing = ir.Constant(POINTER, None)
+        return _call_copies(g, async_copies.start(g.module), [nothing, nothing, nothing, g.mask(item), i32(0)])
+    if "wait_group" in modifiers or "wait_all" in modifiers:
+        staying = g.operand(item, 0) if "wait_group" in modifiers else Immediate(async_copies.NONE)
+        if not isinstance(staying, Immediate):
+            raise g.not_covered(item)
+        return _call_copies(g, async_copies.finish(g.module), [g.mask(item), i32(int(staying.value))])
+    if "mbarrier" in modifiers:
+        raise g.not_covered(item)
+    return _start_copy(g, item)
+
+
+def _call_copies(g: KernelBuilder, function: ir.Function, arguments: list[Value]) -> None:
+    g.builder.call(function, [g.context, g.frame, *arguments])
+
+
+def _start_copy(g: KernelBuilder, item: FlatInstruction) -> None:
+    """Check, record and queue a copy."""
     operands = item.instruction.operands[: -1 if item.instruction.has("L2::cache_hint") else None]
     size = operands[2] if len(operands) > 2 else None
     if not isinstance(size, Immediate) or size.value not in (4, 8, 16):
@@ -271,20 +286,18 @@ def _copy(g: KernelBuilder, item: FlatInstruction) -> None:
     to, source = address_of(g, item, operands[0]), address_of(g, item, operands[1])
     mask = g.mask(item)
     given: Value = g.integer(32, count)
+    reading = mask
     if len(operands) > 3:
         given = _given_bytes(g, operands[3], count)
         some = g.bits_of(g.builder.icmp_unsigned("!=", given, g.integer(32, 0)))
         reading = g.builder.and_(mask, some)
-    else:
-        reading = mask
-    target_hosts = translated(g, item, to, mask, count, "shared", record=False)
-    hosts = translated(g, item, source, reading, count, "global", record=False, name="hosts")
+    targets = translated(g, item, to, mask, count, "shared", record=False)
+    sources = translated(g, item, source, reading, count, "global", record=False, name="hosts")
     if g.recording:
         _record_reads(g, source, reading, mask)
-    for offset in range(0, count, 4):
-        value = gathered(g, hosts, offset, 32)
-        inside = g.builder.icmp_unsigned(">", given, g.integer(32, offset))
-        scattered(g, target_hosts, offset, g.builder.select(inside, value, g.integer(32, 0)))
+    place = g.buffer("given_bytes", integers(32))
+    g.builder.store(given, place)
+    _call_copies(g, async_copies.start(g.module), [targets, sources, place, mask, i32(count)])
 
 
 def _record_reads(g: KernelBuilder, address: Value, reading: Value, mask: Value) -> None:

@@ -77,12 +77,16 @@ class Frame(IntEnum):
     SNAPSHOT_CHANGES = 18  # of memory, at that time
     INSTRUCTION = 19  # instruction at which the warp waits
     INSTRUCTIONS_TOTAL = 20
+    COPIES = 21  # queue of asynchronous copies, and its entries
+    COPIES_LENGTH = 22
     THREAD_X = 24  # 32 × int32
     THREAD_Y = 40
     THREAD_Z = 56
     STACK = 72  # MOST_DEPTH × (block, reconvergence block, mask)
 
 
+#: Room for asynchronous copies under way, per warp.
+COPY_ENTRIES, COPY_ENTRY_BYTES = 512, 656
 #: Barriers that a block has: 16 by number, and that of its cluster.
 BARRIERS, CLUSTER_BARRIER = 17, 16
 MOST_DEPTH = 128

@@ -131,7 +131,7 @@ class _Scheduler(Fields):
         with self.count_loop(self.get(Context.WARPS)) as warp:
             self.frame = self._frame_of(warp)
             existing = self.get(Frame.EXISTING)
-            for name in (Frame.RESUME, Frame.DEPTH, Frame.STATE, Frame.INSTRUCTIONS):
+            for name in (Frame.RESUME, Frame.DEPTH, Frame.STATE, Frame.INSTRUCTIONS, Frame.COPIES_LENGTH):
                 self.put(name, 0)
             self.put(Frame.ACTIVE, existing)
             self.put(Frame.ALIVE, existing)
