@@ -9,6 +9,7 @@ import click
 
 from .._version import __version__
 from ..errors import InputError, WarplensError
+from ..frontends.cuda.options import TRUST_VARIABLE
 from .characterize import characterize
 from .check import check
 from .compare import compare
@@ -36,6 +37,22 @@ def cli() -> None:
     on a GPU, what limits it, and what to change.
     """
 
+
+def _trust(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    if given:
+        os.environ[TRUST_VARIABLE] = "1"
+
+
+for command in (predict, compare, check, trace, simulate, sweep, tune, report, serve):
+    command.params.append(
+        click.Option(
+            ["--trust"],
+            is_flag=True,
+            expose_value=False,
+            callback=_trust,
+            help="Allow any compiler option in workload files, and run their Python code without a note.",
+        )
+    )
 
 for command in (
     models,

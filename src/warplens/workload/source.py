@@ -30,6 +30,7 @@ from ..frontends.cuda.compile import (
     compile_cuda,
     kernel_names,
 )
+from ..frontends.cuda.options import refused_option
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_toml
@@ -426,6 +427,8 @@ def _options(table: _Reader, language: str) -> tuple[str, ...]:
         raise table.fail("options", 'must be a list of texts, for example ["-DN=4"]')
     if value and language != "cuda":
         raise table.fail("options", f"are for compiling CUDA C++; the source is {language}")
+    if (refused := refused_option(value)) is not None:
+        raise table.fail("options", f"{refused!r} can read or write files; if you trust this file, add --trust")
     return tuple(value)
 
 

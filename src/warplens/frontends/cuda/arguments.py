@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, WorkloadError, nearest
+from ...result_cache import content_hash, open_results
 from .dtypes import DTYPE_NAMES, as_on_gpu, is_known, is_whole, largest, size_bytes, whole_limits
+from .options import is_trusted
 
 #: How an array can be filled, and the keys that belong to it.
 FILLS: dict[str, tuple[str, ...]] = {
@@ -259,10 +261,21 @@ def check_total(total: int, where: str) -> None:
         )
 
 
+def _announce(path: Path) -> None:
+    """Say once that a file of Python is about to run."""
+    if is_trusted() or not path.is_file():
+        return
+    kept, key = open_results("announced"), content_hash([str(path.absolute()), path.read_bytes()])
+    if kept.get(key) is None:
+        print(f"note: {path} is Python code of a workload file and runs with your rights", file=sys.stderr)
+        kept.put(key, {"said": True})
+
+
 def function_of(path: Path, name: str, where: str) -> Callable[..., Any]:
     """A function of a Python file. This executes the file, which the user's own workload names."""
     module_name = f"warplens_user_{path.stem}"
     try:
+        _announce(path)
         specification = importlib.util.spec_from_file_location(module_name, path)
         if specification is None or specification.loader is None or not path.is_file():
             raise WorkloadError(f"{where}: {path}: no such Python file")
