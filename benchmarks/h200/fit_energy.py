@@ -1,0 +1,123 @@
+"""Turns what measure_energy.py measured into the power of a machine file, and checks it on the suite.
+
+    python benchmarks/h200/fit_energy.py parameters out/energy.json   # the [power] table of h200.toml
+    python benchmarks/h200/fit_energy.py check out/energy.json        # the suite, with the power of h200.toml
+
+Parameters come from micro-benchmarks alone. Each keeps one unit busy; what its power exceeds that of idle warps by
+is the energy of its instructions or bytes. Bytes from farther away pass the nearer levels, whose energy goes off.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CLASSES = ("int32", "fp32", "fp64", "fp16", "sfu", "conversion")
+#: Reads of 16 bytes per lane touch four lines.
+LINES, LINE_BYTES = 4, 128
+
+Rows = dict[str, dict[str, Any]]
+
+
+def read(path: Path) -> tuple[dict[str, Any], Rows, list[dict[str, Any]]]:
+    """(The document, micro-benchmarks by name, all rows)."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    rows = document["rows"]
+    return document, {row["name"]: row for row in rows if row["kind"] in ("micro", "idle")}, rows
+
+
+def parameters(path: Path) -> dict[str, float]:
+    """Values of the table `power`."""
+    document, micro, rows = read(path)
+    active = micro["spin"]["watts"]
+
+    def added(name: str, per: str) -> float:
+        """Picojoules above idle warps, per instruction or byte."""
+        row = micro[name]
+        return (row["watts"] - active) * row["seconds"] / row[per] * 1e12
+
+    found = {
+        "idle_watts": micro["idle_after"]["watts"],
+        "active_watts": active,
+        "limit_watts": document["limit_watts"],
+        "voltage_slope": voltage_slope(rows),
+    }
+    energies = {name: added(name, "warp_instructions") for name in CLASSES}
+    integers = [added(name, "warp_instructions") for name in ("int32", "int32_mad", "int32_logic")]
+    energies["int32"] = float(np.mean(integers))
+    logic = added("int32_logic", "warp_instructions")
+    energies["comp"] = energies["int32"]
+    energies["tensor"] = added("matrix", "warp_instructions")
+    energies["shared"] = max(added("load_shared", "warp_instructions") - logic, 0.0)
+    energies["mem"] = max(added("l1_read", "warp_instructions") - logic, 0.0) / LINES
+    found |= {f"{name}_picojoules": value for name, value in energies.items()}
+    near = energies["mem"] / LINE_BYTES
+    llc = float(np.mean([added(f"l2_{way}", "bytes") for way in ("read", "write")])) - near
+    dram = float(np.mean([added(f"dram_{way}", "bytes") for way in ("read", "write")])) - near - llc
+    return found | {"llc_picojoules_per_byte": max(llc, 0.0), "dram_picojoules_per_byte": max(dram, 0.0)}
+
+
+def voltage_slope(rows: list[dict[str, Any]]) -> float:
+    """Relative voltage over relative clock, from the energy of multiply-adds at locked clocks; 0 without them."""
+    locked: dict[int, Rows] = {}
+    for row in rows:
+        if row["kind"] == "locked":
+            locked.setdefault(row["locked_mhz"], {})[row["name"]] = row
+    points = [
+        (each["fp32"]["clock_mhz"], (each["fp32"]["watts"] - each["spin"]["watts"]) * each["fp32"]["seconds"])
+        for each in locked.values()
+        if {"fp32", "spin"} <= each.keys()
+    ]
+    if len(points) < 2:
+        return 0.0
+    clocks, joules = np.array(points, dtype=np.float64).T
+    ratio = clocks / clocks.max() - 1.0
+    voltage = np.sqrt(joules / joules[np.argmax(clocks)]) - 1.0
+    return float(max(ratio @ voltage / (ratio @ ratio), 0.0))
+
+
+def check(path: Path) -> None:
+    """Predicted beside measured energy of the suite, from SASS, by the model `warplens`."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "studies" / "src"))
+    from warplens.machine import load_gpu
+    from warplens.models import get_model, solve
+    from warplens.models.energy import energy_of
+    from warplens_studies.validate.h200_profiles import shipped_profiles
+    from warplens_studies.validate.metrics import rank_correlation
+
+    gpu, model = load_gpu("h200"), get_model("warplens")
+    workloads, _ = shipped_profiles("sass", "medium")
+    pairs = []
+    for row in read(path)[2]:
+        if row["kind"] != "suite" or row["joules"] <= 0:
+            continue
+        workload = workloads[row["name"]]
+        found = energy_of(workload, gpu, model, solve(workload, gpu, model))
+        assert found is not None
+        # A second check without the error of the time: static power over the measured seconds.
+        timed = found.joules - found.parts["static"] + row["seconds"] * gpu.power.active_watts
+        pairs.append((row["joules"], found.joules, timed))
+        off, off_timed = (each / row["joules"] - 1 for each in (found.joules, timed))
+        print(f"{row['name']:28} {1e3 * row['joules']:9.3f} mJ, {off:+.0%}; with the measured time {off_timed:+.0%}")
+    measured, predicted, timed = np.array(pairs).T
+    for words, values in (("predicted", predicted), ("with the measured time", timed)):
+        error, rank = np.mean(np.abs(values / measured - 1)), rank_correlation(values.tolist(), measured.tolist())
+        print(f"{words}: mean error {error:.1%}, rank {rank:.3f}, {len(pairs)} kernels")
+
+
+def main() -> None:
+    command, path = sys.argv[1], Path(sys.argv[2])
+    if command == "check":
+        check(path)
+        return
+    print("[power]")
+    for name, value in parameters(path).items():
+        print(f'{name} = {{ value = {value:.4g}, source = "power" }}')
+
+
+if __name__ == "__main__":
+    main()
