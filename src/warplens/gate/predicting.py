@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..api import TRACE_ENDINGS, load_workloads, place
-from ..frontends.cuda.arguments import Argument, ArrayArgument, StructArgument
+from ..frontends.cuda.arguments import ArrayArgument
 from ..machine import Gpu, load_gpu
 from ..result_cache import content_hash, open_results, result_key
 from ..tomlfile import read_toml
-from ..workload.source import CompiledLaunch, CudaLaunch, compile_launch, cuda_launch_of, for_gpu, is_cuda_workload
+from ..workload.source import CompiledLaunch, CudaLaunch, compile_launch, cuda_launches_of, for_gpu, is_cuda_workload
 from .snapshot import Snapshot, snapshot_of
 
 Progress = Callable[[int, int], None]
@@ -31,18 +31,24 @@ class _Recipe:
     gpu: Gpu | None
     #: What names the result; empty where nothing can.
     key: str
-    launch: CudaLaunch | None = None
-    local_bytes: int | None = None
+    #: Of a workload file with sources: its launches, and the local memory of each.
+    launches: tuple[CudaLaunch, ...] = ()
+    local_bytes: tuple[int | None, ...] = ()
 
-    @property
-    def source(self) -> str:
-        return "" if self.launch is None else relative(Path(self.launch.source_name), self.root)
+    def predicted(self) -> list[Snapshot]:
+        found = []
+        for workload in load_workloads(self.path, gpu=self.gpu):
+            local = self.local_bytes[workload.launch_index] if self.local_bytes else None
+            found.append(snapshot_of(*place(workload, self.gpu), "", "", local))
+        return found
 
     def labelled(self, snapshot: Snapshot) -> Snapshot:
         """A kept result is that of any project with the same kernel: paths and lines of source are this one's."""
-        identity = replace(snapshot.identity, path=relative(self.path, self.root))
-        found = replace(snapshot, identity=identity, source=self.source)
-        return found if self.launch is None else found.with_texts(self.launch.text)
+        found = replace(snapshot, identity=replace(snapshot.identity, path=relative(self.path, self.root)))
+        if not self.launches:
+            return found
+        launch = self.launches[snapshot.identity.launch]
+        return replace(found, source=relative(Path(launch.source_name), self.root)).with_texts(launch.text)
 
 
 def relative(path: Path, root: Path) -> str:
@@ -80,10 +86,7 @@ def take(path: Path, root: Path, gpu: Gpu | None) -> list[Snapshot]:
     if kept is not None:
         made = [Snapshot.of_dict(values) for values in kept["snapshots"]]
     else:
-        made = [
-            snapshot_of(*place(workload, recipe.gpu), "", "", recipe.local_bytes)
-            for workload in load_workloads(path, gpu=recipe.gpu)
-        ]
+        made = recipe.predicted()
         if recipe.key:
             cache.put(recipe.key, {"snapshots": [each.to_dict() for each in made]})
     return [recipe.labelled(each) for each in made]
@@ -95,14 +98,18 @@ def _recipe(path: Path, root: Path, gpu: Gpu | None) -> _Recipe:
     file = read_toml(path)
     if not is_cuda_workload(file):
         return _Recipe(path, root, gpu, result_key((gpu, "numbers"), file.text) if gpu is not None else "")
-    launch = cuda_launch_of(file)
-    if gpu is None and launch.machine is not None:
-        gpu = load_gpu(launch.machine, launch.machine_overrides)
+    launches = tuple(cuda_launches_of(file))
+    named = launches[0].machine
+    if gpu is None and named is not None:
+        gpu = load_gpu(named, launches[0].machine_overrides)
     if gpu is None:
-        return _Recipe(path, root, gpu, "", launch)
-    launch = for_gpu(launch, gpu)
-    compiled = compile_launch(launch)
-    return _Recipe(path, root, gpu, _launch_key(launch, compiled, gpu), launch, compiled.local_memory_bytes)
+        return _Recipe(path, root, gpu, "", launches)
+    launches = tuple(for_gpu(launch, gpu) for launch in launches)
+    compiled = [compile_launch(launch) for launch in launches]
+    records = tuple(map(_record, launches, compiled))
+    texts = (each.ptx.replace(launch.source_name, "") for launch, each in zip(launches, compiled, strict=True))
+    local = tuple(each.local_memory_bytes for each in compiled)
+    return _Recipe(path, root, gpu, result_key((gpu, records), *texts), launches, local)
 
 
 def _contents(path: Path) -> Iterator[str]:
@@ -115,28 +122,26 @@ def _contents(path: Path) -> Iterator[str]:
         yield content_hash([path.read_bytes()])
 
 
-def _launch_key(launch: CudaLaunch, compiled: CompiledLaunch, gpu: Gpu) -> str:
-    """Of what a launch does: its PTX and its inputs. Where the source lies does not matter."""
-    ptx = compiled.ptx.replace(launch.source_name, Path(launch.source_name).name)
-    constants = tuple(part for name in sorted(launch.constants) for part in (name, *_parts([launch.constants[name]])))
-    record = (
-        *(gpu, launch.name, launch.grid, launch.block, launch.dynamic_shared_memory_bytes),
+def _record(launch: CudaLaunch, compiled: CompiledLaunch) -> tuple[Any, ...]:
+    """What a launch does, besides its PTX. Where the source lies does not matter."""
+    return (
+        *(launch.name, launch.grid, launch.block, launch.dynamic_shared_memory_bytes, launch.record),
         *(compiled.entry, compiled.registers_per_thread, compiled.shared_memory_bytes, compiled.local_memory_bytes),
-        *(tuple(_parts(launch.arguments)), constants, launch.record),
+        *(_plain(launch.arguments), _plain(tuple(sorted(launch.constants.items())))),
     )
-    return result_key(record, ptx)
 
 
-def _parts(arguments: Iterable[Argument]) -> Iterator[Any]:
-    """Arguments as records without places of files; arrays that files or functions make by what is in them."""
-    for argument in arguments:
-        if isinstance(argument, StructArgument):
-            yield tuple(_parts(argument.members))
-        elif isinstance(argument, ArrayArgument) and argument.path is not None:
-            built = np.asarray(argument.build())
-            yield built.dtype.str, built.shape, content_hash([built.tobytes()])
-        elif isinstance(argument, ArrayArgument):
-            yield replace(argument, where="")
-        else:
-            value = np.asarray(argument.build())
-            yield value.dtype.str, value.tobytes()
+def _plain(value: Any) -> Any:
+    """Arguments as plain values, without places of files; arrays that files or functions make by what is in them."""
+    if isinstance(value, ArrayArgument):
+        if value.path is None:
+            return replace(value, where="")
+        built = np.asarray(value.build())
+        return built.dtype.str, built.shape, content_hash([built.tobytes()])
+    if isinstance(value, np.generic):
+        return value.dtype.str, value.tobytes()
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if is_dataclass(value):
+        return type(value).__name__, *(_plain(getattr(value, each.name)) for each in fields(value))
+    return value
