@@ -62,15 +62,22 @@ def exists(path: Path) -> bool:
         return False
 
 
+def read_at_most(path: Path, most_bytes: int, what: str) -> bytes:
+    """The bytes of a file that is `what`. A device such as /dev/zero has no size, but more bytes than any file."""
+    with path.open("rb") as file:
+        raw = file.read(most_bytes + 1)
+    if len(raw) > most_bytes:
+        raise FileError(f"{path}: larger than {most_bytes >> 20} MiB, so not {what}")
+    return raw
+
+
 def read_toml(path: str | Path) -> TomlFile:
     """Read a TOML file; any failure is a `FileError` that says what to do."""
     path = Path(path)
     try:
         if path.is_dir():
             raise FileError(f"{path}: is a folder; give the TOML file inside it")
-        if path.stat().st_size > LARGEST_BYTES:
-            raise FileError(f"{path}: larger than {LARGEST_BYTES >> 20} MiB, so not a description in TOML")
-        raw = path.read_bytes()
+        raw = read_at_most(path, LARGEST_BYTES, "a description in TOML")
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

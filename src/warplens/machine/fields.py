@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ class Parameter:
     exclusive: bool
     choices: tuple[str, ...]
     default: Any = None
+    most: float = math.inf
 
 
 # A field is None if a machine gives no value. `Gpu.with_defaults` fills in the defaults given here.
@@ -36,6 +38,7 @@ def number(
     minimum: float = 1.0,
     integer: bool = False,
     default: float | None = None,
+    most: float = math.inf,
 ) -> Any:
     """A numeric field; `above` makes the lower bound exclusive."""
     return field(
@@ -46,12 +49,13 @@ def number(
             "minimum": minimum if above is None else above,
             "exclusive": above is not None,
             "default": default,
+            "most": most,
         },
     )
 
 
-def count(doc: str, *, minimum: float = 1.0, default: int | None = None) -> Any:
-    return number(doc, minimum=minimum, integer=True, default=default)
+def count(doc: str, *, minimum: float = 1.0, default: int | None = None, most: float = math.inf) -> Any:
+    return number(doc, minimum=minimum, integer=True, default=default, most=most)
 
 
 def choice(doc: str, choices: tuple[str, ...], default: str | None = None) -> Any:
@@ -89,5 +93,6 @@ def describe(owner: type, prefix: str) -> dict[str, Parameter]:
             exclusive=item.metadata.get("exclusive", False),
             choices=item.metadata.get("choices", ()),
             default=item.metadata.get("default"),
+            most=item.metadata.get("most", math.inf),
         )
     return found

@@ -26,6 +26,8 @@ Quantity = Any
 
 SCHEDULERS = ("rr", "lrr", "gto", "oldest", "two-level")
 WRITE_POLICIES = ("through", "back")
+#: Hardware that simulations hold in arrays; any real GPU has far less.
+MOST_SMS, MOST_WARPS, MOST_ENTRIES = 16_384, 4096, 1 << 20
 
 
 class _WritePolicy:
@@ -45,12 +47,14 @@ class L1Cache(_WritePolicy):
     """Data cache of one SM. `sector_bytes` is absent where whole lines are fetched."""
 
     size_bytes: Quantity = count("capacity of one SM's L1 data cache")
-    ways: Quantity = count("associativity", default=1)
+    ways: Quantity = count("associativity", default=1, most=MOST_ENTRIES)
     line_bytes: Quantity = count("line size")
     sector_bytes: Quantity = count("bytes fetched on a miss, if less than a line")
-    mshrs: Quantity = count("miss status holding registers of one L1")
-    mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8)
-    queue_entries: Quantity = count("memory instructions of one SM that queue in order for its L1", default=8)
+    mshrs: Quantity = count("miss status holding registers of one L1", most=MOST_ENTRIES)
+    mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8, most=MOST_ENTRIES)
+    queue_entries: Quantity = count(
+        "memory instructions of one SM that queue in order for its L1", default=8, most=MOST_ENTRIES
+    )
     lines_per_cycle: Quantity = number("lines of one instruction looked up per cycle", above=0.0, default=1.0)
     bytes_per_cycle: Quantity = number("bytes that hits bring to one SM per cycle; a line where absent", above=0.0)
     banked: Quantity = flag(
@@ -68,14 +72,14 @@ class LastLevelCache(_WritePolicy):
     """The cache that all SMs share."""
 
     size_bytes: Quantity = count("capacity, all banks together")
-    ways: Quantity = count("associativity", default=1)
+    ways: Quantity = count("associativity", default=1, most=MOST_ENTRIES)
     line_bytes: Quantity = count("line size")
-    banks: Quantity = count("number of banks", default=1)
+    banks: Quantity = count("number of banks", default=1, most=MOST_ENTRIES)
     hashed: Quantity = flag(
         "a hash of the address spreads lines over the banks; false: consecutive lines take turns",
         default=False,
     )
-    mshrs: Quantity = count("miss status holding registers of one bank", default=128)
+    mshrs: Quantity = count("miss status holding registers of one bank", default=128, most=MOST_ENTRIES)
     fetch_bytes: Quantity = count("bytes that a miss fetches from DRAM, if more than an L1 sector")
     dirty_bytes: Quantity = count("dirty bytes it holds before it writes back; if absent, its size")
     latency_cycles: Quantity = number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0, default=0.0)
@@ -120,8 +124,8 @@ class Noc:
     float_atomic_word_cycles: Quantity = number(
         "fewest cycles between two floating-point atomics on one word; if absent, as integer ones", minimum=0.0
     )
-    queue_entries: Quantity = count("requests that the queue of one SM holds")
-    injection_entries: Quantity = count("packets that wait at the port of one SM", default=64)
+    queue_entries: Quantity = count("requests that the queue of one SM holds", most=MOST_ENTRIES)
+    injection_entries: Quantity = count("packets that wait at the port of one SM", default=64, most=MOST_ENTRIES)
     latency_cycles: Quantity = number("latency of one traversal (part of llc.latency)", minimum=0.0)
 
 
@@ -134,8 +138,8 @@ class Dram:
     write_factor: Quantity = number(
         "time to write a byte, mixed with reads, over the time to read one", above=0.0, default=1.0
     )
-    channels: Quantity = count("number of channels; if absent, one per L2 bank")
-    queue_entries: Quantity = count("requests that wait at one channel", default=64)
+    channels: Quantity = count("number of channels; if absent, one per L2 bank", most=MOST_ENTRIES)
+    queue_entries: Quantity = count("requests that wait at one channel", default=64, most=MOST_ENTRIES)
     departure_coalesced_cycles: Quantity = number(
         "fewest cycles between two coalesced memory warps of an SM (Hong & Kim, Table 1)", above=0.0
     )
@@ -233,20 +237,22 @@ class Gpu:
             "kind": str,
         },
     )
-    sms: Quantity = count("number of streaming multiprocessors")
+    sms: Quantity = count("number of streaming multiprocessors", most=MOST_SMS)
     clock_hz: Quantity = number("core clock", above=0.0)
-    schedulers: Quantity = count("warp schedulers of one SM")
+    schedulers: Quantity = count("warp schedulers of one SM", most=MOST_WARPS)
     issue_width: Quantity = number("warp instructions a scheduler issues per cycle", above=0.0)
     scheduler: Quantity = choice("warp scheduling policy", SCHEDULERS)
-    warp_size: Quantity = count("threads of a warp")
-    max_warps: Quantity = count("warps resident on one SM")
-    max_blocks: Quantity = count("thread blocks resident on one SM")
+    warp_size: Quantity = count("threads of a warp", most=MOST_WARPS)
+    max_warps: Quantity = count("warps resident on one SM", most=MOST_WARPS)
+    max_blocks: Quantity = count("thread blocks resident on one SM", most=MOST_WARPS)
     registers: Quantity = count("32-bit registers of one SM")
     shared_memory_bytes: Quantity = count("shared memory of one SM", minimum=0)
     shared_memory_bytes_per_cycle: Quantity = number(
         "bytes that the 32 banks of one SM's shared memory give in a cycle", above=0.0, default=128.0
     )
-    operand_collectors: Quantity = count("operand collectors of one SM, for instructions of all kinds")
+    operand_collectors: Quantity = count(
+        "operand collectors of one SM, for instructions of all kinds", most=MOST_ENTRIES
+    )
     launch_overhead_cycles: Quantity = number("time at the start and end of a launch when no warp runs", minimum=0.0)
     cold_start_cycles: Quantity = number("extra time of a launch with cold instruction caches and TLBs", minimum=0.0)
     block_start_cycles: Quantity = number(
@@ -467,6 +473,8 @@ def _check_number(param: Parameter, value: Any) -> Any:
     if np.any(numbers <= param.minimum if param.exclusive else numbers < param.minimum):
         word = "above" if param.exclusive else "at least"
         raise ValueError(f"{value!r} must be {word} {param.minimum:g}")
+    if np.any(numbers > param.most):
+        raise ValueError(f"{value!r} must be at most {param.most:,}")
     if param.kind is int and np.any(numbers != np.floor(numbers)):
         raise ValueError(f"{value!r} is not a whole number")
     if numbers.ndim == 0:

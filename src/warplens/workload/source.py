@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import WorkloadError, nearest
+from ..errors import FileError, WorkloadError, nearest
 from ..frontends.cuda.arguments import (
     Argument,
     ArrayArgument,
@@ -33,7 +33,7 @@ from ..frontends.cuda.compile import (
 from ..frontends.cuda.options import refused_option
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
-from ..tomlfile import TomlFile, read_toml
+from ..tomlfile import TomlFile, read_at_most, read_toml
 from ..traces import WarpGroup
 from .load import _Reader
 from .source_arguments import read_argument, read_buffers, whole
@@ -359,9 +359,9 @@ def _source(table: _Reader, key: str) -> tuple[str, str, str, str]:
             raise table.fail(key, f'{value!r} must be "file.py:function"')
     path = Path(table.file.path).parent / name
     try:
-        if path.stat().st_size > _LARGEST_SOURCE_BYTES:
-            raise table.fail(key, f"{path} is larger than {_LARGEST_SOURCE_BYTES >> 20} MiB: not a source")
-        text = path.read_text(encoding="utf-8")
+        text = read_at_most(path, _LARGEST_SOURCE_BYTES, "a source").decode("utf-8")
+    except FileError as error:
+        raise table.fail(key, str(error)) from None
     except UnicodeDecodeError as error:
         raise table.fail(key, f"{path} is not UTF-8 text (byte {error.start})") from None
     except (OSError, ValueError) as error:

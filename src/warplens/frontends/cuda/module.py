@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import FileError
+from ...tomlfile import read_at_most
 from ...traces import MemoryTrace
 from .compile import DEFAULT_ARCHITECTURE, CompiledSource, compile_cuda
 
@@ -36,7 +37,7 @@ def cuda(
     if isinstance(source, Path) or (len(text) < 4096 and "\n" not in text and text.endswith((".cu", ".ptx", ".cuh"))):
         path = Path(source)
         try:
-            text, folder = path.read_text(encoding="utf-8"), path.parent
+            text, folder = read_at_most(path, 64 << 20, "a source").decode("utf-8"), path.parent
         except (OSError, UnicodeDecodeError) as error:
             raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
         name = name or str(path)

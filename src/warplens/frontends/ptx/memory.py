@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,15 +96,18 @@ def lay_out_memory(
         Allocation(f"variable {name}", address, module.variables[name].size_bytes)
         for name, address in kernel.variable_addresses.items()
     ]
-    position = kernel.first_free_address
+    position, most_bytes = kernel.first_free_address, min(MOST_BYTES, _memory_bytes())
 
     def allocate(name: str, size: int, argument: int | None = None) -> int:
         nonlocal position
         address = position
         allocations.append(Allocation(name, address, size, argument))
         position = align(position + max(size, 1) + apart_bytes, GRANULE_BYTES) + GRANULE_BYTES
-        if position - GLOBAL_WINDOW > MOST_BYTES:
-            raise KernelFault(f"{kernel.name}: the arrays take more than {MOST_BYTES >> 30} GiB together")
+        if position - GLOBAL_WINDOW > most_bytes:
+            raise KernelFault(
+                f"{kernel.name}: variables and arrays take {position - GLOBAL_WINDOW:,} bytes together; "
+                f"there is room for {most_bytes:,}"
+            )
         return address
 
     parameter_address = allocate("the kernel's parameters", kernel.parameter_bytes)
@@ -165,9 +169,20 @@ def _fill_variables(kernel: FlatKernel, content: NDArray[np.uint8], constants: M
         content[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+def _memory_bytes() -> int:
+    """Memory of this machine."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return MOST_BYTES
+
+
 def _aligned(size: int) -> NDArray[np.uint8]:
     """Zeros that start at a multiple of the granule."""
-    room = np.zeros(size + GRANULE_BYTES, dtype=np.uint8)
+    try:
+        room = np.zeros(size + GRANULE_BYTES, dtype=np.uint8)
+    except MemoryError:
+        raise KernelFault(f"there is no memory for the {size:,} bytes of variables and arrays") from None
     skip = -room.ctypes.data % GRANULE_BYTES
     return room[skip : skip + size]
 
@@ -266,5 +281,5 @@ def _initial(module: PtxModule, variable: Variable, kernel: FlatKernel) -> bytes
                 "which is not a global variable"
             )
         width = variable.type.bytes
-        content[offset : offset + width] = (address + addend).to_bytes(8, "little")[:width]
+        content[offset : offset + width] = (address + addend & (1 << 64) - 1).to_bytes(8, "little")[:width]
     return bytes(content)
