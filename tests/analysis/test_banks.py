@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.traces import Step, evenly, memory_trace
-from warplens.analysis.banks import conflict_degrees
-from warplens.traces import StaticInstruction
+from warplens.analysis.banks import conflict_degrees, shared_accesses
+from warplens.traces import StaticInstruction, static_table
 
 #: Up to 32 bytes are valid today (sm_100); the widest is what a trace file may claim.
 WIDTHS = (1, 2, 4, 8, 12, 16, 32, 64, 128)
@@ -61,3 +61,9 @@ def test_against_a_plain_count(drawn: list[tuple[int, list[int]]]) -> None:
     accesses = [(row, tuple(WIDTHS[row] * each for each in places)) for row, places in drawn]
     expected = [words_of_busiest_bank(addresses, WIDTHS[row]) for row, addresses in accesses]
     assert degrees_of(accesses) == expected
+
+
+def test_an_instruction_without_bytes_is_no_access() -> None:
+    """A matrix load whose addresses are not traced, say."""
+    rows = [StaticInstruction(0, "LDSM", "load_shared", "shared", 0), ROWS[2]]
+    assert shared_accesses(static_table(rows)).tolist() == [False, True]

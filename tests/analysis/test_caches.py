@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from reference import cache, progress
 from reference.traces import Step, evenly
 from warplens.analysis import _cache_records as records
-from warplens.analysis import events, order_window
-from warplens.analysis._progress_kernels import pick
+from warplens.analysis import _progress_kernels, events, order_window
 from warplens.analysis._round_kernels import TURNS
 from warplens.errors import MachineError, MissingInputError, OptionError
 from warplens.traces import StaticInstruction
@@ -419,10 +418,15 @@ def test_warps_wait_at_a_barrier_for_the_slowest():
     assert without < alone + 0.5 * memory
 
 
+def plain(kernel):
+    """The Python function of a kernel, compiled or not."""
+    return getattr(kernel, "py_func", kernel)
+
+
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), st.integers(-1, 9), st.booleans())
 def test_who_enters_a_full_memory_queue_next(waiting, last, greedy):
     """Greedy: the one that entered last, else the oldest. In turn: the next after it, else the first."""
-    chosen = waiting[pick.py_func(np.array([*waiting, 0]), len(waiting), last, greedy)]
+    chosen = waiting[plain(_progress_kernels.pick)(np.array([*waiting, 0]), len(waiting), last, greedy)]
     if greedy:
         assert chosen == (last if last in waiting else min(waiting))
     else:
@@ -505,9 +509,9 @@ def test_what_one_execution_does_is_not_shared_with_executions_that_are_not_ther
     assert found.per_execution("lines")[STG] == 0.0
 
 
-def test_the_next_in_turn_comes_after_the_last():
-    """Where the last one waits again, those behind it go first; the oldest goes where none is behind."""
-    choose = getattr(pick, "py_func", pick)
-    assert choose(np.array([5, 7, 6]), 3, 5, False) == 2
-    assert choose(np.array([5, 3]), 2, 5, False) == 1
-    assert choose(np.array([3, 5]), 2, 5, True) == 1
+def test_the_oldest_line_may_leave_in_the_cycle_in_which_it_comes(monkeypatch):
+    monkeypatch.setattr(_progress_kernels, "when_there", lambda tag, coming: coming[tag])
+    monkeypatch.setattr(_progress_kernels, "present", lambda *_: -1)
+    tags, states, coming = np.array([1, 0]), np.zeros(2, np.int64), np.array([8.0, 3.0])
+    assert plain(_progress_kernels.make_room)(2, 0, 2, 8.0, tags, states, coming) == 0.0
+    assert tags.tolist() == [1, 0]

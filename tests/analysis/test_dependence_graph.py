@@ -146,3 +146,10 @@ def test_the_last_access_is_always_waited_for():
 def test_the_work_flow_is_made_once():
     graph = graph_of("comp", ("load_global", (0,)))
     assert graph.work_flow_graph is graph.work_flow_graph
+
+
+def test_of_equal_chains_the_first_is_marked():
+    marked = graph_of("sfu", "sfu", ("comp", (1, 0)), ("comp", (0,))).on_longest_chain(
+        {"sfu": 9, "comp": 2}.__getitem__
+    )
+    assert np.flatnonzero(marked).tolist() == [1, 2]

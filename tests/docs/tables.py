@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -218,6 +219,13 @@ def _benchmark(name: str) -> str:
     return _table(("", "measured", "against", "target"), rows)
 
 
+def mutants() -> str:
+    """Outcomes of scripts/mutate, by the tests that it ran."""
+    with (ROOT / "scripts" / "mutants.csv").open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    return _table(tuple(names), [tuple(row) for row in rows])
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "machine-keys": machine_keys,
     "instruction-keys": instruction_keys,
@@ -233,6 +241,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "views": views,
     "papers": papers,
     "measured": measured,
+    "mutants": mutants,
     "reproductions": reproductions.summary,
     "omitted": reproductions.omitted,
     "reproduced": reproductions.of_paper,

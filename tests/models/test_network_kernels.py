@@ -91,7 +91,9 @@ def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, coun
     """Each machine of a batch, whatever the ones before it left behind."""
     generator = np.random.default_rng(seed)
     stream = random_stream(generator, blocks, warps, events)
-    machines = np.stack([random_machine(generator, warps) for _ in range(count)])
+    machines = np.zeros(count, k.MACHINE)
+    for row in range(count):
+        machines[row] = random_machine(generator, warps)
     cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     solve(stream, machines, k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy)
     asked = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))

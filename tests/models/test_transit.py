@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from making import gpu, run, with_mix
 from reference import occupancy_roofline as oracle
+from warplens.models.transit import steady_state
 
 
 def transit(alpha_comp, alpha_mem, warps, **changes):
@@ -129,3 +131,9 @@ def test_a_handful_of_computing_warps_among_many_accesses_is_not_lost_to_roundin
     assert run("transit", workload, machine).cycles == pytest.approx(
         run("volkov", workload, machine).cycles, rel=1e-12
     )
+
+
+def test_a_memory_that_serves_several_warps_a_cycle():
+    sides = {"compute_latency": 5.0, "memory_latency": 10.0, "compute_roof": 4.0, "memory_roof": 2.0}
+    k, warps_per_cycle = steady_state(np.array([100.0]), **{name: np.array([each]) for name, each in sides.items()})
+    assert (k.tolist(), warps_per_cycle.tolist()) == ([90.0], [2.0])

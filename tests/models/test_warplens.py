@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from making import Interval, complete_gpu, gpu, run, with_graph, with_profile
+from reference.traces import Step, evenly, memory_trace
 from warplens.machine import with_overrides
 from warplens.models.network import LaunchSize, demand_config, demand_of_sample
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
+from warplens.traces import StaticInstruction
 from warplens.workload import Needs, analyse, workload_of_trace
 from warplens.workload.samples import block_sample
 from warplens_studies.validate.h200_profiles import placed_launch, shipped_profiles
@@ -196,3 +198,51 @@ def test_a_real_gpu_may_be_slower_than_its_description():
         up = (prediction.terms["cycles_high"] - prediction.terms["launch"]) / ran
         down = ran / (prediction.terms["cycles_low"] - prediction.terms["launch"])
         assert (up > down + 0.1) == more
+
+
+def test_a_warp_alone_takes_its_instructions_and_its_stalls():
+    """A stall that no request explains is waited for all the same."""
+    machine = complete_gpu()
+    for reads in (0.0, 1.0):
+        intervals = Interval(10, 100, reads, reads), Interval(7, 0)
+        found = run("warplens", with_profile(*intervals, warps_per_sm=1), with_overrides(machine, FREE))
+        assert found.cycles == pytest.approx(117, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "launch"),
+    [
+        ("warplens", {"blocks": 28 * 12, "threads_per_block": 128, "blocks_per_sm": 1.0}),
+        ("markov-chain", {"warps_per_sm": 1.0}),
+    ],
+)
+def test_part_of_a_block_or_of_a_warp_is_not_resident(model, launch):
+    def ipc(residents):
+        changed = {name: residents if value == 1.0 else value for name, value in launch.items()}
+        return run(model, with_profile(*[Interval(10, 300, 1, 1, 0, 1)] * 6, **changed), complete_gpu()).ipc
+
+    assert ipc(2.5) == pytest.approx(ipc(2)) != pytest.approx(ipc(3))
+
+
+def test_a_launch_with_a_long_block():
+    """It comes first. Warps and units have the work of all blocks, not only of those that are followed."""
+    rows = [
+        StaticInstruction(0, "LDG", "load_global", "global", 4, (1,), (0,)),
+        StaticInstruction(16, "FFMA", "fp32", "none", 0, (3,), (1, 2, 3)),
+    ]
+    lengths = [20 if block == 31 else 4 for block in range(48)]
+    warps = [[Step(0, evenly(2**20 + 4096 * block, 4)), Step(1)] * length for block, length in enumerate(lengths)]
+    machine = complete_gpu()
+    facts = analyse(
+        workload_of_trace(memory_trace(rows, [[warp] * 2 for warp in warps])), machine, Needs(events=True)
+    )
+    sample = block_sample(facts, machine, "test", reorder=False)
+    config = demand_config(machine, sample.classes, "test")
+
+    def demand(instructions):
+        return demand_of_sample(sample, facts.traced.misses, LaunchSize(48, instructions, 1.0), config)
+
+    found, twice = demand(2 * 2 * np.mean(lengths)), demand(4 * 2 * np.mean(lengths))
+    assert found.stream.order.tolist() == [*range(15, 24), *range(15)]
+    assert found.instructions_per_warp == pytest.approx(2 * np.mean(lengths))
+    assert twice.stream.units == pytest.approx(2 * found.stream.units) and found.stream.units.sum() > 0

@@ -386,3 +386,45 @@ def test_sms_take_turns_at_a_port():
     found = totals(ROWS, [[[line(2 * n + sm, STORE) for n in range(3)] * 20] for sm in range(2)], machine)
     assert found["LLC_ACCESSES"] == 2 * 3 * 20
     assert found["LLC_MISSES"] < 0.8 * found["LLC_ACCESSES"]
+
+
+def test_traffic_over_time_sums_to_the_traffic():
+    """Also of launches that last so long that bins are joined, and by bank."""
+    state = final_state(ROWS, streaming(blocks=8, warps=4, loads=16), narrowed(service=512.0))
+    assert state.chip["bin_cycles"][0] > 64.0
+    moved = state.totals["dram_reads"][0] + state.totals["dram_writes"][0]
+    assert state.traffic["dram"].sum() == state.banks["transfers"].sum() == moved > 0
+    assert state.traffic["noc"].sum() > moved
+
+
+def test_line_0_is_a_line_like_any_other():
+    """Its MSHR is not free."""
+
+    def blocks(base):
+        return [[[Step(TOUCH, evenly(base + 128 * each, 4)) for each in range(4)]] * 3]
+
+    assert totals(ROWS, blocks(0), WIDE) == totals(ROWS, blocks(2**20), WIDE)
+
+
+def test_waits_for_hits_alone_are_the_l1s():
+    """No miss tells how to divide them."""
+    kernel = memory_trace(ROWS, [[[line(0, STORE), *[line(0), Step(USE)] * 3]]])
+    result = simulate_detailed(workload_of_trace(kernel), gpu_of(narrowed(l1_write_back=True, l1_allocate=True)))
+    assert result.stack["L1"] == pytest.approx(3 * WIDE.l1_latency / 7)
+    assert sum(result.stack.values()) == pytest.approx(result.cpi)
+
+
+def test_every_request_has_room_for_its_event():
+    """Kernels check no bounds."""
+    state = final_state(ROWS, streaming(blocks=1, warps=1, loads=1), WIDE)
+    assert len(state.events) > len(state.requests)
+
+
+def test_a_store_that_stays_in_l1_does_not_wait_for_the_network():
+    machine = narrowed(sms=1, l1_write_back=True, l1_allocate=True, sm_flit=32.0, noc_queue=1)
+    loads = [line(number, TOUCH) for number in (1, 2, 3)]
+    # The warp computes for longer than the loads take.
+    blocks = [[[line(0, STORE), *loads, line(0, STORE), line(0), Step(USE), *[Step(COMPUTE)] * 600]]]
+    expected = reference.Simulation(ROWS, blocks, machine).run()
+    found = totals(ROWS, blocks, machine)
+    assert found == {name: expected[name] for name in found}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from making import graph_of
@@ -210,6 +213,28 @@ class TestExecution:
         assert (made.groups, made.most_instructions) == (2, 1000)
         assert made.scale == 3 * 10
         assert made.warnings == (SOME_WAVES, FIRST_INSTRUCTIONS)
+
+    @pytest.mark.parametrize("length", [1, 3])
+    def test_warps_without_instructions_hold_nobody(self, length):
+        """Groups follow one another as if such warps were not there."""
+        alone = warp_graphs_of([graph_of(*["mem"] * length)])
+        both = replace(alone, graph_start=np.array([0, length, length]), warp_graph=np.array([0, 1] * 3))
+        one, other = (
+            run_core(graphs, TIMES, None, ExecutionConfig(size, 1, 3), policy="oldest", in_order=True)
+            for graphs, size in ((alone, 1), (both, 2))
+        )
+        assert (one.cycles, one.issues) == (other.cycles, other.issues) == (3 * (2 * length + 4), 3 * length)
+
+    def test_a_wave_that_just_fits_is_not_cut(self):
+        made = bounded(ExecutionConfig(4, 2, 6), 1000, 8000)
+        assert (made.groups, made.most_instructions, made.warnings) == (2, None, (SOME_WAVES,))
+
+    def test_a_cut_program_points_at_nothing_that_is_cut_off(self):
+        chains = [graph_of(*[("comp", (i - 1,) if i else ()) for i in range(length)]) for length in (3, 7)]
+        whole = warp_graphs_of(chains, [0, 1])
+        cut = whole.first_instructions(2)
+        assert (whole.longest, cut.longest) == (7, 2)
+        assert (cut.feeds.tolist(), cut.feed_start.tolist()) == ([1, 1], [0, 1, 1, 2, 2])
 
     def test_a_cut_program_is_simulated(self):
         graph = graph_of(*[("comp", (i - 1,) if i else ()) for i in range(50)])

@@ -1,0 +1,54 @@
+"""Sampled blocks stand for the launch: which ones are chosen, and what stays of warps with too many events."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reference.traces import Step, evenly, memory_trace
+from warplens.analysis.block_samples import MOST_BLOCKS, chosen_blocks, sample_of_blocks, shortened
+from warplens.traces import StaticInstruction
+
+ROWS = [
+    StaticInstruction(0, "ld", "load_global", "global", 4, (1,), (0,)),
+    StaticInstruction(8, "lds", "load_shared", "shared", 4, (2,), (1,)),
+    StaticInstruction(16, "add", "fp32", destinations=(3,), sources=(2, 3)),
+    StaticInstruction(24, "st", "store_global", "global", 4, (), (0, 3)),
+    StaticInstruction(32, "exit", "control"),
+]
+LOAD, SHARED, ADD, STORE, EXIT = range(len(ROWS))
+LATENCY = {"load_shared": 20.0, "fp32": 4.0}
+
+
+def warp(rounds: int, address: int = 1 << 20) -> list[Step]:
+    """Loads in a loop that becomes longer, and one store after it."""
+    steps = []
+    for turn in range(rounds):
+        steps += [Step(LOAD, evenly(address + 128 * turn, 4)), Step(SHARED, evenly(0, 4)), *[Step(ADD)] * (turn % 4)]
+    return [*steps, Step(STORE, evenly(address, 4)), Step(EXIT)]
+
+
+@pytest.mark.parametrize("blocks_per_group", [3, 1000])
+def test_blocks_are_chosen_at_even_distances(blocks_per_group):
+    blocks = [[warp(1)] * (1 + block % 3) for block in range(5 * MOST_BLOCKS)]
+    chosen = chosen_blocks(memory_trace(ROWS, blocks, blocks_per_group=blocks_per_group), len(blocks))
+    numbers, warps = np.unique(chosen.block, return_counts=True)
+    assert numbers.tolist() == list(range(2, 5 * MOST_BLOCKS, 5))
+    assert warps.tolist() == [1 + number % 3 for number in numbers]
+
+
+def test_what_stays_of_a_long_warp_does_all_of_its_work():
+    trace = memory_trace(ROWS, [[warp(50), warp(4), warp(41)]])
+    whole = sample_of_blocks(trace.held[0], trace, 128, lambda name: LATENCY.get(name, 0.0))
+    kept = shortened(whole, 9)
+    assert np.diff(whole.event_start).tolist() == [52, 6, 43]
+    assert np.diff(kept.event_start).tolist() == [9, 6, 9]
+    for first, last in zip(whole.event_start[:-1], whole.event_start[1:], strict=True):
+        place = np.searchsorted(whole.event_start, first)
+        mine = slice(kept.event_start[place], kept.event_start[place + 1])
+        assert kept.weight[mine].sum() == pytest.approx(last - first)
+        for name in ("instructions", "gap", "shared_cycles"):
+            done = (getattr(kept, name)[mine] * kept.weight[mine]).sum()
+            assert done == pytest.approx(getattr(whole, name)[first:last].sum()), name
+    # The loop's loads stand for one another, the store at the end for itself.
+    assert kept.weight[(kept.kind != whole.kind[0]) & (kept.static == STORE)].tolist() == [1.0] * 3
