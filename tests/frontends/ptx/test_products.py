@@ -84,11 +84,13 @@ def _warpgroup_kernel(case: tuple) -> str:
     count = columns // (4 if ".f16." in kinds[:8] else 2)
     sums = [f"%c{each}" for each in range(count)]
     lines = [f"ld.global.b32 {each}, [%own+{number * 512}];" for number, each in enumerate(sums)]
+    lines.append("wgmma.fence.sync.aligned;")
     a = "{%a0, %a1, %a2, %a3}" if in_registers else "%da"
     shape, _, types = kinds.partition(".")
     lines.append(
         f"wgmma.mma_async.sync.aligned.m64n{columns}{shape}.{types} {{{', '.join(sums)}}}, {a}, %db, {rest};"
     )
+    lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
     lines += [f"st.global.b32 [%own+{number * 512}], {each};" for number, each in enumerate(sums)]
     # A in the first 8 KB, B in the second; core matrices of 1024 bytes each way, in any swizzle.
     descriptors = [swizzle << 62 | 64 << 32 | 8 << 16 | start >> 4 for start in (0, 16384)]
@@ -99,36 +101,35 @@ def _warpgroup_kernel(case: tuple) -> str:
 .visible .entry k(.param .u64 in, .param .u64 out)
 {{
 .reg .b64 %in, %own, %da, %db;
-.reg .b32 %c<128>, %a<4>, %t, %at;
+.reg .b32 %c<128>, %a<4>, %t, %at, %tile, %end;
 .reg .pred %p<2>;
 .shared .align 1024 .b8 tile[32768];
 ld.param.u64 %in, [in];
 ld.param.u64 %own, [out];
 mov.u32 %t, %tid.x;
 mad.wide.u32 %own, %t, 4, %own;
-mov.u32 %at, tile;
-setp.ge.u32 %p1, %t, 0;
-mad.lo.u32 %at, %t, 4, %at;
+mov.u32 %tile, tile;
+mad.lo.u32 %at, %t, 4, %tile;
+add.u32 %end, %tile, 32768;
 mad.wide.u32 %in, %t, 4, %in;
 LOOP:
 ld.global.b32 %a0, [%in];
 st.shared.b32 [%at], %a0;
 add.u64 %in, %in, 512;
 add.u32 %at, %at, 512;
-setp.lt.u32 %p0, %at, 32768;
+setp.lt.u32 %p0, %at, %end;
 @%p0 bra LOOP;
-mov.b32 %a1, %c2;
 ld.shared.b32 %a1, [%at+-512];
 mov.b32 %a2, %a0;
 ld.shared.b32 %a3, [%at+-1024];
-mov.b64 %da, {descriptors[0]};
-mov.b64 %db, {descriptors[1]};
+setp.ge.u32 %p0, %t, 0;
+shr.u32 %tile, %tile, 4;
+cvt.u64.u32 %da, %tile;
+add.u64 %db, %da, {descriptors[1]};
+add.u64 %da, %da, {descriptors[0]};
 fence.proxy.async.shared::cta;
 bar.sync 0;
-wgmma.fence.sync.aligned;
 {body}
-wgmma.commit_group.sync.aligned;
-wgmma.wait_group.sync.aligned 0;
 ret;
 }}
 """

@@ -33,6 +33,8 @@ CALLBACK = ctypes.CFUNCTYPE(
 _OPERANDS = 16
 _LANES = 32
 _CHUNK = 16
+#: 16 bytes that move as one.
+_CHUNK_TYPE = np.dtype(np.complex128)
 _REDUCTIONS: dict[str, Any] = {
     "add": np.add,
     "min": np.minimum,
@@ -269,17 +271,24 @@ class BulkCopies:
         row_bytes = found.box[0] * found.element_bytes
         columns = slice(first * found.element_bytes, last * found.element_bytes)
         inside = rows >= 0
-        gathered = (used - GLOBAL_WINDOW)[:, None] + np.arange(size)
+        # Rows of a matrix inside the tensor lie evenly.
+        whole = loads and found.rank <= 2 and inside.all() and size == row_bytes
+        step = found.strides[0]
+        lowest = int(rows[0]) - GLOBAL_WINDOW
+        gathered = np.empty(0) if whole else (used - GLOBAL_WINDOW)[:, None] + np.arange(size)
 
         def copy() -> None:
-            shared = self.shared[: len(self.shared) // _CHUNK * _CHUNK].reshape(-1, _CHUNK)
+            shared = self.shared[: len(self.shared) // _CHUNK * _CHUNK].view(_CHUNK_TYPE)
             content = self.memory.content
             if loads:
                 box = np.zeros((len(rows), row_bytes), dtype=np.uint8)
-                box[inside, columns] = content[gathered]
-                shared[chunks] = box.reshape(-1, _CHUNK)
+                if whole:
+                    box[:] = np.lib.stride_tricks.as_strided(content[lowest:], box.shape, (step, 1), writeable=False)
+                else:
+                    box[inside, columns] = content[gathered]
+                shared[chunks] = box.reshape(-1).view(_CHUNK_TYPE)
             else:
-                box = shared[chunks].reshape(len(rows), row_bytes)[inside, columns]
+                box = shared[chunks].view(np.uint8).reshape(len(rows), row_bytes)[inside, columns]
                 dtype = _MAP_DTYPES.get(found.element_type)
                 content[gathered] = _combined(content[gathered], box, reduction, dtype)
             self.context[Context.CHANGES] += 1

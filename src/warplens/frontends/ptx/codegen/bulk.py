@@ -27,11 +27,21 @@ def call_bulk(g: KernelBuilder, item: FlatInstruction, action: BulkAction, opera
     builder = g.builder
     if len(operands) > MOST_OPERANDS:
         raise g.not_covered(item)
+    mask = g.mask(item)
+    some = builder.icmp_unsigned("!=", mask, i32(0))
+    if action != BulkAction.START:  # only copies under way can be finished
+        some = builder.and_(some, builder.icmp_unsigned("!=", g.get(Context.BULK_PENDING), i64(0)))
+    with builder.if_then(some):
+        _call(g, item, action, mask, operands)
+
+
+def _call(g: KernelBuilder, item: FlatInstruction, action: BulkAction, mask: Value, operands: list[Value]) -> None:
+    builder = g.builder
     buffer = g.untyped(g.buffer("bulk_operands", ir.ArrayType(integers(64), MOST_OPERANDS)))
     for position, value in enumerate(operands):
         builder.store(value, g.at(buffer, position * 8 * LANES))
     function = builder.inttoptr(g.get(Context.BULK), SIGNATURE.as_pointer())
-    arguments = [g.context, g.frame, i32(item.index), i32(action), g.mask(item), buffer]
+    arguments = [g.context, g.frame, i32(item.index), i32(action), mask, buffer]
     failed = builder.call(function, arguments)
     g.leave_if(builder.icmp_unsigned("!=", failed, i32(0)))
 
@@ -78,6 +88,4 @@ def copy_in_bulk(g: KernelBuilder, item: FlatInstruction) -> None:
 
 def finish_copies(g: KernelBuilder, item: FlatInstruction, barrier: Operand) -> None:
     """Let copies arrive that an mbarrier counts."""
-    values = _values(g, item, barrier)
-    with g.builder.if_then(g.builder.icmp_unsigned("!=", g.get(Context.BULK_PENDING), i64(0))):
-        call_bulk(g, item, BulkAction.ARRIVE, values)
+    call_bulk(g, item, BulkAction.ARRIVE, _values(g, item, barrier))
