@@ -44,9 +44,9 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "clamp": (True, "never predict more than the issue rate, or one instruction per cycle and warp"),
     "compute_latency": (
         True,
-        "intervals derived from a dependence graph stall on compute latencies too (Lemeire's do not)",
+        "intervals of a graph or a trace stall on compute latencies too (Lemeire's do not)",
     ),
-    "min_gap": (1.0, "intervals derived from a dependence graph close at stalls of this many cycles"),
+    "min_gap": (1.0, "intervals of a graph or a trace close at stalls of this many cycles"),
     "normalization": (
         "shared",
         "contention per core (shared by its warps), or G-17 as printed",
