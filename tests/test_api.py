@@ -67,7 +67,7 @@ def test_predict_of_arrays_is_a_batch():
 
 
 def test_predict_without_a_machine_asks_for_one():
-    with pytest.raises(InputError, match="profile: names no machine; choose one with --gpu NAME"):
+    with pytest.raises(InputError, match='profile: names no machine; choose one with gpu="NAME"'):
         predict(WORKLOAD)
 
 

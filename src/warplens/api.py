@@ -184,7 +184,7 @@ def load_workload(path: str | Path, *, gpu: Gpu | str | Path | None = None) -> W
     """The one kernel launch of an input; several are an error that names `load_workloads`."""
     found = load_workloads(path, gpu=gpu)
     if len(found) != 1:
-        raise InputError(f"{path}: holds {len(found)} launches; use load_workloads, or name one with --launch")
+        raise InputError(f"{path}: holds {len(found)} launches; use load_workloads")
     return found[0]
 
 
@@ -209,7 +209,7 @@ def place(
     if gpu is None:
         if workload.machine is None:
             place_name = workload.path or workload.name
-            raise InputError(f"{place_name}: names no machine; choose one with --gpu NAME")
+            raise InputError(f'{place_name}: names no machine; choose one with gpu="NAME"')
         machine = _own_machine(workload)
     else:
         machine = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)

@@ -186,7 +186,7 @@ def test_waves_are_those_of_the_gpu(folder: Path) -> None:
 
     assert wanted(None, None) == round(1.5 * occupancy(gpu, 64).blocks_per_sm * gpu.sms)
     assert wanted(255, 0) == round(1.5 * occupancy(gpu, 64, 255).blocks_per_sm * gpu.sms) < wanted(32, 0)  # type: ignore[operator]
-    with pytest.raises(WorkloadError, match="name one with --gpu"):
+    with pytest.raises(WorkloadError, match="name one with gpu="):
         wanted(32, 0, None)
     for limit, expected in (('blocks = "all"', None), ("blocks = 3", 3), ("blocks = 4", None), ("waves = 1", None)):
         launch = launch_of(folder, BASE + f"[record]\n{limit}\n")

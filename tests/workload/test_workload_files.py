@@ -435,7 +435,7 @@ def test_unusable_overrides_of_a_file_are_located(write):
 
 def test_a_file_that_names_no_machine_asks_for_one(write):
     path = write("[instruction_mix]\ncomp = 4\n")
-    with pytest.raises(InputError, match="names no machine; choose one with --gpu NAME"):
+    with pytest.raises(InputError, match="names no machine; choose one with gpu="):
         predict(path, model="volkov")
 
 

@@ -76,6 +76,17 @@ for command in (
     cli.add_command(command)
 
 
+#: What messages of the API advise, and what that is on the command line.
+_OPTIONS = {'gpu="NAME"': "--gpu NAME", "; use load_workloads": "; name one with --launch"}
+
+
+def as_options(message: str) -> str:
+    """A message of the API in the words of the command line."""
+    for parameter, option in _OPTIONS.items():
+        message = message.replace(parameter, option)
+    return message
+
+
 def main() -> None:
     """Run a command: exit 0 on success, 2 on bad usage or input, 1 on failure."""
     try:
@@ -87,7 +98,7 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(130)
     except WarplensError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {as_options(str(error))}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import WorkloadError
+from .load import load_gpu
 from .schema import Gpu, Quantity
 
 
@@ -37,17 +39,18 @@ def _round_up(value: Any, unit: Any) -> Any:
 
 
 def occupancy(
-    gpu: Gpu,
+    gpu: Gpu | str | Path,
     threads_per_block: int,
     registers_per_thread: int = 0,
     shared_memory_per_block_bytes: int = 0,
 ) -> Occupancy:
-    """Resident blocks per SM by warps, blocks, registers and shared memory.
+    """Resident blocks per SM by warps, blocks, registers and shared memory. `gpu` may be the name of a machine.
 
     The arithmetic follows NVIDIA's published calculator. Registers are allocated
     per warp and partition since compute capability 2.0, and per block before.
     Shared memory is allocated per block in units, plus what the system reserves.
     """
+    gpu = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if threads_per_block < 1 or registers_per_thread < 0 or shared_memory_per_block_bytes < 0:
         raise WorkloadError("a block needs at least one thread, and no negative registers or shared memory")
     rules = gpu.with_defaults.occupancy

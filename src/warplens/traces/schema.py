@@ -174,8 +174,26 @@ class LaunchTrace(Protocol):
     def groups(self) -> Iterator[WarpGroup]: ...
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryTrace:
+class Described:
+    """A trace that prints as one line: what was launched, and how much of it is recorded."""
+
+    header: LaunchHeader
+    static: StaticTable
+
+    def __repr__(self) -> str:
+        header = self.header
+        grid, block = ("×".join(map(str, extents)) for extents in (header.grid, header.block))
+        recorded = header.extra.get("recorded_blocks", header.blocks)
+        number = f", launch {header.launch_index}" if header.launch_index else ""
+        return (
+            f"<trace of {header.kernel}{number}: grid {grid}, block {block}, "
+            f"{header.registers_per_thread} registers, {header.shared_memory_per_block_bytes} B of shared memory; "
+            f"{recorded} of {header.blocks} blocks, {len(self.static)} distinct instructions>"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemoryTrace(Described):
     """A launch held in memory."""
 
     header: LaunchHeader

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from ..errors import TraceError
 from .checks import problem_of, problem_of_static
-from .schema import CLASS_NAMES, SPACES, LaunchHeader, StaticTable, WarpGroup
+from .schema import CLASS_NAMES, SPACES, Described, LaunchHeader, StaticTable, WarpGroup
 
 VERSION = 1
 _FORMAT = "warplens trace"
@@ -173,7 +173,7 @@ class TraceWriter:
 _NAME_LENGTH = 26
 
 
-class StoredLaunch:
+class StoredLaunch(Described):
     """One launch of a `.wlt` file. The header and static table are held, warps are read when asked for."""
 
     def __init__(

@@ -245,7 +245,7 @@ def blocks_to_record(
     if limit.waves is not None:
         if gpu is None:
             raise WorkloadError(
-                f"{launch.path}: record.waves counts waves of a GPU; name one with --gpu or [machine]"
+                f'{launch.path}: record.waves counts waves of a GPU; name one with gpu="NAME" or [machine]'
             )
         shared = (shared_memory_bytes or 0) + launch.dynamic_shared_memory_bytes
         resident = occupancy(gpu, launch.threads_per_block, registers_per_thread or 0, shared).blocks_per_sm

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from ...errors import FileError
 from ...tomlfile import read_at_most
@@ -17,14 +19,22 @@ if TYPE_CHECKING:
     from ..ptx import Execution, PtxModule
 
 
+@overload
 def cuda(
-    source: str | Path,
+    source: str | Path, *, options: Sequence[str] = (), architecture: str = ..., name: str | None = None
+) -> CudaModule: ...
+@overload
+def cuda(source: Callable[..., Any], *, architecture: str = ...) -> PythonKernel: ...
+def cuda(
+    source: str | Path | Callable[..., Any],
     *,
     options: Sequence[str] = (),
     architecture: str = DEFAULT_ARCHITECTURE,
     name: str | None = None,
-) -> CudaModule:
+) -> CudaModule | PythonKernel:
     """A CUDA C++ or PTX source: its text, or the path of a .cu or .ptx file. No GPU is needed.
+
+    A Python function for numba-cuda (extra `python-kernels`) becomes a kernel with `launch`.
 
     >>> import numpy, warplens
     >>> double = warplens.cuda('extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }')
@@ -33,6 +43,8 @@ def cuda(
     >>> x.tolist()
     [0.0, 2.0, 4.0, 6.0]
     """
+    if callable(source):
+        return PythonKernel(source, architecture)
     text, folder = str(source), None
     if isinstance(source, Path) or (len(text) < 4096 and "\n" not in text and text.endswith((".cu", ".ptx", ".cuh"))):
         path = Path(source)
@@ -135,6 +147,55 @@ class CudaKernel:
         if self.compiled is None:
             return CudaRun(execution.with_source(None, self.module.text))
         return CudaRun(execution.with_source(self.module.text, self.compiled.ptx))
+
+
+@dataclass(frozen=True)
+class PythonKernel:
+    """A Python function, plain or decorated with `@numba.cuda.jit`, compiled for the types of each launch."""
+
+    function: Callable[..., Any]
+    architecture: str = DEFAULT_ARCHITECTURE
+
+    def kernel(self, name: str = "") -> PythonKernel:
+        """Itself: a function is one kernel."""
+        return self
+
+    def launch(
+        self,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        *arguments: Any,
+        record: bool = True,
+        blocks: int | None = None,
+        **limits: Any,
+    ) -> CudaRun:
+        """Run the kernel on the CPU. Arrays are changed as a GPU would change them."""
+        from ..ptx import execute, parse_ptx
+        from .python import compile_python_kernel, flatten_arguments
+
+        typed = [each if isinstance(each, np.ndarray | np.generic) else np.asarray(each)[()] for each in arguments]
+        plain: Any = getattr(self.function, "py_func", self.function)
+        name = getattr(plain, "__name__", "kernel")
+        made = compile_python_kernel(self.function, typed, architecture=self.architecture, where=name)
+        execution = execute(
+            parse_ptx(made.ptx, name=plain.__code__.co_filename),
+            made.entry,
+            grid,
+            block,
+            flatten_arguments(typed),
+            record=record,
+            blocks=blocks,
+            name=name,
+            **limits,
+        )
+        return CudaRun(execution.with_source(_file_text(plain.__code__.co_filename), made.ptx))
+
+
+def _file_text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 @dataclass(frozen=True)
