@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .project import Project
-    from .snapshot import Snapshot
+    from .gate.project import Project
+    from .gate.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class CheckedKernel:
 
     def snapshot(self, gpu: str) -> Snapshot:
         """The prediction on a GPU; from the result cache where nothing changed."""
-        from ..errors import InputError
-        from ..machine import load_gpu
-        from .predicting import take
+        from .errors import InputError
+        from .machine import load_gpu
+        from .gate.predicting import take
 
         found = take(self.path, self.project.root, load_gpu(gpu))
         chosen = [each for each in found if self.kernel in (None, each.identity.kernel)]
@@ -60,8 +60,8 @@ class CheckedKernel:
 
     def faster_than(self, time: str | float, *, gpu: str) -> Claim:
         """Whether the predicted time is below a limit: seconds, or a text such as `12us`."""
-        from ..formatting import show_seconds
-        from ..units import parse_number
+        from .formatting import show_seconds
+        from .units import parse_number
 
         limit = float(parse_number(time, "s")) if isinstance(time, str) else float(time)
         found = self.snapshot(gpu)
@@ -70,10 +70,10 @@ class CheckedKernel:
 
     def not_slower_than_baseline(self, *, gpu: str, fail_above: str | None = None) -> Claim:
         """Whether the kernel is as fast as the committed baseline says, within the project's limit or another."""
-        from . import words
-        from .baseline import read_baseline
-        from .project import part_of
-        from .verdicts import verdict
+        from .gate import words
+        from .gate.baseline import read_baseline
+        from .gate.project import part_of
+        from .gate.verdicts import verdict
 
         now = self.snapshot(gpu)
         path = self.project.root / self.project.baseline
@@ -89,7 +89,7 @@ class CheckedKernel:
 @pytest.fixture
 def warplens_check(request: pytest.FixtureRequest) -> Callable[..., CheckedKernel]:
     """A function from an input of the project (and the name of a kernel in it) to its claims."""
-    from .project import load_project
+    from .gate.project import load_project
 
     project = load_project(request.config.rootpath)
 

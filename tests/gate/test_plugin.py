@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from warplens.errors import InputError
 from warplens.gate.check import scope_of, update_baseline
 from warplens.gate.project import load_project
-from warplens.gate.pytest_plugin import CheckedKernel
+from warplens.pytest_plugin import CheckedKernel
 
 from .making import STRIDED, make_project
 
@@ -45,3 +48,9 @@ def test_the_baseline_is_kept(kernel):
 def test_a_kernel_that_is_not_there_is_named(kernel):
     with pytest.raises(InputError, match=r"has 1 launches \(scale\); name one"):
         CheckedKernel(kernel.project, kernel.path, "other").seconds("h200")
+
+
+def test_the_plugin_costs_other_tests_nothing():
+    code = "import sys, warplens.pytest_plugin; print([name for name in ('numpy', 'numba') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
