@@ -30,7 +30,7 @@ PTX = """
 """
 
 
-@pytest.mark.parametrize("key", ["sms", "schedulers", "max_warps", "llc.banks", "l1.mshrs", "dram.channels"])
+@pytest.mark.parametrize("key", ["sms", "schedulers", "max_warps", "llc.banks", "llc.mshrs", "dram.channels"])
 def test_machines_have_at_most_so_much(key: str) -> None:
     with pytest.raises(InputError, match=f"{key}: 1000000000 must be at most"):
         with_overrides(load_gpu("h200"), {key: 10**9})

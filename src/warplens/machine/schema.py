@@ -50,7 +50,7 @@ class L1Cache(_WritePolicy):
     ways: Quantity = count("associativity", default=1, most=MOST_ENTRIES)
     line_bytes: Quantity = count("line size")
     sector_bytes: Quantity = count("bytes fetched on a miss, if less than a line")
-    mshrs: Quantity = count("miss status holding registers of one L1", most=MOST_ENTRIES)
+    mshrs: Quantity = count("miss status holding registers of one L1")
     mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8, most=MOST_ENTRIES)
     queue_entries: Quantity = count(
         "memory instructions of one SM that queue in order for its L1", default=8, most=MOST_ENTRIES
