@@ -165,6 +165,7 @@ def _document(result: Any) -> dict[str, Any]:
         "configurations": result.configurations,
         "rows": len(result),
         "resumed_rows": result.resumed_rows,
+        "repaired": list(result.repaired),
         "errors": result.errors,
         "skipped": dict(result.skipped),
         "seconds": result.seconds,
@@ -188,6 +189,8 @@ def _show(result: Any, keys: list[str]) -> None:
     resumed = f", {result.resumed_rows} of them from before" if result.resumed_rows else ""
     failed = f", {result.errors} with errors" if result.errors else ""
     say(f"{result.path}: {len(result)} rows of {result.configurations} configurations{failed}{resumed}")
+    for group in result.repaired:
+        say(f"computed again: {group} was damaged")
     if result.errors:
         say(f"first error: {result.table.column('error').drop_null()[0]}")
     show_not_run(((name, "", reason) for name, reason in result.skipped.items()))

@@ -51,6 +51,8 @@ class Sweep(Displayed):
     skipped: Mapping[str, str]
     seconds: float
     _held: pa.Table | None = None
+    #: Row groups of the output that were damaged, and computed again.
+    repaired: tuple[str, ...] = ()
 
     @cached_property
     def table(self) -> pa.Table:
@@ -141,7 +143,8 @@ def run_sweep(
             resumed, done = store.rows, store.done
             _keep(results([unit for unit in units if unit.number not in done]), store)
             rows = store.rows
-    return Sweep(path, space.size, rows, resumed, skipped, time.monotonic() - started)
+            repaired = tuple(store.damaged)
+    return Sweep(path, space.size, rows, resumed, skipped, time.monotonic() - started, repaired=repaired)
 
 
 # -- the question ----------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Finished units go to small files in the folder `OUT.parts`, which are merged into
 OUT now and then and at the end. Every file is written atomically and lists its
-units in its metadata, so a killed process loses only its unfinished work.
+units in its metadata, so a killed process loses only its unfinished work. A seal
+with checksums guards every byte: units of a damaged row group are computed again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import FileError, InputError, WarplensError
+from .seal import GroupSeal, add_seal, read_seal
 
 _SPECIFICATION = b"warplens.sweep"
 _PIECES = b"warplens.units"
@@ -33,7 +35,7 @@ MERGE_SECONDS = 60.0
 #: Attempts of a reader whose file is replaced while it reads.
 _MOST_READS = 20
 #: Dictionaries make columns with few distinct values, which are most, tiny.
-_OPTIONS = {"compression": "zstd", "compression_level": 1}
+_OPTIONS = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
 #: Columns with mostly distinct values, for which a dictionary is useless.
 _RESULTS = re.compile(r"configuration|cycles|seconds|ipc|cpi|stack\..*")
 
@@ -49,6 +51,7 @@ class _Piece:
     path: Path
     group: int
     units: tuple[tuple[int, int], ...]
+    seal: GroupSeal
 
     @property
     def rows(self) -> int:
@@ -65,6 +68,8 @@ class Store:
         self._specification = json.loads(json.dumps(specification))
         self._lock: IO[bytes] | None = None
         self._pieces: list[_Piece] = []
+        self.damaged: list[str] = []
+        """Row groups that are computed again."""
         self._merged = time.monotonic()
 
     def __enter__(self) -> Store:
@@ -115,14 +120,24 @@ class Store:
             for part in self.parts.glob("*.parquet"):  # left by a sweep whose result was removed
                 part.unlink()
             self._write(self.path, [])
-        self._pieces = list(_pieces_of(self.path))
+        self._pieces = self._sound(self.path)
         known = self.done
         for part in sorted(self.parts.glob("*.parquet")):
-            pieces = list(_pieces_of(part))
+            pieces = self._sound(part)
             if all(unit in known for piece in pieces for unit, _ in piece.units):
                 part.unlink()  # already merged; the process died before it removed the part
             else:
                 self._pieces += pieces
+
+    def _sound(self, path: Path) -> list[_Piece]:
+        """The row groups of a file that are as they were written; the others are computed again."""
+        found = []
+        for piece in _pieces_of(path):
+            if piece.seal.holds(path):
+                found.append(piece)
+            else:
+                self.damaged.append(_named(piece))
+        return found
 
     def add(self, units: Sequence[tuple[int, pa.Table]]) -> None:
         """Keep the rows of finished units."""
@@ -132,7 +147,7 @@ class Store:
         path = self.parts / f"{number:08d}.parquet"
         entries = tuple((unit, table.num_rows) for unit, table in units)
         self._write(path, [(pa.concat_tables([table for _, table in units]), entries)])
-        self._pieces.append(_Piece(path, 0, entries))
+        self._pieces += _pieces_of(path)
         if time.monotonic() - self._merged > MERGE_SECONDS and 2 * self._part_rows >= self.rows:
             self.merge()
 
@@ -143,7 +158,7 @@ class Store:
     def merge(self) -> None:
         """Merge all rows into one file, in the order of their units."""
         parts = {piece.path for piece in self._pieces if piece.path != self.path}
-        if parts:
+        if parts or self.damaged:
             self._write(self.path, _in_order(self._pieces))
             self._pieces = list(_pieces_of(self.path))
             for part in parts:
@@ -162,6 +177,7 @@ class Store:
                     writer.write_table(table, row_group_size=max(table.num_rows, 1))
                     written.append(units)
                 writer.add_key_value_metadata({_PIECES: json.dumps(written)})
+            add_seal(temporary)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -195,9 +211,9 @@ def read_sweep(path: str | Path, columns: Sequence[str] | None = None) -> pa.Tab
             table = _read_all(path, columns)
         except FileNotFoundError:
             continue  # a part was merged meanwhile
-        except (pa.ArrowException, OSError, IndexError):
+        except (FileError, pa.ArrowException, OSError, IndexError) as error:
             if os.path.samestat(before, path.stat()):
-                raise
+                raise error if isinstance(error, FileError) else FileError(f"{path}: is damaged ({error})") from None
             continue  # the file was replaced meanwhile, and has other row groups
         if os.path.samestat(before, path.stat()):
             return table
@@ -220,6 +236,8 @@ def specification_of(path: Path) -> dict[str, Any]:
     """The specification of the sweep in a file; an error if the file is not a sweep."""
     try:
         metadata = pq.read_schema(path).metadata or {}
+        if _SPECIFICATION in metadata:
+            read_seal(path)
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file") from None
     except (OSError, pa.ArrowException) as error:
@@ -231,9 +249,15 @@ def specification_of(path: Path) -> dict[str, Any]:
 
 
 def _pieces_of(path: Path) -> Iterator[_Piece]:
+    seals = read_seal(path)
     metadata = pq.read_metadata(path).metadata or {}
     for group, units in enumerate(json.loads(metadata.get(_PIECES, b"[]"))):
-        yield _Piece(path, group, tuple((unit, rows) for unit, rows in units))
+        yield _Piece(path, group, tuple((unit, rows) for unit, rows in units), seals[group])
+
+
+def _named(piece: _Piece) -> str:
+    numbers = [unit for unit, _ in piece.units]
+    return f"{piece.path}: row group {piece.group} (units {min(numbers)} to {max(numbers)})"
 
 
 def _in_order(
@@ -247,6 +271,8 @@ def _in_order(
         if key not in held:
             while len(held) > 8:
                 del held[next(iter(held))]
+            if not piece.seal.holds(piece.path):
+                raise FileError(f"{_named(piece)} is damaged; the command that wrote the file computes it again")
             # No memory map: the file may be replaced while it is read.
             with pq.ParquetFile(piece.path) as file:
                 held[key] = file.read_row_group(piece.group, columns=columns)
