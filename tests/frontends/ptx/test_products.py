@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +17,7 @@ from warplens.frontends.ptx import execute, parse_ptx
 from .comparing import assert_same_records, both
 from .products import Form, forms, fragments, kernel
 
+DATA = Path(__file__).parent / "data"
 IN_A_KERNEL = 10
 GROUPS = [forms()[start : start + IN_A_KERNEL] for start in range(0, len(forms()), IN_A_KERNEL)]
 ONE = (1, 1, 1), (32, 1, 1)
@@ -42,6 +47,22 @@ def test_every_form(number: int) -> None:
         for place, (one, two) in enumerate(zip(_sums(form, mine[part]), _sums(form, theirs[part]), strict=True)):
             same = one == two if form_of is None else both(one, two, form_of)
             assert same, f"{form.name}: sum {place} is {one:#x}, reference {two:#x}"
+
+
+@pytest.mark.parametrize("number", range(len(GROUPS)))
+def test_exact_sums_agree_with_hardware(number: int) -> None:
+    """Checksums of an H200's sums of small whole numbers, which do not depend on the order of additions."""
+    measured = json.loads((DATA / "h200_products.json").read_text())
+    group, numbers = GROUPS[number], [forms().index(form) for form in GROUPS[number]]
+    pairs = zip(group, numbers, strict=True)
+    given = np.concatenate([fragments(form, np.random.default_rng(seed), exact=True) for form, seed in pairs])
+    out = np.zeros(sum(form.output_words for form in group), np.uint32)
+    execute(parse_ptx(kernel(group)), "products", *ONE, [given, out], record=False)
+    start = 0
+    for form in group:
+        found = out[start : start + form.output_words].astype("<u4").tobytes()
+        assert zlib.crc32(found) == measured[form.name], form.name
+        start += form.output_words
 
 
 @pytest.mark.parametrize(
