@@ -52,6 +52,7 @@ def launches() -> dict[str, Launched]:
 
     reals = [random.random(100, np.float32) for _ in range(2)]
     halves = [random.random(64).astype(np.float16), random.random(128).astype(np.float16)]
+    a, b = (random.random(count).astype(np.float16) for count in (256, 128))
     return {
         "saxpy": Launched("kernels", 3, 40, [100, np.float32(2.5), *reals]),
         "block_sum": Launched("kernels", 2, 64, [integers(-99, 99, 300, np.int32), np.zeros(2, np.int32), 300]),
@@ -63,6 +64,7 @@ def launches() -> dict[str, Launched]:
             [integers(-99, 99, 66, np.int32), integers(-99, 99, 66, np.int32), np.zeros(66, np.int32), shape()],
         ),
         "halves": Launched("more", 1, 64, [*halves, np.zeros(128, np.float16), np.zeros(64, np.float32)], 256),
+        "tensor": Launched("tensor", 1, 32, [a, b, np.zeros(128, np.float32), np.zeros(128, np.float16)]),
         "histogram": Launched(
             "more", 1, 48, [integers(0, 256, 200, np.uint8), np.zeros(16, np.uint32), 200, np.zeros(1, np.uint64)]
         ),

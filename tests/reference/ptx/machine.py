@@ -7,7 +7,7 @@ lanes that return early wait for the others at its end.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from warplens.frontends.ptx.program import (
@@ -53,6 +53,8 @@ class Thread:
     #: Parameters and local variables of the running functions.
     parameters: list[dict[str, Space]] = field(default_factory=list)
     local: Space = field(default_factory=lambda: Space("local"))
+    #: Groups of asynchronous copies under way, the open one last.
+    copies: list[list[Callable[[], None]]] = field(default_factory=lambda: [[]])
 
     @property
     def registers(self) -> dict[str, int]:

@@ -60,6 +60,8 @@ def execute(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int] | N
         return {lane: _atomic(warp, item, lane) for lane in on}
     if item.opcode == "cp":
         if item.has("commit_group", "wait_group", "wait_all"):
+            for lane in on:
+                _end_or_await_copies(warp, item, lane)
             return None
         return _copies(warp, item, on)
     if item.opcode in _NOTHING:
@@ -159,7 +161,7 @@ def _copies(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int]:
 
 
 def _copy(warp: _Warp, item: Instruction, lane: int) -> tuple[int, int]:
-    """cp.async: at once; bytes past the source's size are zero. Where it reads, and how much."""
+    """cp.async: later; bytes past the source's size are zero. Where it reads, and how much."""
     size = warp.value(lane, item.operands[2], WORD)
     given = size
     if len(item.operands) > 3:
@@ -170,9 +172,25 @@ def _copy(warp: _Warp, item: Instruction, lane: int) -> tuple[int, int]:
             given = 0 if given else size
     target, to, _ = _place(warp, item, lane, item.operands[0], "shared", size)
     source, start, recorded = _place(warp, item, lane, item.operands[1], "global", size)
-    for position in range(size):
-        target.write(to + position, 1, source.read(start + position, 1) if position < given else 0)
+
+    def arrive() -> None:
+        for position in range(size):
+            target.write(to + position, 1, source.read(start + position, 1) if position < given else 0)
+
+    warp.threads[lane].copies[-1].append(arrive)
     return recorded, given
+
+
+def _end_or_await_copies(warp: _Warp, item: Instruction, lane: int) -> None:
+    groups = warp.threads[lane].copies
+    if item.has("commit_group"):
+        groups.append([])
+        return
+    staying = 1 + warp.value(lane, item.operands[0], WORD) if item.has("wait_group") else 0
+    for group in groups[: max(len(groups) - staying, 0)]:
+        for arrive in group:
+            arrive()
+        group.clear()
 
 
 # -- computing --------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def _single(g: KernelBuilder, item: FlatInstruction, value: Value, source: Type)
 
 
 def _pack(g: KernelBuilder, item: FlatInstruction, target: Type, source: Type) -> None:
-    if source != TYPES["f32"]:
+    if source != TYPES["f32"] or item.instruction.has("sat"):
         raise g.not_covered(item)
     values = [_single(g, item, g.read(g.operand(item, each), source), source) for each in (1, 2)]
     if item.instruction.has("relu"):
