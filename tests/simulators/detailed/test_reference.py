@@ -125,7 +125,7 @@ def cases(draw):
 
 
 @given(cases())
-@settings(max_examples=settings().max_examples * 5)
+@settings(max_examples=settings().max_examples * 3)
 def test_agrees_with_stepping_every_cycle(case):
     simulation = reference.Simulation(*case)
     expected = simulation.run()

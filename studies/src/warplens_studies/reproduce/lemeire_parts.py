@@ -336,7 +336,7 @@ def _mix_simulated(beta: float, second_subsystem: str, issue_limit: float | None
 
 def _mix_machine(second_subsystem: str, issue_limit: float | None) -> dict[str, Any]:
     overrides: dict[str, Any] = {
-        "schedulers": 1_000_000 if issue_limit is None else 1,
+        "schedulers": 4096 if issue_limit is None else 1,
         "issue_width": 1.0 if issue_limit is None else issue_limit,
         "instructions.sfu.subsystem": second_subsystem,
     }
