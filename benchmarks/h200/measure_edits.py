@@ -123,8 +123,10 @@ def collect(table: Path, measured: Path) -> None:
             raise SystemExit(f"{row['kernel_name']} stands where {kernel} {name} was launched")
         versions.setdefault((kernel, name), []).append(row)
     with table.open("w", newline="") as file:
-        file.write(f"# GPU, driver, SM clock now and at most, memory clock: {document['gpu']}\n")
-        file.write(f"# Nsight Compute, --clock-control none, caches flushed; medians of {REPEATS} launches\n")
+        file.write(f"# GPU: {document['gpu']} (name, driver, SM clock now and at most, memory clock)\n")
+        file.write(
+            f"# profiler: Nsight Compute, --clock-control none, caches flushed; medians of {REPEATS} launches\n"
+        )
         file.write("# command: in benchmarks/h200/measure_edits.py\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["kernel", "edit", *METRICS, "least_ns", "most_ns"])

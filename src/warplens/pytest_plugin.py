@@ -45,8 +45,8 @@ class CheckedKernel:
     def snapshot(self, gpu: str) -> Snapshot:
         """The prediction on a GPU; from the result cache where nothing changed."""
         from .errors import InputError
-        from .machine import load_gpu
         from .gate.predicting import take
+        from .machine import load_gpu
 
         found = take(self.path, self.project.root, load_gpu(gpu))
         chosen = [each for each in found if self.kernel in (None, each.identity.kernel)]

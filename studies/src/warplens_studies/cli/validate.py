@@ -13,6 +13,7 @@ from warplens.cli.options import FILE, json_option, pattern_of, results_option
 from warplens.cli.progress import counting
 from warplens.errors import MissingPackageError, UnknownNameError, nearest
 
+from .validate_edits import validate_edits_command
 from .validate_h200 import validate_h200_command
 from .validate_network import validate_network_command
 from .validate_pairs import validate_pairs_command
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
 @click.option(
-    "--fresh", is_flag=True, help="h200, pairs, programs: compute again and keep the results in the source tree."
+    "--fresh",
+    is_flag=True,
+    help="edits, h200, pairs, programs: compute again and keep the results in the source tree.",
 )
 @click.option(
     "--traces",
@@ -66,6 +69,7 @@ def validate(
     DATASET is `accelsim` (the cycles of a third-party simulator), the default,
     `h200` (the kernels of `warplens suite` measured on an H200), `network` (our
     own model against both simulators, with and without each of its mechanisms),
+    `edits` (verdicts of `warplens check` on small edits, measured on an H200),
     `pairs` (advice on faulty kernels against what their cures bring on an H200),
     `programs` (launches of public CUDA programs traced and measured on an H200)
     or `suite` (no model: those kernels executed on this CPU against an H200). Rows go to
@@ -81,8 +85,8 @@ def validate(
         raise click.UsageError(
             "--markdown needs all kernels, configurations, models and orders: leave out the options that select some"
         )
-    if fresh and not {"h200", "pairs", "programs"} & set(datasets):
-        raise click.UsageError("--fresh works with the datasets h200, pairs and programs only")
+    if fresh and not {"edits", "h200", "pairs", "programs"} & set(datasets):
+        raise click.UsageError("--fresh works with the datasets edits, h200, pairs and programs only")
     if traces is not None and not (fresh and "programs" in datasets):
         raise click.UsageError("--traces works with programs --fresh only")
     pattern = None if kernel is None else pattern_of(kernel)
@@ -91,6 +95,7 @@ def validate(
         ("network", validate_network_command, "runs one model", "--kernel"),
         ("h200", partial(validate_h200_command, fresh=fresh), "runs every model", "--kernel or --fresh"),
         ("pairs", partial(validate_pairs_command, fresh=fresh), "runs one model", "--kernel, --fresh"),
+        ("edits", partial(validate_edits_command, fresh=fresh), "runs one model", "--kernel, --fresh"),
         (
             "programs",
             partial(validate_programs_command, fresh=fresh, traces=traces),
