@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_DATA = Path(__file__).parent / "data" / "accuracy.csv"
+DATA = Path(__file__).parent / "data" / "accuracy.csv"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def validations(name: str) -> list[Validation]:
 @cache
 def _all() -> dict[str, list[Validation]]:
     found: dict[str, list[Validation]] = {}
-    with _DATA.open(encoding="utf-8", newline="") as file:
+    with DATA.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             numbers = float(row["median_error_percent"]), float(row["rank_correlation"])
             each = Validation(row["on"], int(row["cases"]), *numbers, row["clock"], row["page"])

@@ -267,7 +267,7 @@ def write_cache(
 # -- strategy ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PredictedFirst:
     """A strategy of Kernel Tuner: measure configurations in the order of their predicted time.
 

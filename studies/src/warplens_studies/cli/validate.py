@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,14 @@ from .validate_network import validate_network_command
 from .validate_pairs import validate_pairs_command
 from .validate_programs import validate_programs_command
 from .validate_suite import validate_suite_command
+from .validate_tuning import TuningOptions, tuning_options, validate_tuning_command
 from .validation import STYLES, show_tables
 
 if TYPE_CHECKING:
     from ..validate import Validation
+
+#: Datasets whose predictions are kept in the source tree.
+KEEPING = ("edits", "h200", "pairs", "programs", "tuning")
 
 
 @click.command()
@@ -40,17 +45,14 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Bring the tables of a page up to date, or write a new one; repeat.",
 )
-@click.option(
-    "--fresh",
-    is_flag=True,
-    help="edits, h200, pairs, programs: compute again and keep the results in the source tree.",
-)
+@click.option("--fresh", is_flag=True, help=f"{', '.join(KEEPING)}: compute again and keep it in the source tree.")
 @click.option(
     "--traces",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="programs: traces to predict from, with --fresh.",
 )
+@tuning_options
 @json_option
 def validate(
     datasets: tuple[str, ...],
@@ -62,6 +64,7 @@ def validate(
     pages: tuple[Path, ...],
     fresh: bool,
     traces: Path | None,
+    tuning: TuningOptions,
     as_json: bool,
 ) -> None:
     """Compare every model with references, kernel by kernel.
@@ -71,8 +74,9 @@ def validate(
     own model against both simulators, with and without each of its mechanisms),
     `edits` (verdicts of `warplens check` on small edits, measured on an H200),
     `pairs` (advice on faulty kernels against what their cures bring on an H200),
-    `programs` (launches of public CUDA programs traced and measured on an H200)
-    or `suite` (no model: those kernels executed on this CPU against an H200). Rows go to
+    `programs` (launches of public CUDA programs traced and measured on an H200),
+    `tuning` (spaces that others measured on other GPUs, from source) or `suite`
+    (no model: those kernels executed on this CPU against an H200). Rows go to
     DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
     it, and the figures of the MDM paper are drawn.
     """
@@ -85,10 +89,7 @@ def validate(
         raise click.UsageError(
             "--markdown needs all kernels, configurations, models and orders: leave out the options that select some"
         )
-    if fresh and not {"edits", "h200", "pairs", "programs"} & set(datasets):
-        raise click.UsageError("--fresh works with the datasets edits, h200, pairs and programs only")
-    if traces is not None and not (fresh and "programs" in datasets):
-        raise click.UsageError("--traces works with programs --fresh only")
+    _check_options(datasets, fresh, traces, tuning)
     pattern = None if kernel is None else pattern_of(kernel)
     for name, run, reason, choices in (
         ("suite", validate_suite_command, "runs no model", "--kernel"),
@@ -102,6 +103,7 @@ def validate(
             "runs every model",
             "--kernel, --fresh, --traces",
         ),
+        ("tuning", partial(validate_tuning_command, fresh=fresh, how=tuning), "runs one model", "--sources, --fresh"),
     ):
         if name in datasets:
             if len(set(datasets)) > 1 or configurations or models or orders or (name == "h200" and fresh and kernel):
@@ -134,6 +136,16 @@ def validate(
         print_json({"schema": JSON_SCHEMA, "datasets": documents})
     if missing is not None:
         raise missing
+
+
+def _check_options(datasets: Sequence[str], fresh: bool, traces: Path | None, tuning: TuningOptions) -> None:
+    """Refuse options of datasets that are not asked for."""
+    if fresh and not set(KEEPING) & set(datasets):
+        raise click.UsageError(f"--fresh works with the datasets {', '.join(KEEPING)} only")
+    if traces is not None and not (fresh and "programs" in datasets):
+        raise click.UsageError("--traces works with programs --fresh only")
+    if tuning.given and "tuning" not in datasets:
+        raise click.UsageError("--sources, --sets, --gpu and --sample work with the dataset tuning only")
 
 
 def _write(found: Validation, folder: Path, pages: tuple[Path, ...]) -> tuple[list[Path], MissingPackageError | None]:

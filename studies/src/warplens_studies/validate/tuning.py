@@ -1,0 +1,275 @@
+"""Predictions of measured tuning spaces: kernels and times of others, on GPUs that we do not have.
+
+A set names a space, its measured times and a GPU. Of the configurations with a
+time, the first in the order of a hash of their parameters are predicted from
+source, so nobody chooses them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import lzma
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from warplens.api import place, predict
+from warplens.errors import FileError, InputError, WarplensError
+from warplens.machine import Gpu, accuracy, load_gpu
+from warplens.result_cache import code_digest
+from warplens.sweeps.plan import Unit
+from warplens.sweeps.processes import Processes
+from warplens.tomlfile import read_toml
+from warplens.tuning import Measured, TuningSpace, hash_order, read_results, read_space
+from warplens.tuning.agreement import Agreement
+from warplens.tuning.evaluate import Work
+from warplens.tuning.expressions import Expression
+
+_DATA = Path(__file__).parent / "data" / "tuning"
+SETS, KEPT = _DATA / "sets.toml", _DATA / "predictions.csv.xz"
+#: Configurations of a set that are predicted.
+SAMPLE = 300
+#: Of the documentation.
+PAGE = "validation/tuning"
+
+
+@dataclass(frozen=True)
+class TuningSet:
+    """A measured space on one GPU."""
+
+    name: str
+    gpu: str
+    space: str
+    measured: tuple[str, ...]
+    clocks: tuple[str, ...] = ("boost",)
+    #: Which configurations count, as an expression of their parameters.
+    where: str = "True"
+    #: Parameters that did not reach the kernel that was measured, and the value it had instead.
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TuningRow:
+    """One configuration at one clock."""
+
+    name: str
+    gpu: str
+    clock: str
+    configuration: str
+    measured_ms: float
+    predicted_ms: float
+    low_ms: float
+    high_ms: float
+    limiter: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_sets(path: Path | None = None) -> list[TuningSet]:
+    """The sets that a file describes; without one, those that are open to everybody."""
+    file = read_toml(path or SETS)
+    found = []
+    for index, row in enumerate(file.data.get("sets", ())):
+        given = {**row, "measured": _several(row.get("measured")), "clocks": _several(row.get("clocks", "boost"))}
+        try:
+            found.append(TuningSet(**given))
+        except TypeError as error:
+            raise InputError(f"{file.where(f'sets[{index}]')}: {str(error).partition(' ')[2]}") from None
+    if not found:
+        raise InputError(f"{file.path}: describes no set; write [[sets]] with name, gpu, space and measured")
+    return found
+
+
+def _several(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else () if value is None else (value,)
+
+
+def find_file(sources: Path, names: Sequence[str]) -> Path:
+    """The first of these files in a folder: at that path, or by its name anywhere below."""
+    for name in names:
+        if (sources / name).is_file():
+            return sources / name
+        below = sorted(sources.rglob(Path(name).name))
+        if below:
+            return below[0]
+    raise FileError(f"{sources}: has no file {' or '.join(names)}")
+
+
+def read_measured(path: Path) -> Measured:
+    """A table of parameters and `time_ms`, or a file of Kernel Tuner."""
+    if ".csv" not in path.name:
+        return read_results(path)
+    raw = path.read_bytes()
+    text = (lzma.decompress(raw) if path.suffix == ".xz" else raw).decode("utf-8")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    keys = tuple(key for key in rows[0] if key not in ("time_ms", "spread"))
+    timed = [row for row in rows if row["time_ms"]]
+    return Measured(
+        "", path.name, keys, {tuple(_value(r[k]) for k in keys): float(r["time_ms"]) / 1e3 for r in timed}
+    )
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+# -- the sample ----------------------------------------------------------------------------------------
+
+
+def sample_of(chosen: TuningSet, space: TuningSpace, measured: Measured, size: int = SAMPLE) -> dict[int, float]:
+    """Configurations to predict, with their measured seconds."""
+    wanted = Expression(chosen.where, f"set {chosen.name!r}: where")
+    times = {
+        index: seconds
+        for index, configuration in enumerate(space.configurations)
+        if (seconds := measured.of(configuration)) is not None and wanted.value(space.known(configuration))
+    }
+    if not times:
+        raise InputError(f"set {chosen.name!r}: no configuration of {space.file.path} was measured")
+    return {index: times[index] for index in hash_order(space, times)[:size]}
+
+
+@dataclass(frozen=True, eq=False)
+class SetWork:
+    """What workers need to predict configurations of a set."""
+
+    space: TuningSpace
+    machine: Gpu
+    clocks: tuple[str, ...]
+    fixed: Mapping[str, Any]
+
+    def rows(self, configurations: Any) -> pa.Table:
+        """A row per clock; one that cannot be predicted has an error."""
+        (index,) = configurations.tolist()
+        rows = []
+        try:
+            workload, machine = Work(self.space, self.machine, "search").workload(
+                {**self.space.configurations[index], **self.fixed}
+            )
+            for clock in self.clocks:
+                placed, gpu = place(workload, machine, {"clock": clock})
+                made = predict(placed, gpu)
+                scale = 1e3 * float(made.seconds) / float(made.cycles)
+                ends = [scale * float(made.terms[end]) for end in ("cycles_low", "cycles_high")]
+                busiest = max((key for key in made.terms if key.startswith("busy_")), key=lambda k: made.terms[k])
+                rows.append((clock, 1e3 * float(made.seconds), *ends, busiest.removeprefix("busy_"), ""))
+        except WarplensError as error:
+            rows = [(clock, None, None, None, "", str(error)) for clock in self.clocks]
+        names = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "error")
+        return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def predict_set(
+    chosen: TuningSet, sources: Path, size: int, log: Path, progress: Callable[[], None]
+) -> tuple[list[TuningRow], int]:
+    """(Rows of the sample, configurations that ran on the GPU but cannot be predicted).
+
+    `log` keeps what is finished, so that an interrupted run goes on where it stopped.
+    """
+    space = read_space(find_file(sources, [chosen.space]), sources=sources)
+    times = sample_of(chosen, space, read_measured(find_file(sources, chosen.measured)), size)
+    work = SetWork(space, load_gpu(chosen.gpu), chosen.clocks, chosen.fixed)
+    key = f"{code_digest()} {chosen.name} {chosen.gpu}"
+    known = _logged(log, key)
+    for _ in known.keys() & times.keys():
+        progress()
+    units = [Unit(index, 0, np.array([index]), 1.0) for index in times if index not in known]
+    with Processes() as runner, log.open("a", encoding="utf-8") as file:
+        for index, table in runner.results(units, [work], lambda: None):
+            known[index] = table.to_pylist()
+            file.write(json.dumps({"key": key, "index": index, "rows": known[index]}) + "\n")
+            file.flush()
+            progress()
+    rows, failed = [], 0
+    for index, seconds in times.items():
+        text = " ".join(f"{k}={v}" for k, v in space.configurations[index].items() if k in space.used)
+        for row in known[index]:
+            if row["error"]:
+                failed += row["clock"] == chosen.clocks[0]
+                continue
+            given = {key: row[key] for key in ("clock", "predicted_ms", "low_ms", "high_ms", "limiter")}
+            rows.append(TuningRow(chosen.name, chosen.gpu, configuration=text, measured_ms=1e3 * seconds, **given))
+    return rows, failed
+
+
+def _logged(log: Path, key: str) -> dict[int, list[dict[str, Any]]]:
+    """What an interrupted run of the same code has finished."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if not log.is_file():
+        return {}
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    return {line["index"]: line["rows"] for line in lines if line["key"] == key}
+
+
+# -- what is kept --------------------------------------------------------------------------------------
+
+
+def kept_rows() -> list[TuningRow]:
+    """The predictions that are committed."""
+    if not KEPT.is_file():
+        raise FileError(f"{KEPT.name}: no predictions are kept yet; predict with --sources DIR")
+    text = lzma.decompress(KEPT.read_bytes()).decode("utf-8")
+    numbers = ("measured_ms", "predicted_ms", "low_ms", "high_ms")
+    rows: Iterator[dict[str, Any]] = csv.DictReader(io.StringIO(text))
+    return [TuningRow(**{**row, **{key: float(row[key]) for key in numbers}}) for row in rows]
+
+
+def keep_rows(rows: Sequence[TuningRow]) -> Path:
+    """Write predictions to the source tree, with five digits."""
+    from .report import csv_text
+
+    def short(row: TuningRow) -> dict[str, Any]:
+        return {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in row.to_dict().items()}
+
+    try:
+        KEPT.write_bytes(lzma.compress(csv_text(map(short, rows)).encode("utf-8"), preset=9))
+    except OSError as error:
+        raise FileError(f"{KEPT}: cannot be written ({error}); --fresh needs a source checkout") from None
+    return KEPT
+
+
+def keep_accuracy(rows: Sequence[TuningRow]) -> Path:
+    """Renew what `warplens gpus --accuracy` says of these spaces."""
+    with accuracy.DATA.open(encoding="utf-8", newline="") as file:
+        lines = [line for line in csv.reader(file) if line[-1] != PAGE]
+    for (name, gpu, clock), each in agreements(rows).items():
+        numbers = [f"{100 * (each.median_error or 0.0):.0f}", f"{each.spearman or 0.0:.2f}"]
+        lines.append([gpu, f"tuned {name}", str(each.configurations), *numbers, clock, PAGE])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    accuracy.DATA.write_text(text.getvalue(), encoding="utf-8")
+    return accuracy.DATA
+
+
+def agreements(rows: Sequence[TuningRow]) -> dict[tuple[str, str, str], Agreement]:
+    """By name, GPU and clock."""
+    groups: dict[tuple[str, str, str], list[TuningRow]] = {}
+    for row in rows:
+        groups.setdefault((row.name, row.gpu, row.clock), []).append(row)
+    return {
+        key: Agreement.of([each.predicted_ms for each in group], [each.measured_ms for each in group])
+        for key, group in groups.items()
+    }
+
+
+def chosen_sets(sets: Sequence[TuningSet], gpus: Sequence[str]) -> list[TuningSet]:
+    """Those of some GPUs; short names count."""
+    if not gpus:
+        return list(sets)
+    named = {load_gpu(gpu).name for gpu in gpus}
+    found = [each for each in sets if each.gpu in named]
+    if not found:
+        raise InputError(f"no set was measured on {', '.join(gpus)}; there are {', '.join({s.gpu for s in sets})}")
+    return found

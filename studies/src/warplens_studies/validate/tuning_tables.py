@@ -1,0 +1,129 @@
+"""Tables and pictures of measured tuning spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from warplens.machine import load_gpu
+from warplens.reports.style import LINE_COLOURS, pyplot, save
+from warplens.tuning.agreement import TRIALS
+
+from .report import Sections
+from .tables import Cell, Table
+from .tuning import TuningRow, agreements
+
+DATASET = "tuning"
+PICTURE = "tuning-scatter.png"
+#: What is asked: median error, rank correlation, and speed of the best of ten.
+MOST_ERROR, LEAST_SPEARMAN, LEAST_SPEED = 0.20, 0.90, 0.95
+
+
+def clock_mhz(gpu: str, clock: str) -> int:
+    return round(getattr(load_gpu(gpu).clocks, f"{clock}_hz") / 1e6)
+
+
+def _percent(value: float | None, poor: bool = False) -> Cell:
+    return Cell("–" if value is None else f"{100.0 * value:.0f}", int(poor))
+
+
+def _number(value: float | None, poor: bool = False) -> Cell:
+    return Cell("–" if value is None else f"{value:.2f}", int(poor))
+
+
+def _labels(name: str, gpu: str, clock: str) -> tuple[Cell, Cell, Cell]:
+    return Cell(name), Cell(f"`{gpu}`"), Cell(f"{clock}, {clock_mhz(gpu, clock)} MHz")
+
+
+_HEADS = ("kernel", "GPU", "clock")
+
+
+def error_table(rows: Sequence[TuningRow]) -> Table:
+    """How far predictions are off; what falls short of what is asked is poor."""
+    cells = [
+        (
+            *_labels(*key),
+            Cell(str(each.configurations)),
+            _percent(each.median_error, (each.median_error or 0.0) > MOST_ERROR),
+            _percent(each.mean_error),
+            _number(each.factor),
+            _percent(each.median_error_after_factor),
+        )
+        for key, each in agreements(rows).items()
+    ]
+    columns = ("configurations", "median error, %", "mean error, %", "predicted / measured", "after one factor, %")
+    note = "predicted / measured: median; after one factor: median error once all predictions are divided by it"
+    return Table("errors of predictions from source", (*_HEADS, *columns), tuple(cells), labels=3, note=note)
+
+
+def order_table(rows: Sequence[TuningRow]) -> Table:
+    """How well predictions order configurations, and the speed of those that they choose."""
+    cells = []
+    for key, each in agreements(rows).items():
+        best = each.best_of or {}
+        speeds = [_percent(best.get(n), n == 10 and best.get(n, 0.0) < LEAST_SPEED) for n in TRIALS]
+        spearman = _number(each.spearman, (each.spearman or 0.0) < LEAST_SPEARMAN)
+        cells.append((*_labels(*key), spearman, _number(each.kendall), _percent(each.pairs_in_order), *speeds))
+    columns = ("Spearman", "Kendall", "pairs in order, %", *(f"best of {n}, %" for n in TRIALS))
+    note = (
+        "pairs: those whose measured times differ by 10 % or more; best of N: speed of the fastest of the "
+        "predicted best N over that of the fastest of the sample"
+    )
+    return Table("order of configurations", (*_HEADS, *columns), tuple(cells), labels=3, note=note)
+
+
+def worst_table(rows: Sequence[TuningRow], most: int = 12) -> Table:
+    """The configurations that are predicted worst, at each GPU's last clock."""
+    last = {(row.name, row.gpu): row.clock for row in rows}
+    mine = [row for row in rows if last[row.name, row.gpu] == row.clock]
+    mine.sort(key=lambda row: -max(row.predicted_ms / row.measured_ms, row.measured_ms / row.predicted_ms))
+    cells = [
+        (
+            Cell(f"`{row.gpu}`"),
+            Cell(row.configuration.replace("filter_height=15 filter_width=15 ", "")),
+            Cell(row.limiter),
+            Cell(f"{row.measured_ms:.3g}"),
+            Cell(f"{row.predicted_ms:.3g}"),
+            Cell(f"{row.predicted_ms / row.measured_ms:.2f}"),
+        )
+        for row in mine[:most]
+    ]
+    columns = ("GPU", "configuration", "busiest", "measured, ms", "predicted, ms", "ratio")
+    return Table("predicted worst", columns, tuple(cells), labels=3)
+
+
+def all_tables(rows: Sequence[TuningRow]) -> list[Table]:
+    return [error_table(rows), order_table(rows), worst_table(rows)]
+
+
+def sections(rows: Sequence[TuningRow]) -> Sections:
+    return {
+        "errors": lambda: [error_table(rows)],
+        "order": lambda: [order_table(rows)],
+        "worst": lambda: [worst_table(rows)],
+    }
+
+
+def draw_all(rows: Sequence[TuningRow], folder: Path) -> list[Path]:
+    """tuning-scatter.png: predicted against measured times, a panel for every GPU and clock."""
+    found = agreements(rows)
+    plt = pyplot()
+    figure, axes = plt.subplots(1, len(found), figsize=(3.0 * len(found), 3.2), squeeze=False)
+    for number, (key, each, axis) in enumerate(zip(found, found.values(), axes.flat, strict=True)):
+        mine = [row for row in rows if (row.name, row.gpu, row.clock) == key]
+        _panel(axis, mine, LINE_COLOURS[number % len(LINE_COLOURS)])
+        axis.set_title(f"{key[1]}, {key[2]} clock\nSpearman {each.spearman or 0.0:.2f}", fontsize=9)
+    figure.supxlabel("measured, ms; grey: within 20 %", fontsize=8)
+    figure.supylabel("predicted, ms", fontsize=8)
+    save(figure, folder / PICTURE)
+    return [folder / PICTURE]
+
+
+def _panel(axis: Any, rows: Sequence[TuningRow], colour: str) -> None:
+    times = [time for row in rows for time in (row.measured_ms, row.predicted_ms)]
+    ends = (min(times) / 1.2, max(times) * 1.2)
+    axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axis.fill_between(ends, [0.8 * e for e in ends], [1.2 * e for e in ends], color="#dddddd", linewidth=0)
+    axis.plot(ends, ends, color="#333333", linewidth=0.9)
+    axis.plot([r.measured_ms for r in rows], [r.predicted_ms for r in rows], ".", markersize=3, color=colour)

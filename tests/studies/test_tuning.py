@@ -1,0 +1,95 @@
+"""`warplens validate tuning`: the fixed sample, rows for every clock, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tuning.making import write_t1
+from warplens.cli.main import cli
+from warplens.errors import FileError, InputError
+from warplens.tuning import read_space
+from warplens_studies.validate import tuning
+from warplens_studies.validate.tuning import read_measured, read_sets, sample_of
+from warplens_studies.validate.tuning_tables import all_tables
+
+SETS = """
+[[sets]]
+name = "squares"
+gpu = "a100-40gb-pcie"
+clocks = ["boost", "base"]
+space = "squares.json"
+measured = "times.csv"
+where = "block_size_x == 64"
+"""
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    write_t1(tmp_path)
+    rows = ["64,1,0.004", "64,2,0.005", "64,4,", "128,1,0.006"]
+    (tmp_path / "times.csv").write_text("block_size_x,unroll,time_ms\n" + "\n".join(rows) + "\n")
+    (tmp_path / "sets.toml").write_text(SETS)
+    return tmp_path
+
+
+def test_the_sample_is_fixed_before_anything_is_predicted(sources: Path) -> None:
+    (chosen,) = read_sets(sources / "sets.toml")
+    space = read_space(sources / "squares.json", sources=sources)
+    measured = read_measured(sources / "times.csv")
+    found = sample_of(chosen, space, measured)
+    assert sorted(found.values()) == [4e-6, 5e-6], "what has no time, or is not wanted, is left out"
+    assert list(sample_of(chosen, space, measured, 1)) == list(found)[:1], "a smaller sample is the first part"
+
+
+def test_command(sources: Path) -> None:
+    asked = ["validate", "tuning", "--sources", sources, "--sets", sources / "sets.toml", "-o", sources / "out"]
+    done = CliRunner().invoke(cli, [*map(str, asked), "--json"])
+    assert done.exit_code == 0, done.output
+    (document,) = json.loads(done.stdout)["datasets"]
+    assert [row["clock"] for row in document["rows"]] == ["boost", "base"] * 2
+    slow, fast = (
+        [row["predicted_ms"] for row in document["rows"] if row["clock"] == clock] for clock in ("base", "boost")
+    )
+    assert all(a > b for a, b in zip(slow, fast, strict=True))
+    assert {row["configurations"] for row in document["summary"]} == {2}
+    assert (sources / "out" / "tuning-scatter.png").is_file()
+
+
+def test_what_cannot_be_asked(sources: Path) -> None:
+    for options, message in (
+        (["tuning", "--fresh"], "--sources"),
+        (["h200", "--sample", "5"], "dataset tuning only"),
+        (["tuning", "--gpu", "h200"], "no set was measured on h200"),
+    ):
+        done = CliRunner().invoke(cli, ["validate", *options])
+        assert done.exit_code != 0
+        assert message in done.output + str(done.exception)
+    (sources / "sets.toml").write_text(SETS.replace("gpu", "gpus"))
+    with pytest.raises(InputError, match="gpus"):
+        read_sets(sources / "sets.toml")
+
+
+def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        tuning.TuningRow("k", "rtx3090", "boost", f"block_size_x={x}", time, time * 1.1, time, 2 * time, "L1")
+        for x, time in ((32, 0.123456), (64, 1.5), (128, 0.5))
+    ]
+    monkeypatch.setattr(tuning, "KEPT", tmp_path / "kept.csv.xz")
+    with pytest.raises(FileError, match="--sources"):
+        tuning.kept_rows()
+    tuning.keep_rows(rows)
+    kept = tuning.kept_rows()
+    assert [row.configuration for row in kept] == [row.configuration for row in rows]
+    assert kept[0].measured_ms == 0.12346, "five digits"
+    accuracy = tmp_path / "accuracy.csv"
+    accuracy.write_text(
+        "gpu,on,cases,median_error_percent,rank_correlation,clock,page\nrtx3090,old,1,2,3,boost,validation/tuning\n"
+    )
+    monkeypatch.setattr(tuning.accuracy, "DATA", accuracy)
+    tuning.keep_accuracy(kept)
+    assert accuracy.read_text().splitlines()[1:] == ["rtx3090,tuned k,3,10,1.00,boost,validation/tuning"]
+    assert [len(table.rows) for table in all_tables(kept)] == [1, 1, 3]
