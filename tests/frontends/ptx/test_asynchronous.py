@@ -9,6 +9,7 @@ from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, parse_ptx
 from warplens.frontends.ptx.execute import Execution
 from warplens.frontends.ptx.mbarriers import MBarrier
+from warplens.frontends.ptx.static_mix import static_mix
 from warplens.frontends.ptx.tensor_maps import TensorMap
 from warplens.traces import MemoryTrace
 from warplens.traces.checks import problem_of
@@ -328,3 +329,9 @@ cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar];
     given, out = words(64), np.zeros(64, np.uint32)
     run(f"{body}{WAIT}{DUMP}", given, out, count=64)
     np.testing.assert_array_equal(out, given)
+
+
+def test_counting_without_running_takes_a_wait_as_one_look() -> None:
+    text = f"{HEAD}@%p0 {LOAD}\n{WAIT}ret;\n}}\n".replace("COUNT", "1")
+    counts = static_mix(parse_ptx(text), "k", (1,), (64,)).counts
+    assert counts["atomic_shared"] == 2  # init and try_wait

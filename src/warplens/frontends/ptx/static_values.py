@@ -25,7 +25,7 @@ EVALUATED = frozenset(
 )  # fmt: skip
 #: Operations with a uniform result, whatever their operands.
 _SAME_FOR_ALL = frozenset(("vote", "activemask"))
-_UNKNOWN_PER_LANE = frozenset(["atom", "shfl", "match", "elect", "ldmatrix", "mma", "wmma", "movmatrix"])
+_UNKNOWN_PER_LANE = frozenset(["atom", "shfl", "match", "elect", "ldmatrix", "mma", "wmma", "wgmma", "movmatrix"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +160,8 @@ class _Analysis:
             return [Node("load", (self.found.addresses[item.index],), item.index) for _ in range(count)]
         if opcode in _SAME_FOR_ALL:
             return [self.node("opaque", detail=False) for _ in range(count)]
+        if opcode == "mbarrier" and instruction.has("try_wait", "test_wait"):  # a wait that succeeds at once
+            return [self.node("const", detail=1) for _ in range(count)]
         if opcode in _UNKNOWN_PER_LANE:
             return [UNKNOWN] * count
         sources = [self._operand(each, state) for each in instruction.operands[1:]]
