@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,20 +91,7 @@ def validate(
         )
     _check_options(datasets, fresh, traces, tuning)
     pattern = None if kernel is None else pattern_of(kernel)
-    for name, run, reason, choices in (
-        ("suite", validate_suite_command, "runs no model", "--kernel"),
-        ("network", validate_network_command, "runs one model", "--kernel"),
-        ("h200", partial(validate_h200_command, fresh=fresh), "runs every model", "--kernel or --fresh"),
-        ("pairs", partial(validate_pairs_command, fresh=fresh), "runs one model", "--kernel, --fresh"),
-        ("edits", partial(validate_edits_command, fresh=fresh), "runs one model", "--kernel, --fresh"),
-        (
-            "programs",
-            partial(validate_programs_command, fresh=fresh, traces=traces),
-            "runs every model",
-            "--kernel, --fresh, --traces",
-        ),
-        ("tuning", partial(validate_tuning_command, fresh=fresh, how=tuning), "runs one model", "--sources, --fresh"),
-    ):
+    for name, run, reason, choices in _alone(fresh, traces, tuning):
         if name in datasets:
             if len(set(datasets)) > 1 or configurations or models or orders or (name == "h200" and fresh and kernel):
                 raise click.UsageError(f"{name} {reason}: use it alone, with {choices}, -o, --markdown and --json")
@@ -136,6 +123,30 @@ def validate(
         print_json({"schema": JSON_SCHEMA, "datasets": documents})
     if missing is not None:
         raise missing
+
+
+def _alone(
+    fresh: bool, traces: Path | None, tuning: TuningOptions
+) -> tuple[tuple[str, Callable[..., None], str, str], ...]:
+    """Datasets that are no grid of kernels, models and configurations: name, command, why, and their options."""
+
+    def kept(command: Callable[..., None], **more: Any) -> Callable[..., None]:
+        return partial(command, fresh=fresh, **more)
+
+    return (
+        ("suite", validate_suite_command, "runs no model", "--kernel"),
+        ("network", validate_network_command, "runs one model", "--kernel"),
+        ("h200", kept(validate_h200_command), "runs every model", "--kernel or --fresh"),
+        ("pairs", kept(validate_pairs_command), "runs one model", "--kernel, --fresh"),
+        ("edits", kept(validate_edits_command), "runs one model", "--kernel, --fresh"),
+        (
+            "programs",
+            kept(validate_programs_command, traces=traces),
+            "runs every model",
+            "--kernel, --fresh, --traces",
+        ),
+        ("tuning", kept(validate_tuning_command, how=tuning), "runs one model", "--sources, --fresh"),
+    )
 
 
 def _check_options(datasets: Sequence[str], fresh: bool, traces: Path | None, tuning: TuningOptions) -> None:
