@@ -19,7 +19,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -29,6 +28,7 @@ import pyarrow as pa
 
 from ..errors import TraceError
 from .checks import problem_of, problem_of_static
+from .headers import header_of_json, json_of_header
 from .schema import CLASS_NAMES, SPACES, Described, LaunchHeader, StaticTable, WarpGroup
 
 VERSION = 1
@@ -124,9 +124,11 @@ class TraceWriter:
                 batch = _static_batch(static)
                 with pa.ipc.new_stream(entry, batch.schema, options=_OPTIONS) as stream:
                     stream.write_batch(batch)
-            self._zip.writestr(f"{self._launches}/launch.json", json.dumps(asdict(header)))
+            self._zip.writestr(f"{self._launches}/launch.json", json_of_header(header))
         except OSError as error:
             raise self._unwritable(error) from None
+        except (TypeError, ValueError) as error:
+            raise TraceError(f"{self.path}: launch {self._launches} cannot be written: {error}") from None
         self._launches += 1
 
     def __exit__(
@@ -232,15 +234,10 @@ def read_trace(path: str | Path) -> list[StoredLaunch]:
 
 
 def _launch(path: Path, container: zipfile.ZipFile, index: int) -> StoredLaunch:
-    raw = json.loads(container.read(f"{index}/launch.json"))
-    for key in ("grid", "block"):
-        raw[key] = tuple(int(value) for value in raw[key])
-        if len(raw[key]) != 3 or min(raw[key]) < 1:
-            raise ValueError(f"launch {index} has no valid {key} dimensions")
-    raw["missing"] = tuple(raw["missing"])
-    header = LaunchHeader(**raw)
-    if not isinstance(header.kernel, str) or not isinstance(header.extra, dict):
-        raise ValueError(f"launch {index} has no valid header")
+    try:
+        header = header_of_json(container.read(f"{index}/launch.json"))
+    except ValueError as error:
+        raise ValueError(f"launch {index} has no valid header: {error}") from None
     with container.open(f"{index}/static.arrow") as entry, pa.ipc.open_stream(entry) as stream:
         table = stream.read_all()
         while entry.read(1 << 20):  # to the end of the entry, where its checksum is compared

@@ -9,13 +9,11 @@ from typing import Any
 
 from ...errors import TraceError
 from ...traces import LaunchHeader
+from ...traces.headers import MOST_BLOCKS, MOST_EXTENT, MOST_REGISTERS, MOST_SHARED_BYTES, MOST_THREADS
 
 VERSIONS = (2, 3, 4, 5)
 ORIGIN = "accelsim"
 _REQUIRED = ("kernel name", "grid dim", "block dim", "accelsim tracer version")
-_DIMENSION_LIMIT = 2**31 - 1
-_BLOCKS_LIMIT = 2**62
-_THREADS_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -168,9 +166,13 @@ class HeaderParser:
         )
         if not header.kernel:
             raise self._bad("kernel name", "expected a name")
-        if header.grid[0] * header.grid[1] * header.grid[2] > _BLOCKS_LIMIT:
+        if header.grid[0] * header.grid[1] * header.grid[2] > MOST_BLOCKS:
             raise self._bad("grid dim", "no grid has that many blocks")
-        if header.block[0] * header.block[1] * header.block[2] > _THREADS_LIMIT:
+        if header.shared_memory > MOST_SHARED_BYTES:
+            raise self._bad("shmem", "no block has that much shared memory")
+        if header.registers > MOST_REGISTERS:
+            raise self._bad("nregs", "no thread has that many registers")
+        if header.block[0] * header.block[1] * header.block[2] > MOST_THREADS:
             raise self._bad("block dim", "no block has that many threads")
         return header
 
@@ -188,8 +190,8 @@ class HeaderParser:
         if found is None:
             raise self._bad(key, "expected (x,y,z)")
         x, y, z = (int(text) for text in found.groups())
-        if not all(0 < each <= _DIMENSION_LIMIT for each in (x, y, z)):
-            raise self._bad(key, f"each must be from 1 to {_DIMENSION_LIMIT}")
+        if not all(0 < each <= MOST_EXTENT for each in (x, y, z)):
+            raise self._bad(key, f"each must be from 1 to {MOST_EXTENT}")
         return x, y, z
 
     def _bad(self, key: str, remedy: str) -> TraceError:
