@@ -339,3 +339,15 @@ def test_constants_and_limits_of_an_execution(tmp_path):
     path.write_text(path.read_text().replace("constants.c", "constants.d"))
     with pytest.raises(KernelFault, match="no variable is named 'd'"):
         record_launch(load_cuda_launch(path))
+
+
+def test_include_names_folders_or_wheels(folder: Path) -> None:
+    (folder / "headers").mkdir()
+    launch = launch_of(folder, BASE.replace("[cuda]", '[cuda]\ninclude = "headers"'))
+    assert launch.options == (f"-I{(folder / 'headers').resolve()}",)
+    for value, message in (
+        ('["nowhere"]', "nowhere is no folder; wheels: cccl, curand, cutlass"),
+        ("4", "must be folders"),
+    ):
+        with pytest.raises(WorkloadError, match=message):
+            launch_of(folder, BASE.replace("[cuda]", f"[cuda]\ninclude = {value}"))

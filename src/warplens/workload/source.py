@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import FileError, WorkloadError, nearest
+from ..errors import FileError, MissingPackageError, WorkloadError, nearest
 from ..frontends.cuda.arguments import (
     Argument,
     ArrayArgument,
@@ -30,6 +30,7 @@ from ..frontends.cuda.compile import (
     compile_cuda,
     kernel_names,
 )
+from ..frontends.cuda.headers import HEADER_WHEELS, wheel_folder
 from ..frontends.cuda.options import refused_option
 from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
@@ -429,7 +430,30 @@ def _options(table: _Reader, language: str) -> tuple[str, ...]:
         raise table.fail("options", f"are for compiling CUDA C++; the source is {language}")
     if (refused := refused_option(value)) is not None:
         raise table.fail("options", f"{refused!r} can read or write files; if you trust this file, add --trust")
-    return tuple(value)
+    folders = _include_folders(table)
+    if folders and language != "cuda":
+        raise table.fail("include", f"is for compiling CUDA C++; the source is {language}")
+    return (*value, *(f"-I{folder}" for folder in folders))
+
+
+def _include_folders(table: _Reader) -> list[Path]:
+    """Folders of headers: paths from the workload file, or the names of wheels that carry headers."""
+    value = table.take("include", [])
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise table.fail("include", f'must be folders, or of {", ".join(HEADER_WHEELS)}: include = ["headers"]')
+    found = []
+    for name in names:
+        folder = (Path(table.file.path).parent / name).resolve()
+        if not folder.is_dir():
+            if name not in HEADER_WHEELS:
+                raise table.fail("include", f"{folder} is no folder; wheels: {', '.join(HEADER_WHEELS)}")
+            try:
+                folder = wheel_folder(name)
+            except MissingPackageError as error:
+                raise table.fail("include", str(error)) from None
+        found.append(folder)
+    return found
 
 
 def _record(table: _Reader) -> RecordLimit:

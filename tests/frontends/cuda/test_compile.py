@@ -187,6 +187,17 @@ def test_errors_of_host_code_in_a_kernel_say_what_to_do() -> None:
     assert "no kernel was compiled" in message("#include <vector>\n")
 
 
+def test_headers_of_wheels_are_named() -> None:
+    text = message("#include <cute/tensor.hpp>\n" + SAXPY)
+    assert 'package nvidia-cutlass: install it, and write include = ["cutlass"]' in text
+    assert "nvidia-curand" in message("#include <curand_kernel.h>\n" + SAXPY)
+
+
+def test_parallel_algorithms_of_the_host_are_left_out() -> None:
+    source = "#include <thrust/device_vector.h>\n" + SAXPY + "\nint main() { thrust::device_vector<int> x(4); }\n"
+    assert ".entry saxpy(" in compile_cuda(source).ptx
+
+
 def test_host_code_is_left_out(tmp_path: Path) -> None:
     """Also that of a user's header; what kernels call stays, and so do the lines."""
     (tmp_path / "check.h").write_text(

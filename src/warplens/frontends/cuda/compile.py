@@ -14,8 +14,8 @@ from typing import Any
 from ...errors import CompileError, MissingPackageError, nearest
 from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_hash, open_results
 from .cubin import KernelResources, read_cubin
-from .headers import STANDARD_HEADERS, included_files, included_names, includes_anything
-from .host_code import line_ranges, stand_in, without_declarations
+from .headers import HEADER_WHEELS, STANDARD_HEADERS, included_files, included_names, includes_anything
+from .host_code import host_algorithms, line_ranges, stand_in, without_declarations
 
 #: Default architecture; its machine code gives the register counts.
 DEFAULT_ARCHITECTURE = "sm_90"
@@ -196,7 +196,7 @@ def _compiled(
 
     Host code that NVRTC refuses is left out; the log says which lines.
     """
-    attempt = _Attempt(source, options)
+    attempt = _Attempt(source, options, host_algorithms(source))
     for _ in range(_MOST_ATTEMPTS):
         try:
             entry = _compiled_once(attempt, name, architecture, kernels, folder)
@@ -349,6 +349,8 @@ def _expect_success(result: Any, name: str, doing: str) -> None:
 
 
 _DIAGNOSTIC = re.compile(r"^(.*)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (.*)$", re.M)
+#: How headers of a wheel begin, besides its name.
+_OF_WHEEL = {"cccl": "cub", "curand": "curand", "cutlass": "cute"}
 _HOST_CODE = re.compile(r"JIT mode|\bcuda[A-Z]\w+|namespace \"std\" has no member|cannot open source file")
 
 
@@ -375,7 +377,12 @@ def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> Comp
     errors = len(found)
     more = f" (and {errors - 1} more error{'s' if errors > 2 else ''})" if errors > 1 else ""
     remedy = ""
-    if any(_HOST_CODE.search(item[3]) for item in found):
+    missing = re.match(r'cannot open source file "(\w+)', message)
+    wheel = next((name for name in HEADER_WHEELS if missing and missing[1].startswith((name, _OF_WHEEL[name]))), None)
+    if wheel:
+        package = HEADER_WHEELS[wheel][0]
+        remedy = f'; it is in the package {package}: install it, and write include = ["{wheel}"] in the workload file'
+    elif any(_HOST_CODE.search(item[3]) for item in found):
         remedy = "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
         remedy += "code between #ifndef __CUDACC_RTC__ and #endif"
     return CompileError(f"{file}:{line}: {message}{more}{remedy}")

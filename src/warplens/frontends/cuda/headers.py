@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib import metadata
 from pathlib import Path
+
+from ...errors import MissingPackageError
 
 #: NVRTC has no host headers. What kernels need of them is built in or part of NVRTC's own headers.
 STANDARD_HEADERS = {
@@ -34,10 +37,42 @@ STANDARD_HEADERS = {
     ),
 }  # fmt: skip
 
+#: Headers of cub that kernels use. NVRTC refuses the one that includes all, with the host's among them.
+_CUB_BLOCK = (
+    "adjacent_difference", "discontinuity", "exchange", "histogram", "load", "merge_sort", "radix_sort", "reduce",
+    "run_length_decode", "scan", "shuffle", "store",
+)  # fmt: skip
+_CUB_WARP = ("exchange", "load", "merge_sort", "reduce", "scan", "store")
+STANDARD_HEADERS["cub/cub.cuh"] = "\n".join(
+    f"#include <cub/{level}/{level}_{name}.cuh>"
+    for level, names in (("block", _CUB_BLOCK), ("warp", _CUB_WARP))
+    for name in names
+)
+#: Wheels with headers for kernels that NVRTC does not carry, and a header that each has.
+HEADER_WHEELS = {
+    "cccl": ("nvidia-cuda-cccl", "cub/version.cuh"),
+    "curand": ("nvidia-curand", "curand_kernel.h"),
+    "cutlass": ("nvidia-cutlass", "source/include/cute/tensor.hpp"),
+}
+
 _INCLUDE = re.compile(
     r'(?:^[ \t]*#[ \t]*include\b|\b__has_include)[ \t]*\(?[ \t]*(?:(["<])([^">\n]+)[">]|(\S))', re.M
 )
 _MOST_FILES = 1000
+
+
+def wheel_folder(name: str) -> Path:
+    """The folder of headers of one of `HEADER_WHEELS`, as it is installed."""
+    package, header = HEADER_WHEELS[name]
+    try:
+        files = metadata.files(package) or ()
+    except metadata.PackageNotFoundError:
+        files = ()
+    paths = [Path(str(file.locate())) for file in files if file.as_posix().endswith(f"/{header}")]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise MissingPackageError(f"the headers {name!r} come with a package; `pip install {package}`")
+    return path.parents[header.removeprefix("source/include/").count("/")]
 
 
 def includes_anything(source: str) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from .headers import included_names
+
 #: Headers for the host. Kernels need nothing of them, so a compiler that lacks them gets an empty one.
 _HOST_HEADERS = re.compile(
     r"""(?x)
@@ -20,7 +22,7 @@ _HOST_HEADERS = re.compile(
        windows)\.h
     | sys/.*\.h | (bits|ext)/.*
     | cuda_profiler_api\.h | cuda_gl_interop\.h | cuda_egl_interop\.h | cudaProfiler\.h | cuda_runtime_api\.h
-    | cu(blas|dnn|fft|rand|solver|sparse|tensor)\w*\.h | (nvrtc|nccl|nvml)\.h
+    | cu(blas|dnn|fft|solver|sparse|tensor)\w*\.h | curand\.h | (nvrtc|nccl|nvml)\.h
     | nv(tx3/)?.*[tT]ool.*\.h(pp)? | nvtx3/.* | cudnn_frontend.*
     | (helper_(cuda|cuda_drvapi|functions|gl|image|string|timer)|exception|drvapi_error_string)\.h
     | (torch|ATen|c10|pybind11|gtest|gmock|benchmark|boost|Eigen|opencv2|GL)/.* | Python\.h
@@ -31,9 +33,20 @@ _SHARED_HEADERS = (
     "algorithm", "array", "bit", "complex", "cstddef", "functional", "initializer_list", "iterator", "limits",
     "numeric", "optional", "span", "tuple", "type_traits", "utility", "variant",
 )  # fmt: skip
+#: Headers that NVRTC has and that are the host's all the same.
+_HOST_ALGORITHMS = re.compile(
+    r"cub/device/.*|thrust/(system/.*|(async|device|host|managed|universal)_\w+\.h|"
+    r"(copy|count|execution_policy|extrema|fill|for_each|gather|generate|inner_product|merge|partition|reduce|remove|"
+    r"scan|scatter|sequence|set_operations|sort|transform|transform_reduce|transform_scan|unique)\.h)"
+)
 _DEVICE = ("__device__", "__global__", "__constant__", "__shared__", "__managed__")
 _MISSING_HEADER = re.compile(r'cannot open source file "([^"]+)"')
 _SCOPE = re.compile(r"\b(namespace|struct|class|union)\b[^;={}()]*$|\bextern\s*$")
+
+
+def host_algorithms(text: str) -> dict[str, str]:
+    """Empty headers in place of those of parallel algorithms that a source includes."""
+    return {name: "\n" for name in included_names(text) if _HOST_ALGORITHMS.fullmatch(name)}
 
 
 def stand_in(log: str) -> dict[str, str]:
