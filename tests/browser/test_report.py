@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from warplens.api import load_workloads
 from warplens.reports.build import make_report
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cuda"
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>"
 
 
@@ -51,7 +52,15 @@ def test_the_answer_stands_before_the_fold(page, report):
 
 
 def test_a_kernel_on_two_gpus_takes_four_screens(page, tmp_path):
-    make_report("matmul", tmp_path / "out.html", gpus=["h200", "accelsim-mdm"], models=["mdm", "warplens"])
+    for name in (
+        "matmul.cu",
+        "matmul.toml",
+    ):  # with matrices of a quarter of the size, which is an eighth of the work
+        text = (EXAMPLES / name).read_text(encoding="utf-8").replace("256", "128")
+        (tmp_path / name).write_text(text.replace("grid = [16, 16]", "grid = [8, 8]"), encoding="utf-8")
+    make_report(
+        tmp_path / "matmul.toml", tmp_path / "out.html", gpus=["h200", "accelsim-mdm"], models=["mdm", "warplens"]
+    )
     opened(page, tmp_path / "out.html")
     assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 900
     assert page.locator("section.kernel").count() == 2
