@@ -161,6 +161,7 @@ def test_one_prediction_does_every_costly_step_once(monkeypatch, model, walks):
     meet in.
     """
     counts: Counter[str] = Counter()
+    gpu = machine()
 
     def count(owner: object, name: str) -> None:
         real = getattr(owner, name)
@@ -175,7 +176,7 @@ def test_one_prediction_does_every_costly_step_once(monkeypatch, model, walks):
         count(steps, name)
     count(MemoryTrace, "groups")
     count(Gpu, "get")
-    predict(workload_of_trace(tiny_trace()), machine(), model)
+    predict(workload_of_trace(tiny_trace()), gpu, model)
     assert [counts[name] for name in ("simulate_caches", "representative_warp", "collect_events")] == [1, 1, 1]
     assert counts["groups"] == walks
     assert counts["get"] < 100
