@@ -21,8 +21,9 @@ from warplens.machine import (
     parameters,
     with_overrides,
 )
+from warplens.machine.checks import check_value
 from warplens.machine.classes import product_class
-from warplens.machine.schema import LastLevelCache, check_value, parameters_by_key
+from warplens.machine.schema import LastLevelCache, parameters_by_key
 
 INTERFACE_KEYS = """
     sms clock schedulers issue_width scheduler max_warps max_blocks registers shared_memory l1.size l1.ways

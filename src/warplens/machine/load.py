@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import MachineError, OverrideError, UnknownNameError, nearest
 from ..tomlfile import TomlFile, exists, read_toml
 from ..units import parse_number
+from .checks import check_consistency, check_value
 from .classes import INSTRUCTION_CLASSES
 from .fields import UNIT_SUFFIXES, Parameter
 from .schema import (
@@ -24,8 +25,6 @@ from .schema import (
     Gpu,
     InstructionTiming,
     Source,
-    check_consistency,
-    check_value,
     parameters,
     parameters_by_key,
 )
