@@ -191,7 +191,24 @@ OVERLAPS += [
     "mov.u64 %d2, %own; ld.global.u64 %d2, [%table]; add.cc.u32 %a, %a, %b; addc.u32 %r2, %a, %b;",
     "mul.wide.u32 %d2, %a, %b; mad.wide.u32 %d2, %a, %a, %d2; shf.l.wrap.b32 %a, %a, %a, %b; mov.u32 %r3, %a;",
 ]
+#: Shifts of 0 to 39 and bits of a word.
+_SMALL = "and.b32 %r5, %b, 63; min.u32 %r5, %r5, 39; mov.u32 %r6, %c;"
+BIT_FIELDS = [
+    _together([f"{_SMALL} bmsk.{mode}.b32 %r4, %r6, %r5;", f"bmsk.{mode}.b32 %r4, %r5, %r6;"])
+    for mode in ("clamp", "wrap")
+]
+BIT_FIELDS += [
+    _together([f"{_SMALL} szext.{mode}.{kind} %r4, %a, %r5;", f"szext.{mode}.{kind} %r4, %a, 0;"])
+    for mode in ("clamp", "wrap")
+    for kind in ("u32", "s32")
+]
+BIT_FIELDS += [
+    _together(
+        [f"fns.b32 %r4, %b, {base}, {offset};" for base in ("0", "%c", "31") for offset in (0, 1, 3, -1, -2, 20)]
+    )
+]
 SNIPPETS = {
+    "bit_fields": BIT_FIELDS,
     "overlaps": OVERLAPS,
     "branches": BRANCHES,
     "shuffles": SHUFFLES,

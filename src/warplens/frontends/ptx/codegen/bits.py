@@ -220,3 +220,57 @@ def _part(g: KernelBuilder, value: Value, index: int, bits: int, signed: bool) -
     """A byte or half-word of 32 bits, extended to 32 bits."""
     left = g.builder.shl(value, g.integer(32, 32 - bits * (index + 1)))
     return (g.builder.ashr if signed else g.builder.lshr)(left, g.integer(32, 32 - bits))
+
+
+@lowers("bmsk")
+def _mask_of_bits(g: KernelBuilder, item: FlatInstruction) -> None:
+    """Ones from bit a on, b of them; `clamp` takes large numbers as they are, `wrap` modulo 32."""
+    builder = g.builder
+    a, b = (g.resize(each, 64) for each in sources(g, item, TYPES["b32"], 2))
+    top = g.integer(64, 31 if item.instruction.has("wrap") else 32)
+    if item.instruction.has("wrap"):
+        a, b = builder.and_(a, top), builder.and_(b, top)
+    else:
+        a, b = (builder.select(builder.icmp_unsigned(">", each, top), top, each) for each in (a, b))
+    ones = builder.sub(builder.shl(g.integer(64, 1), b), g.integer(64, 1))
+    g.write(item, g.resize(builder.shl(ones, a), 32))
+
+
+@lowers("szext")
+def _extend_bits(g: KernelBuilder, item: FlatInstruction) -> None:
+    """The lowest b bits, sign-extended or zero-extended."""
+    builder = g.builder
+    kind = type_of(g, item)
+    value = g.read(g.operand(item, 1), kind)
+    count = g.read(g.operand(item, 2), TYPES["u32"])
+    if item.instruction.has("wrap"):
+        count = builder.and_(count, g.integer(32, 31))
+    whole = builder.icmp_unsigned(">=", count, g.integer(32, 32))
+    none = builder.icmp_unsigned("==", count, g.integer(32, 0))
+    left = builder.sub(g.integer(32, 32), builder.select(builder.or_(whole, none), g.integer(32, 32), count))
+    shift = builder.ashr if kind.is_signed else builder.lshr
+    found = shift(builder.shl(value, left), left)
+    g.write(item, builder.select(none, g.integer(32, 0), builder.select(whole, value, found)))
+
+
+@lowers("fns")
+def _find_nth_set(g: KernelBuilder, item: FlatInstruction) -> None:
+    """The n-th set bit from a position on, upwards or downwards; all ones if there is none."""
+    builder = g.builder
+    mask, position, offset = sources(g, item, TYPES["b32"], 3)
+    zero, one = g.integer(32, 0), g.integer(32, 1)
+    down = builder.icmp_signed("<", offset, zero)
+    at_once = builder.icmp_unsigned("==", offset, zero)
+    wanted = builder.sub(builder.select(down, builder.sub(zero, offset), offset), one)
+    step = builder.select(down, g.integer(32, -1), one)
+    found: Value = g.integer(32, -1)
+    for _ in range(32):
+        inside = builder.icmp_unsigned("<", position, g.integer(32, 32))
+        bit = builder.and_(builder.lshr(mask, builder.and_(position, g.integer(32, 31))), one)
+        is_set = builder.and_(inside, builder.icmp_unsigned("!=", bit, zero))
+        nth = builder.or_(at_once, builder.icmp_unsigned("==", wanted, zero))
+        new = builder.icmp_unsigned("==", found, g.integer(32, -1))
+        found = builder.select(builder.and_(builder.and_(is_set, nth), new), position, found)
+        wanted = builder.select(is_set, builder.sub(wanted, one), wanted)
+        position = builder.select(at_once, g.integer(32, 32), builder.add(position, step))
+    g.write(item, found)
