@@ -161,6 +161,10 @@ class Model(ABC):
         for path in (*self.machine_needs, *_LAUNCH_NEEDS * (self.launch_overhead and not self.has_launch)):
             gpu.require(path, f"model {self.name!r}")
 
+    def is_slow(self, workload: Workload) -> bool:
+        """Whether to predict again, just to see what an option changes, takes too long."""
+        return False
+
     def predict(self, facts: Facts) -> Prediction:
         """The prediction for one machine, or for all machines of a batch at once."""
         case = Case(facts, f"model {self.name!r}")
@@ -186,7 +190,7 @@ def solve(workload: Workload, gpu: Gpu, model: Model, given: Iterable[str] = ())
 def _changes_nothing(workload: Workload, gpu: Gpu, model: Model, made: Prediction, name: str) -> bool:
     """Whether the model predicts the same with an option's default, which is not what it has."""
     default: Any = next(item.default for item in dataclasses.fields(model) if item.name == name)
-    if getattr(model, name) == default:
+    if getattr(model, name) == default or model.is_slow(workload):
         return False
     try:
         usual = solve(workload, gpu, dataclasses.replace(model, **{name: default}))

@@ -56,6 +56,9 @@ class Crisp(Model):
         if not self.simulate or workload.trace is None:
             super().check(workload, gpu)
 
+    def is_slow(self, workload: Workload) -> bool:
+        return self.simulate and workload.run is None
+
     @property
     def requirements(self) -> Needs:
         return Needs()  # the run is given, or measured here
