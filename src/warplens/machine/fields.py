@@ -58,6 +58,11 @@ def count(doc: str, *, minimum: float = 1.0, default: int | None = None, most: f
     return number(doc, minimum=minimum, integer=True, default=default, most=most)
 
 
+def entries(doc: str, *, default: int | None = None) -> Any:
+    """A count of what simulations hold in arrays; any real GPU has far less than the most."""
+    return count(doc, default=default, most=1 << 20)
+
+
 def choice(doc: str, choices: tuple[str, ...], default: str | None = None) -> Any:
     return field(default=None, metadata={"doc": doc, "kind": str, "choices": choices, "default": default})
 

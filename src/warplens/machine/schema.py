@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import MissingInputError
 from .classes import DEFAULT_SUBSYSTEM, INSTRUCTION_CLASSES, lineage
-from .fields import Parameter, choice, count, describe, flag, number, with_defaults
+from .fields import Parameter, choice, count, describe, entries, flag, number, with_defaults
 from .power import Power
 
 #: A number, or one number per machine of a batch.
@@ -27,7 +27,7 @@ Quantity = Any
 SCHEDULERS = ("rr", "lrr", "gto", "oldest", "two-level")
 WRITE_POLICIES = ("through", "back")
 #: Hardware that simulations hold in arrays; any real GPU has far less.
-MOST_SMS, MOST_WARPS, MOST_ENTRIES = 16_384, 4096, 1 << 20
+MOST_SMS, MOST_WARPS = 16_384, 4096
 
 
 class _WritePolicy:
@@ -47,14 +47,12 @@ class L1Cache(_WritePolicy):
     """Data cache of one SM. `sector_bytes` is absent where whole lines are fetched."""
 
     size_bytes: Quantity = count("capacity of one SM's L1 data cache")
-    ways: Quantity = count("associativity", default=1, most=MOST_ENTRIES)
+    ways: Quantity = entries("associativity", default=1)
     line_bytes: Quantity = count("line size")
     sector_bytes: Quantity = count("bytes fetched on a miss, if less than a line")
     mshrs: Quantity = count("miss status holding registers of one L1")
-    mshr_merges: Quantity = count("misses to one line that one MSHR can hold", default=8, most=MOST_ENTRIES)
-    queue_entries: Quantity = count(
-        "memory instructions of one SM that queue in order for its L1", default=8, most=MOST_ENTRIES
-    )
+    mshr_merges: Quantity = entries("misses to one line that one MSHR can hold", default=8)
+    queue_entries: Quantity = entries("memory instructions of one SM that queue in order for its L1", default=8)
     lines_per_cycle: Quantity = number("lines of one instruction looked up per cycle", above=0.0, default=1.0)
     bytes_per_cycle: Quantity = number("bytes that hits bring to one SM per cycle; a line where absent", above=0.0)
     banked: Quantity = flag(
@@ -72,14 +70,14 @@ class LastLevelCache(_WritePolicy):
     """The cache that all SMs share."""
 
     size_bytes: Quantity = count("capacity, all banks together")
-    ways: Quantity = count("associativity", default=1, most=MOST_ENTRIES)
+    ways: Quantity = entries("associativity", default=1)
     line_bytes: Quantity = count("line size")
-    banks: Quantity = count("number of banks", default=1, most=MOST_ENTRIES)
+    banks: Quantity = entries("number of banks", default=1)
     hashed: Quantity = flag(
         "a hash of the address spreads lines over the banks; false: consecutive lines take turns",
         default=False,
     )
-    mshrs: Quantity = count("miss status holding registers of one bank", default=128, most=MOST_ENTRIES)
+    mshrs: Quantity = entries("miss status holding registers of one bank", default=128)
     fetch_bytes: Quantity = count("bytes that a miss fetches from DRAM, if more than an L1 sector")
     dirty_bytes: Quantity = count("dirty bytes it holds before it writes back; if absent, its size")
     latency_cycles: Quantity = number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0, default=0.0)
@@ -124,8 +122,8 @@ class Noc:
     float_atomic_word_cycles: Quantity = number(
         "fewest cycles between two floating-point atomics on one word; if absent, as integer ones", minimum=0.0
     )
-    queue_entries: Quantity = count("requests that the queue of one SM holds", most=MOST_ENTRIES)
-    injection_entries: Quantity = count("packets that wait at the port of one SM", default=64, most=MOST_ENTRIES)
+    queue_entries: Quantity = entries("requests that the queue of one SM holds")
+    injection_entries: Quantity = entries("packets that wait at the port of one SM", default=64)
     latency_cycles: Quantity = number("latency of one traversal (part of llc.latency)", minimum=0.0)
 
 
@@ -138,8 +136,8 @@ class Dram:
     write_factor: Quantity = number(
         "time to write a byte, mixed with reads, over the time to read one", above=0.0, default=1.0
     )
-    channels: Quantity = count("number of channels; if absent, one per L2 bank", most=MOST_ENTRIES)
-    queue_entries: Quantity = count("requests that wait at one channel", default=64, most=MOST_ENTRIES)
+    channels: Quantity = entries("number of channels; if absent, one per L2 bank")
+    queue_entries: Quantity = entries("requests that wait at one channel", default=64)
     departure_coalesced_cycles: Quantity = number(
         "fewest cycles between two coalesced memory warps of an SM (Hong & Kim, Table 1)", above=0.0
     )
@@ -250,9 +248,7 @@ class Gpu:
     shared_memory_bytes_per_cycle: Quantity = number(
         "bytes that the 32 banks of one SM's shared memory give in a cycle", above=0.0, default=128.0
     )
-    operand_collectors: Quantity = count(
-        "operand collectors of one SM, for instructions of all kinds", most=MOST_ENTRIES
-    )
+    operand_collectors: Quantity = entries("operand collectors of one SM, for instructions of all kinds")
     launch_overhead_cycles: Quantity = number("time at the start and end of a launch when no warp runs", minimum=0.0)
     cold_start_cycles: Quantity = number("extra time of a launch with cold instruction caches and TLBs", minimum=0.0)
     block_start_cycles: Quantity = number(

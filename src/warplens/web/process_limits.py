@@ -38,8 +38,10 @@ def limit_resources(*, memory_bytes: int, cpu_seconds: int, file_bytes: int) -> 
     ):
         hard = resource.getrlimit(what)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        # The hard limit of CPU time kills without a word, so the soft one, whose signal says why, comes first.
+        most = least + 2 if what == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else least
         with suppress(ValueError):  # macOS does not limit address space
-            resource.setrlimit(what, (least, least))
+            resource.setrlimit(what, (least, most))
 
 
 def restrict_access(readable: Iterable[Path | str], writable: Iterable[Path | str]) -> bool:

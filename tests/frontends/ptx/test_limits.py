@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from warplens.errors import KernelFault
+from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, flow, parse_ptx, worker
 from warplens.frontends.ptx.flatten import flatten
 from warplens.frontends.ptx.flow import Flow
@@ -140,3 +140,35 @@ def test_regions_that_an_outer_one_contains_keep_what_waits() -> None:
                 ahead = set(kernel.blocks[block].successors) - seen - {meeting}
                 seen |= ahead
                 stack += ahead
+
+
+CONSTANT = """
+.version 8.0
+.target sm_90
+.address_size 64
+.const .align 4 .b32 table[80] = {1, 2};
+.visible .entry k(.param .u64 out)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [out];
+    mov.u64 %rd2, table;
+    cvta.const.u64 %rd3, %rd2;
+    ld.global.u32 %r1, [%rd3+300];
+    WRITE
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("write", ["st.global.u32 [%rd3+4], %r1;", "st.u32 [%rd3+300], %r1;",
+                                   "atom.global.add.u32 %r2, [%rd3], %r1;"])  # fmt: skip
+def test_constant_memory_cannot_be_written(write: str) -> None:
+    launch(CONSTANT.replace("WRITE", ""), 1, 32, record=False)
+    with pytest.raises(KernelFault, match=r"constant memory cannot be written \(inside variable table"):
+        launch(CONSTANT.replace("WRITE", write), 1, 32, record=False)
+
+
+def test_parameters_have_no_atomics() -> None:
+    with pytest.raises(PtxError, match="line"):
+        launch(CONSTANT.replace("WRITE", "atom.param.add.u32 %r2, [out], %r1;"), 1, 32, record=False)

@@ -90,6 +90,8 @@ def _access(item: FlatInstruction | None) -> str:
 def _out_of_bounds(item: FlatInstruction | None, memory: GlobalMemory, address: int) -> str:
     use = memory_use(item.instruction) if item is not None else None
     inside = use is not None and use.space in ("shared", "local")
+    if memory.is_read_only(address) and item is not None and item.opcode in ("st", "atom", "red"):
+        return f"{_access(item)} at {address:#x}: constant memory cannot be written ({memory.near(address)})"
     near = "" if inside else f", {memory.near(address)}"
     return f"{_access(item)} out of bounds at {'offset ' if inside else ''}{address & (1 << 64) - 1:#x}{near}"
 

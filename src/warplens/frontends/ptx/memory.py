@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...errors import KernelFault, PtxError, nearest
 from .flat import FlatKernel
 from .program import PtxModule, Variable
-from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, align
+from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
 
 #: Global memory that a launch may take.
 MOST_BYTES = 1 << 36
@@ -48,6 +48,10 @@ class GlobalMemory:
                 start = address - GLOBAL_WINDOW
                 flat = array.reshape(-1).view(np.uint8)
                 flat[:] = self.content[start : start + array.nbytes]
+
+    def is_read_only(self, address: int) -> bool:
+        granule = (address - GLOBAL_WINDOW) // GRANULE_BYTES
+        return 0 <= granule < len(self.valid) and bool(self.valid[granule] & READ_ONLY)
 
     def near(self, address: int) -> str:
         """What lies next to an address, in words."""
@@ -141,6 +145,10 @@ def lay_out_memory(
         valid[first : first + full] = GRANULE_BYTES
         if each.size_bytes % GRANULE_BYTES:
             valid[first + full] = each.size_bytes % GRANULE_BYTES
+    for name, address in kernel.variable_addresses.items():
+        if module.variables[name].space == "const":
+            first = (address - GLOBAL_WINDOW) // GRANULE_BYTES
+            valid[first : first - (-module.variables[name].size_bytes // GRANULE_BYTES)] |= READ_ONLY
     _fill_variables(kernel, content, constants or {})
     start = parameter_address - GLOBAL_WINDOW
     content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)

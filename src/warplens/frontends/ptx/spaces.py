@@ -9,6 +9,8 @@ GLOBAL_WINDOW = 0x7F00_0000_0000
 WINDOW_BYTES = 1 << 38
 #: Allocations start at multiples of this, like cudaMalloc's; one free granule follows each.
 GRANULE_BYTES = 256
+#: Marks a granule of constant memory in the table of allocated bytes.
+READ_ONLY = 1 << 15
 #: Most shared memory of a thread block: what the largest GPUs have.
 MOST_SHARED_BYTES = 228 * 1024
 #: Most local memory of a thread: what CUDA allows.

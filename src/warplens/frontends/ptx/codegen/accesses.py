@@ -56,7 +56,8 @@ def translated(
     name = name or ("hosts" if record else "other_hosts")
     place, hosts = g.buffer("addresses", integers(64)), g.buffer(name, integers(64))
     g.builder.store(address, place)
-    checked = runtime.translate(g.module, "global" if space in ("constant", "param") else space)
+    window = "global" if space in ("constant", "param") else space
+    checked = runtime.translate(g.module, window, writes=item.opcode in ("st", "atom", "red"))
     arguments = [place, mask, i32(size), i32(item.index), hosts]
     failed = g.builder.call(checked, [g.context, g.frame, *arguments])
     g.leave_if(g.builder.icmp_unsigned("!=", failed, i32(0)))
@@ -222,7 +223,7 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
     name = next((each for each in item.instruction.modifiers if _update(each, kind)), "")
     update = _update(name, kind)
     wide = kind.total_bits in (32, 64) or (kind.total_bits == 16 and (name == "cas" or kind.is_float))
-    if update is None or not wide or use.space == "constant":
+    if update is None or not wide or use.space in ("constant", "param"):
         raise g.not_covered(item)
     first = 1 if item.opcode == "atom" else 0
     address = address_of(g, item, g.operand(item, first))

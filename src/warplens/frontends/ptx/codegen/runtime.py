@@ -11,7 +11,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from ....traces._codes import IRREGULAR
-from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, READ_ONLY, SHARED_WINDOW, WINDOW_BYTES
 from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers
 from .layout import Context, Fault, Frame
 
@@ -84,7 +84,7 @@ def helper(
 # -- checked addresses --------------------------------------------------------------------------------
 
 
-def translate(module: ir.Module, space: str) -> ir.Function:
+def translate(module: ir.Module, space: str, *, writes: bool = False) -> ir.Function:
     """(addresses, mask, bytes, instruction, hosts) → 1 if a lane's access is invalid, else 0."""
 
     def body(self: Fields, function: ir.Function) -> None:
@@ -98,7 +98,7 @@ def translate(module: ir.Module, space: str) -> ir.Function:
         builder.store(i64(0), bad_lanes)
         seen = self.scratch(I64)
         builder.store(i64(0), seen)
-        where = _WHERE[space](self)
+        where = _WHERE[space](self, writes)
         with self.lane_loop() as lane:
             address = self.load_lane(addresses, lane, I64)
             host, fits, met = where(address, lane, size64)
@@ -127,13 +127,15 @@ def translate(module: ir.Module, space: str) -> ir.Function:
             builder.ret(i32(1))
         builder.ret(i32(0))
 
-    return helper(module, f"translate_{space}", I32, [POINTER, I32, I32, I32, POINTER], body)
+    return helper(
+        module, f"translate_{space}{'_to_write' if writes else ''}", I32, [POINTER, I32, I32, I32, POINTER], body
+    )
 
 
 _Where = Callable[[Value, Value, Value], tuple[Value, Value, Value | None]]
 
 
-def _global(self: Fields) -> _Where:
+def _global(self: Fields, writes: bool) -> _Where:
     arena, size, valid = self.get(Context.ARENA), self.get(Context.ARENA_BYTES), self.get_pointer(Context.VALID)
     builder = self.builder
 
@@ -143,6 +145,11 @@ def _global(self: Fields) -> _Where:
         safe = builder.select(inside, offset, i64(0))
         granule = builder.lshr(safe, i64(GRANULE_BYTES.bit_length() - 1))
         allowed = builder.zext(self.load_lane(valid, granule, I16), I64)
+        if writes:
+            constant = builder.icmp_unsigned(">=", allowed, i64(READ_ONLY))
+            allowed = builder.select(constant, i64(0), allowed)
+        else:
+            allowed = builder.and_(allowed, i64(READ_ONLY - 1))
         end = builder.add(builder.and_(safe, i64(GRANULE_BYTES - 1)), width)
         fits = builder.and_(inside, builder.icmp_unsigned("<=", end, allowed))
         return builder.add(arena, safe), fits, None
@@ -161,11 +168,11 @@ def _window(base: Value, size: Value, self: Fields) -> _Where:
     return where
 
 
-def _shared(self: Fields) -> _Where:
+def _shared(self: Fields, writes: bool) -> _Where:
     return _window(self.get(Context.SHARED), self.get(Context.SHARED_BYTES), self)
 
 
-def _local(self: Fields) -> _Where:
+def _local(self: Fields, writes: bool) -> _Where:
     size = self.get(Context.LOCAL_BYTES)
     inner = _window(self.get(Frame.LOCAL), size, self)
 
@@ -176,11 +183,11 @@ def _local(self: Fields) -> _Where:
     return where
 
 
-def _generic(self: Fields) -> _Where:
+def _generic(self: Fields, writes: bool) -> _Where:
     parts = (
-        (GLOBAL_WINDOW, _global(self), SEEN_GLOBAL),
-        (SHARED_WINDOW, _shared(self), SEEN_SHARED),
-        (LOCAL_WINDOW, _local(self), SEEN_LOCAL),
+        (GLOBAL_WINDOW, _global(self, writes), SEEN_GLOBAL),
+        (SHARED_WINDOW, _shared(self, writes), SEEN_SHARED),
+        (LOCAL_WINDOW, _local(self, writes), SEEN_LOCAL),
     )
     builder = self.builder
 
@@ -199,7 +206,7 @@ def _generic(self: Fields) -> _Where:
     return where
 
 
-_WHERE: dict[str, Callable[[Fields], _Where]] = {
+_WHERE: dict[str, Callable[[Fields, bool], _Where]] = {
     "global": _global,
     "shared": _shared,
     "local": _local,
