@@ -67,3 +67,12 @@ def test_an_instruction_without_bytes_is_no_access() -> None:
     """A matrix load whose addresses are not traced, say."""
     rows = [StaticInstruction(0, "LDSM", "load_shared", "shared", 0), ROWS[2]]
     assert shared_accesses(static_table(rows)).tolist() == [False, True]
+
+
+def test_a_compare_and_swap_that_spins_takes_all_lanes_at_once() -> None:
+    rows = [
+        StaticInstruction(0, "ATOMS.ADD", "atomic_shared", "shared", 4, (1,), (0,)),
+        StaticInstruction(16, "ATOMS.CAST.SPIN", "atomic_shared", "shared", 4, (1,), (0,)),
+    ]
+    trace = memory_trace(rows, [[[Step(row, (64,) * 32) for row in (0, 1)]]])
+    assert conflict_degrees(trace.held[0], trace.static)[1].tolist() == [32, 1]

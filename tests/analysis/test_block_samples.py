@@ -37,6 +37,13 @@ def test_blocks_are_chosen_at_even_distances(blocks_per_group):
     assert warps.tolist() == [1 + number % 3 for number in numbers]
 
 
+@pytest.mark.parametrize("place", [0, 61])
+def test_a_block_that_is_longer_than_all_chosen_ones_is_chosen_too(place):
+    blocks = [[warp(9 if block == place else 1)] for block in range(5 * MOST_BLOCKS)]
+    chosen = chosen_blocks(memory_trace(ROWS, blocks, blocks_per_group=50), len(blocks))
+    assert chosen.block.tolist() == [*range(2, 5 * MOST_BLOCKS, 5), place]
+
+
 def test_what_stays_of_a_long_warp_does_all_of_its_work():
     trace = memory_trace(ROWS, [[warp(50), warp(4), warp(41)]])
     whole = sample_of_blocks(trace.held[0], trace, 128, lambda name: LATENCY.get(name, 0.0))

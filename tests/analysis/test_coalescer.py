@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,10 +14,11 @@ from reference import coalescer
 from reference.traces import Block, Step, evenly, memory_trace
 from warplens.analysis import Events, collect_events, events, instruction_kinds
 from warplens.analysis import _cache_kernels as kernels
+from warplens.analysis.events import BRANCH, GUARD, TAKEN
 from warplens.errors import MachineError
 from warplens.traces import StaticInstruction, static_table
 
-from .strategies import ROWS, chunked, latency, launches
+from .strategies import LATENCIES, ROWS, chunked, latency, launches
 
 LOAD = StaticInstruction(0, "LDG.E", "load_global", "global", 4, (1,), ())
 WIDE = StaticInstruction(0, "LDG.E.128", "load_global", "global", 16, (1,), ())
@@ -26,9 +30,9 @@ def lines_of(addresses: tuple[int, ...], row: StaticInstruction = LOAD, line_byt
     return dict(zip(found.line_id.tolist(), found.line_words.tolist(), strict=True))
 
 
-def assert_same(found: Events, blocks: list[Block], line_bytes: int) -> None:
+def assert_same(found: Events, blocks: list[Block], line_bytes: int, **timing: Any) -> None:
     warps = [warp for block in blocks for warp in block]
-    per_warp = [coalescer.events_of(warp, ROWS, line_bytes, latency) for warp in warps]
+    per_warp = [coalescer.events_of(warp, ROWS, line_bytes, latency, **timing) for warp in warps]
     expected = [event for each in per_warp for event in each]
     assert found.block_start.tolist() == np.cumsum([0, *map(len, blocks)]).tolist()
     assert found.event_start.tolist() == np.cumsum([0, *map(len, per_warp)]).tolist()
@@ -53,6 +57,29 @@ def test_events_and_lines_equal_the_oracle(blocks, blocks_per_group, together, l
     assert len(found) == len(expected)
     for chunk, part in zip(found, expected, strict=True):
         assert_same(chunk, list(part), line_bytes)
+
+
+@given(launches(), st.lists(st.integers(0, 15), min_size=len(ROWS), max_size=len(ROWS)))
+def test_machine_code_issues_by_its_stall_counts(blocks, stalls):
+    trace = memory_trace(ROWS, blocks)
+    # Other control bits say nothing about the time.
+    header = replace(trace.header, extra={"sass_control": [stall | 0x7E0 for stall in stalls]})
+    times = {**LATENCIES, TAKEN: 4.5}
+    (found,) = collect_events(replace(trace, header=header), 128, lambda name: times.get(name, 0.0))
+    counts = {row: max(stall, 1) for row, stall in enumerate(stalls)}
+    assert_same(found, blocks, 128, stalls=counts, taken=4.5)
+
+
+def test_ptx_waits_after_branches_and_for_guards():
+    rows = [
+        StaticInstruction(0, "setp.lt.s32", "int32", destinations=(1,)),
+        StaticInstruction(8, "bra", "control", sources=(1,)),
+        StaticInstruction(16, "ld.global.f32", "load_global", "global", 4, (2,)),
+    ]
+    times = {"int32": 4.0, BRANCH: 5.0, GUARD: 13.0}
+    steps = [Step(0), Step(1), Step(2, evenly(0, 4)), Step(0), Step(1), Step(2, evenly(0, 4))]
+    (found,) = collect_events(memory_trace(rows, [[steps]]), 128, lambda name: times.get(name, 0.0))
+    assert found.event_gap.tolist() == [18.0, 19.0]
 
 
 def test_chunks_hold_whole_groups_and_lose_nothing(monkeypatch):

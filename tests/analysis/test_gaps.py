@@ -58,7 +58,7 @@ def test_gaps_are_those_of_a_plain_walk(warps):
     steps = [[*(Step(row, evenly(1 << 20, 4) if row != 2 else ()) for row in warp), Step(4)] for warp in warps]
     trace = memory_trace(ROWS, [steps])
     (group,) = trace.groups()
-    executed = executed_by(group, trace.static, lambda name: LATENCY.get(name, 0.0), reorder=False)
+    executed = executed_by(group, trace, lambda name: LATENCY.get(name, 0.0), reorder=False)
     gaps = gaps_of(executed, trace.static)
     for found, expected in zip((gaps.executions, gaps.stalls, gaps.shared), plain(steps), strict=True):
         assert as_dict(found) == pytest.approx(expected)

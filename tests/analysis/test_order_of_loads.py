@@ -15,16 +15,18 @@ NO_REGISTER = 255
 
 @dataclass(frozen=True)
 class Row:
-    """A static instruction: whether it loads, whether a basic block ends with it, and its registers."""
+    """A static instruction: whether it loads, whether a basic block ends with it, its registers, and its memory."""
 
     loads: bool = False
     ends: bool = False
     writes: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()
+    shared: bool = False
 
 
 registers = st.lists(st.sampled_from((0, 1, 2, 254, NO_REGISTER)), max_size=2).map(tuple)
-rows = st.builds(Row, st.booleans(), st.sampled_from((False, False, False, True)), registers, registers)
+rarely = st.sampled_from((False, False, False, True))
+rows = st.builds(Row, st.booleans(), rarely, registers, registers, rarely)
 
 
 def found_order(table: list[Row], warps: list[list[int]]) -> list[int]:
@@ -41,6 +43,7 @@ def found_order(table: list[Row], warps: list[list[int]]) -> list[int]:
         start,
         static,
         np.array([row.loads for row in table]),
+        np.array([row.shared for row in table]),
         np.array([row.ends for row in table]),
         *flat([row.writes for row in table]),
         *flat([row.reads for row in table]),
@@ -87,6 +90,8 @@ def levels_of(block: list[Row]) -> list[int]:
         for register in row.writes:
             if register != NO_REGISTER:
                 own += [there(register), *(level for other, level in earlier if register in other.reads)]
+        if row.shared:  # what loads and stores it keeps its order, but for loads among themselves
+            own += [level for other, level in earlier if other.shared and not (row.loads and other.loads)]
         levels.append(max(own))
     return levels
 
@@ -107,6 +112,8 @@ LOAD = Row(loads=True, writes=(1,))
 @given(programs())
 @example(([LOAD, Row(reads=(1,)), Row(loads=True, writes=(2,))], [[0, 1, 2]]))
 @example(([LOAD, Row(reads=(1, 0)), Row(writes=(1,)), Row(reads=(1,)), Row()], [[0, 1, 2, 3, 4]]))
+@example(([LOAD, Row(reads=(1,), shared=True), Row(loads=True, writes=(2,))], [[0, 1, 2]]))
+@example(([LOAD, Row(reads=(1,), shared=True), Row(loads=True, writes=(2,), shared=True)], [[0, 1, 2]]))
 @example(([LOAD, Row(reads=(0, 1)), LOAD, Row(reads=(NO_REGISTER,))], [[0, 1, 2, 3], [2, 3]]))
 def test_the_order_is_that_of_levels(program):
     assert found_order(*program) == expected_order(*program)

@@ -41,6 +41,35 @@ def test_blocks_that_are_followed_ask_for_as_much_as_all(kernel):
     assert asked["requests"] == pytest.approx((misses.packets_per_execution * misses.executed).sum())
 
 
+def test_the_l1_serves_instructions_that_the_sample_lacks():
+    """A loop of many loads: a thinned sample has some of them, the launch has them all."""
+    rows = [StaticInstruction(16 * k, "LDG", "load_global", "global", 4, (1,), (0,)) for k in range(64)]
+    warp = [Step(k, evenly(2**20, 4)) for k in range(64)] * 4
+    machine = complete_gpu()
+    facts = analyse(workload_of_trace(memory_trace(rows, [[warp]] * 4)), machine, Needs(events=True))
+
+    def port(most_events):
+        sample = block_sample(facts, machine, "test", False, most_events)
+        config = demand_config(machine, sample.classes, "test")
+        found = demand_of_sample(sample, facts.traced.misses, LaunchSize(4, 256.0, 1.0), config)
+        return len(np.unique(sample.static)), found.stream.events["port"].sum()
+
+    (all_loads, whole), (some, thinned) = port(0), port(32)
+    assert some < all_loads == 64 and thinned == pytest.approx(whole)
+
+
+def test_one_block_of_many_that_works_alone_keeps_its_time():
+    """79 blocks do little; one of them, which even distances miss, adds up everything."""
+    rows = [
+        StaticInstruction(0, "LDG", "load_global", "global", 4, (1,), (0,)),
+        StaticInstruction(16, "FADD", "fp32", "none", 0, (3,), (1, 3)),
+    ]
+    blocks = [[[Step(0, evenly(2**20, 4)), *[Step(1)] * (2000 if block == 0 else 2)]] for block in range(79)]
+    traces = (memory_trace(rows, part) for part in (blocks, blocks[:1]))
+    together, alone = (run("warplens", workload_of_trace(trace), complete_gpu()) for trace in traces)
+    assert together.cycles == pytest.approx(alone.cycles, rel=0.1)
+
+
 @pytest.mark.parametrize("warps", [16, 32, 64])
 @pytest.mark.parametrize("name", ["comp", "load_global"])
 def test_many_independent_warps_reach_the_roofline(warps, name):
@@ -242,7 +271,10 @@ def test_a_launch_with_a_long_block():
     def demand(instructions):
         return demand_of_sample(sample, facts.traced.misses, LaunchSize(48, instructions, 1.0), config)
 
-    found, twice = demand(2 * 2 * np.mean(lengths)), demand(4 * 2 * np.mean(lengths))
+    mean = 2 * 2 * np.mean(lengths)
+    found, twice = demand(mean), demand(2 * mean)
     assert found.stream.order.tolist() == [*range(15, 24), *range(15)]
     assert found.instructions_per_warp == pytest.approx(2 * np.mean(lengths))
-    assert twice.stream.units == pytest.approx(2 * found.stream.units) and found.stream.units.sum() > 0
+    assert twice.instructions_per_warp == pytest.approx(2 * found.instructions_per_warp)
+    # The long block stands for itself alone, so that its work and that of the others are neither more nor less.
+    assert found.stream.units[found.stream.units > 0] == pytest.approx(machine.timing("fp32").interval_cycles)

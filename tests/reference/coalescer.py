@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -65,22 +66,27 @@ def events_of(
     rows: Sequence[StaticInstruction],
     line_bytes: int,
     latency: Callable[[str], float],
+    stalls: Mapping[int, float] = MappingProxyType({}),
+    taken: float = 0.0,
 ) -> list[Event]:
-    """Events of one warp, which issues in order, one instruction a cycle."""
+    """Events of one warp, which issues in order, one instruction a cycle or as `stalls` of rows and branches say."""
     found: list[Event] = []
     computed: dict[int, float] = {}  # register -> time at which its value is there
     loaded: dict[int, int] = {}  # register -> event that brings its value
     now = last_event = 0.0
     instructions = 0
     newest, needed_at = -1, 0.0
-    for step in warp:
+    for place, step in enumerate(warp):
         row = rows[step.row]
         sources = [register for register in row.sources if register < 255]
         issue = max([now, *(computed.get(register, 0.0) for register in sources)])
         wanted = max((loaded[register] for register in sources if register in loaded), default=-1)
         if wanted > newest:
             newest, needed_at = wanted, issue
-        now = issue + 1.0
+        now = issue + stalls.get(step.row, 1.0)
+        behind = warp[place + 1].row if place + 1 < len(warp) else step.row + 1
+        if row.instruction_class == "control" and behind != step.row + 1:
+            now += taken
         instructions += 1
         kind = kind_of(row)
         if kind != "nothing":

@@ -4,7 +4,15 @@ from .cache_families import family_of, simulate_families, simulate_family
 from .cache_run import DEFAULT_ORDER, CacheRun, Coalescing, cache_config, cache_run, cache_runs, order_window
 from .caches import MissProfile, simulate_caches
 from .dependence import DependenceGraph, Instruction
-from .events import Events, collect_events, collect_events_of, compute_latencies, instruction_kinds
+from .events import (
+    Events,
+    IssueTiming,
+    collect_events,
+    collect_events_of,
+    compute_latencies,
+    instruction_kinds,
+    timing_of,
+)
 from .instruction_mix import InstructionMix, MixEntry
 from .intervals import (
     COLUMNS,
@@ -30,6 +38,7 @@ __all__ = [
     "Instruction",
     "InstructionMix",
     "IntervalProfile",
+    "IssueTiming",
     "MissProfile",
     "MixEntry",
     "ProfileBatch",
@@ -49,4 +58,5 @@ __all__ = [
     "simulate_caches",
     "simulate_families",
     "simulate_family",
+    "timing_of",
 ]

@@ -18,11 +18,16 @@ REGISTER = np.dtype([("event", np.int64), ("ready", np.float64)])
 
 
 class Instructions(NamedTuple):
-    """Static instructions: what they do to memory, their latency in cycles, and the registers they use."""
+    """Static instructions: what they do to memory, their latency in cycles, and the registers they use.
+
+    A warp issues its next instruction `issue` cycles after one, and `jump` later still if it is not the one behind.
+    """
 
     kind: Any
     access_bytes: Any
     latency: Any
+    issue: Any
+    jump: Any
     destinations: Any
     destination_offsets: Any
     sources: Any
@@ -150,7 +155,9 @@ def collect_warp(w, events, used, group, instructions, line_shift, registers, co
         if needed > dependence:
             dependence = needed
             dependence_time = issue
-        time = issue + 1.0
+        time = issue + instructions.issue[s]
+        if i + 1 < group.start[w + 1] and group.static[i + 1] != s + 1:
+            time += instructions.jump[s]
         count += 1
         what = instructions.kind[s]
         width = np.int64(instructions.access_bytes[s])

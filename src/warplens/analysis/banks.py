@@ -20,6 +20,15 @@ def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
     return by_class[static.class_id] & (static.access_bytes > 0)
 
 
+def serial_atomics(static: StaticTable) -> NDArray[np.bool_]:
+    """Atomics on shared memory that take the lanes of a word one by one.
+
+    A compare-and-swap of a loop (`ATOMS.CAST.SPIN`) takes them at once: one succeeds, the others come again.
+    """
+    spins = np.array(["CAST" in opcode for opcode in static.opcode], dtype=bool)
+    return (static.class_id == CLASS_IDS["atomic_shared"]) & ~spins
+
+
 def conflict_degrees(
     group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_] | None = None
 ) -> tuple[Any, Any]:
@@ -41,7 +50,7 @@ def conflict_degrees(
         group.lane_start,
         group.lanes,
         shared_accesses(static) if chosen is None else chosen,
-        static.class_id == CLASS_IDS["atomic_shared"],
+        serial_atomics(static),
         static.access_bytes,
         offsets,
         degrees,

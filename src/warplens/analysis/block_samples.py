@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..traces import CLASS_IDS, CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
 from ..traces.rewrite import joined, lane_addresses
-from . import collect_events_of, compute_latencies, instruction_kinds
+from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
 
@@ -25,6 +25,8 @@ WORD_BYTES = 4
 LOAD, END = 1, 5
 #: Most and fewest sampled blocks; most warps and instructions of all sampled blocks together.
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
+#: Ratio from which blocks count as different.
+DIFFERENT = 1.25
 #: A warp with too many events keeps this many parts, from its beginning, middle and end.
 PARTS = 3
 
@@ -113,8 +115,8 @@ def sample_of_blocks(
     Loads of a loop are issued `ahead` iterations before what waits for them.
     """
     static = trace.static
-    group, kinds, latencies, held = executed_by(group, static, latency_of_class, reorder=reorder, shared=shared)
-    events = collect_events_of(group, static, kinds, latencies, line_bytes)
+    group, kinds, timing, held = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
+    events = collect_events_of(group, static, kinds, timing, line_bytes)
     at = _instruction_of_event(group, events)
     before = np.concatenate(([-1], at[:-1]))
     before[events.event_start[:-1][np.diff(events.event_start) > 0]] = -1  # `begin` has the warp's start
@@ -163,22 +165,23 @@ class Executed(NamedTuple):
     """Instructions of some blocks in the order in which warps issue them."""
 
     group: WarpGroup
-    #: Kind of event, or 0, and latency apart from memory, of static instructions.
+    #: Kind of event, or 0, and timing apart from memory, of static instructions.
     kinds: NDArray[np.uint8]
-    latencies: NDArray[np.float64]
+    timing: IssueTiming
     #: Of each execution: cycles that it holds the banks of shared memory.
     shared_cycles: NDArray[np.float64]
 
 
 def executed_by(
     group: WarpGroup,
-    static: StaticTable,
+    trace: LaunchTrace,
     latency_of_class: Callable[[str], float],
     *,
     reorder: bool,
     shared: SharedTiming = HOPPER,
 ) -> Executed:
     """How warps execute the instructions of some blocks. A warp's last one is an event, whatever it does."""
+    static = trace.static
     if reorder:
         group = _assembled(group, static)
     kinds = instruction_kinds(static)
@@ -186,14 +189,15 @@ def executed_by(
     kinds[ends[kinds[ends] == 0]] = END
     _, degrees = conflict_degrees(group, static)
     accesses = np.flatnonzero(shared_accesses(static)[group.static])
-    latencies = compute_latencies(static, latency_of_class)
+    timing = timing_of(trace, latency_of_class)
     executions = np.maximum(np.bincount(group.static[accesses], minlength=len(static)), 1)
     conflicts = np.bincount(group.static[accesses], degrees, len(static)) / executions
-    latencies += np.maximum(conflicts - 1.0, 0.0)  # conflicting words arrive one per cycle; wait for the last
+    # Conflicting words arrive one per cycle; wait for the last.
+    latencies = timing.latencies + np.maximum(conflicts - 1.0, 0.0)
     latencies[generic_loads(static)] += latency_of_class(GENERIC)
     held = np.zeros(len(group.static))
     held[accesses] = np.maximum(degrees * shared.bank_cycles, shared.interval_cycles)
-    return Executed(group, kinds, latencies, held)
+    return Executed(group, kinds, timing._replace(latencies=latencies), held)
 
 
 def further_indices(group: WarpGroup, static: StaticTable) -> NDArray[np.int64]:
@@ -214,9 +218,10 @@ def generic_loads(static: StaticTable) -> NDArray[np.bool_]:
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
-    """A group of recorded blocks, sampled at even distances."""
+    """A group of recorded blocks, sampled at even distances; and the longest, if it is longer than those."""
     wanted = np.unique(((np.arange(MOST_BLOCKS) + 0.5) * recorded / MOST_BLOCKS).astype(np.int64))
     parts: list[WarpGroup] = []
+    longest, most = None, 0
     seen = 0
     for group in trace.groups():
         if not len(group):
@@ -224,11 +229,18 @@ def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
         begins = np.concatenate(([0], np.flatnonzero(np.diff(group.block)) + 1, [len(group)]))
         here = wanted[(wanted >= seen) & (wanted < seen + len(begins) - 1)] - seen
         parts += [_warps(group, int(begins[b]), int(begins[b + 1])) for b in here]
+        lengths = np.maximum.reduceat(np.diff(group.start), begins[:-1])
+        if lengths.max() > most:
+            most, b = int(lengths.max()), int(np.argmax(lengths))
+            longest = _warps(group, int(begins[b]), int(begins[b + 1]))
         seen += len(begins) - 1
     # Large blocks: sample fewer, to stay within the limits on warps and instructions.
     room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
     fewer = min(len(parts), max(int(room), LEAST_BLOCKS))
-    return joined([parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer])
+    chosen = [parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer]
+    if longest is not None and most > DIFFERENT * max(int(np.diff(part.start).max()) for part in chosen):
+        chosen.append(longest)
+    return joined(chosen)
 
 
 def _warps(group: WarpGroup, first: int, last: int) -> WarpGroup:
@@ -254,18 +266,23 @@ def _warps(group: WarpGroup, first: int, last: int) -> WarpGroup:
 
 
 def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
-    """PTX instructions in the order that an assembler would choose: loads move ahead of their uses."""
+    """PTX instructions in the order that an assembler would choose: loads move ahead of their uses.
+
+    They do not pass stores, except that those of other memory pass stores to shared memory.
+    """
     from ._order_kernels import hoist_loads
 
     names = np.array(CLASS_NAMES)[static.class_id]
     is_load = np.char.startswith(names, "load_")
+    shared = np.isin(names, ("load_shared", "store_shared"))
     ends = np.isin(names, ("control", "barrier", "async_copy"))
-    ends |= np.char.startswith(names, "store_") | np.char.startswith(names, "atomic_")
+    ends |= (np.char.startswith(names, "store_") & ~shared) | np.char.startswith(names, "atomic_")
     order = np.empty(len(group.static), dtype=np.int64)
     hoist_loads(
         group.start,
         group.static,
         is_load,
+        shared,
         ends,
         static.destinations,
         static.destination_offsets,

@@ -27,7 +27,7 @@ class Coalescing(NamedTuple):
     latencies: tuple[tuple[str, float], ...] = ()
 
     def latency_of(self, instruction_class: str) -> float:
-        return dict(self.latencies)[instruction_class]
+        return dict(self.latencies).get(instruction_class, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MachineError
-from ..traces import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
+from ..traces import CLASS_IDS, CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
 from ._cache_records import ATOMIC, BARRIER, GRANULES, LOAD, NOTHING, STORE
 
+#: Where the control bits of machine code say how many cycles a warp waits before its next instruction.
+STALL = 15
+#: Among the latencies by class: the time after a branch, what it adds if it is taken, and a comparison's for a guard.
+BRANCH, TAKEN, GUARD = "branch", "taken", "guard"
 #: Blocks are simulated in chunks of this size; caches keep their contents between chunks.
 CHUNK_BYTES = 256 * 2**20
 
@@ -55,6 +59,33 @@ def instruction_kinds(static: StaticTable) -> NDArray[np.uint8]:
     return kinds
 
 
+class IssueTiming(NamedTuple):
+    """When a warp issues, as if memory took no time."""
+
+    #: Of each static instruction: cycles until its result is there, and until the warp issues its next one.
+    latencies: NDArray[np.float64]
+    issue_cycles: NDArray[np.float64]
+    #: Further cycles if the next one is not the one behind it: those of a branch that is taken.
+    taken_cycles: NDArray[np.float64]
+
+
+def timing_of(trace: LaunchTrace, latency_of_class: Callable[[str], float]) -> IssueTiming:
+    """The timing of a trace. Machine code has stall counts; PTX has branches and comparisons of a given time."""
+    static = trace.static
+    latencies = compute_latencies(static, latency_of_class)
+    control = trace.header.extra.get("sass_control")
+    if control is not None:
+        issue = np.ones(len(static))
+        stalls = np.asarray(control, dtype=np.int64)[: len(static)] & STALL
+        issue[: len(stalls)] = np.maximum(stalls, 1)
+    else:
+        names = np.array([opcode.partition(".")[0] for opcode in static.opcode])
+        issue = np.where(names == "bra", max(latency_of_class(BRANCH), 1.0), 1.0)
+        latencies = np.where(names == "setp", np.maximum(latencies, latency_of_class(GUARD)), latencies)
+    branches = static.class_id == CLASS_IDS["control"]
+    return IssueTiming(latencies, issue, np.where(branches, latency_of_class(TAKEN), 0.0))
+
+
 def compute_latencies(static: StaticTable, latency_of_class: Callable[[str], float]) -> NDArray[np.float64]:
     """Latency of every static instruction by its class."""
     used = {index: latency_of_class(CLASS_NAMES[index]) for index in np.unique(static.class_id)}
@@ -67,13 +98,13 @@ def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callab
         raise MachineError(f"l1.line_bytes: {line_bytes}: coalescing needs a power of two of at least {GRANULES}")
     static = trace.static
     kinds = instruction_kinds(static)
-    latencies = compute_latencies(static, latency_of_class)
+    timing = timing_of(trace, latency_of_class)
     held: list[Events] = []
     size = 0
     for group in trace.groups():
         if not len(group):
             continue
-        events = collect_events_of(group, static, kinds, latencies, line_bytes)
+        events = collect_events_of(group, static, kinds, timing, line_bytes)
         held.append(events)
         size += events.nbytes
         if size > CHUNK_BYTES:
@@ -84,9 +115,9 @@ def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callab
 
 
 def collect_events_of(
-    group: WarpGroup, static: StaticTable, kinds: NDArray[np.uint8], latencies: NDArray[np.float64], line_bytes: int
+    group: WarpGroup, static: StaticTable, kinds: NDArray[np.uint8], timing: IssueTiming, line_bytes: int
 ) -> Events:
-    """The events of one group; `kinds` and `latencies` are those of the static instructions."""
+    """The events of one group; `kinds` and `timing` are those of the static instructions."""
     from . import _coalesce_kernels as kernels
 
     count, most_lines = kernels.count_events(
@@ -109,7 +140,7 @@ def collect_events_of(
         kernels.Instructions(
             kinds,
             static.access_bytes,
-            latencies,
+            *timing,
             static.destinations,
             static.destination_offsets,
             static.sources,

@@ -46,9 +46,18 @@ def gaps_of(executed: Executed, static: StaticTable) -> Gaps:
     event = of_instruction[at[np.searchsorted(at, np.arange(len(of_instruction)))]]
     place, stall, cause = _stalls(executed, static)
     size = len(static)
+    # What an instruction makes its warp wait by itself, whoever needs its result.
+    own = executed.timing.issue_cycles[of_instruction] - 1.0
+    taken = np.flatnonzero(of_instruction[1:] != of_instruction[:-1] + 1)
+    own[taken] += executed.timing.taken_cycles[of_instruction[taken]]
     return Gaps(
         _pairs(event, of_instruction, np.ones(len(event)), size),
-        _pairs(event[place], cause, stall, size),
+        _pairs(
+            np.concatenate((event[place], event)),
+            np.concatenate((cause, of_instruction)),
+            np.concatenate((stall, own)),
+            size,
+        ),
         _pairs(event, of_instruction, executed.shared_cycles, size),
     )
 
@@ -69,7 +78,7 @@ def _stalls(executed: Executed, static: StaticTable) -> tuple[Any, Any, Any]:
         stall = np.empty(last - first + 1)
         count = warp_intervals(
             group.static[first:last].copy(),  # what a file maps is read-only
-            executed.latencies,
+            executed.timing.latencies,
             static.destinations,
             static.destination_offsets,
             static.sources,

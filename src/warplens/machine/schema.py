@@ -259,6 +259,11 @@ class Gpu:
         "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
     )
     generic_latency_cycles: Quantity = number("latency that a generic load of shared memory adds", minimum=0.0)
+    branch_cycles: Quantity = number("cycles of a warp from a branch to its next instruction", minimum=1.0)
+    taken_branch_cycles: Quantity = number("cycles that this takes longer if the branch is taken", minimum=0.0)
+    predicate_latency_cycles: Quantity = number(
+        "latency of a comparison whose result guards an instruction", minimum=0.0
+    )
     clocks: Clocks = Clocks()
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()

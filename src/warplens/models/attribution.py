@@ -21,8 +21,7 @@ from ..analysis.block_samples import executed_by
 from ..analysis.gaps import Gaps, Pairs, gaps_of
 from ..traces import CLASS_NAMES
 from ..workload import Facts
-from ..workload.samples import shared_timing
-from ..workload.traced import compute_latencies_of
+from ..workload.samples import sample_latencies, shared_timing
 from . import _network_records as k
 from .base import Array, Case
 from .prediction import Prediction
@@ -61,12 +60,12 @@ def _gaps(model: Warplens, facts: Facts) -> Gaps:
     """Instructions between events, in the order in which the model issues them."""
     traced, name = facts.traced, f"model {model.name!r}"
     assert traced is not None and traced.blocks is not None
-    static = traced.trace.static
-    latency = {key: float(each) for key, each in compute_latencies_of(traced.trace, facts.gpu, name).items()}
+    trace = traced.trace
+    latency = sample_latencies(trace, facts.gpu, name)
     reorder = model.assembler and facts.workload.is_ptx
     shared = shared_timing(facts.gpu)
-    executed = executed_by(traced.blocks, static, lambda key: latency.get(key, 0.0), reorder=reorder, shared=shared)
-    return gaps_of(executed, static)
+    executed = executed_by(traced.blocks, trace, lambda key: latency.get(key, 0.0), reorder=reorder, shared=shared)
+    return gaps_of(executed, trace.static)
 
 
 def _by_cause(blames: Blames, gaps: Gaps, facts: Facts, size: int) -> Array:

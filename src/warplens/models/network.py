@@ -17,6 +17,8 @@ from . import _network_records as k
 FLIT_BYTES = 32
 #: Blocks count as imbalanced if the longest takes this many times the median.
 DIFFERENT = 1.1
+#: A block is an exception from this ratio to all others.
+EXCEPTION = 2.0
 #: Fraction of the golden ratio: its first n multiples, modulo 1, spread evenly for every n.
 _GOLDEN = 0.6180339887498949
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
@@ -127,10 +129,10 @@ def demand_of_sample(
     sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, without: str = "none"
 ) -> Demand:
     """The events of sampled blocks with the traffic that the caches found; `without` one mechanism."""
-    weight = sample.weight
-    sampled_instructions = float((sample.instructions * weight).sum())
-    more = size.instructions_per_block / max(sampled_instructions / sample.blocks, 1e-300)
-    events = _events(sample, misses, size, config, more, without)
+    counts = _counts(sample, size.instructions_per_block)
+    instructions = float((sample.instructions * sample.weight * counts).sum())
+    more = size.instructions_per_block / max(instructions / _blocks(sample, counts), 1e-300)
+    events = _events(sample, misses, size, config, more, counts, without)
     order, traffic = _order(sample, events, misses.levels, config, balanced=without == "imbalance")
     return Demand(
         stream=k.Stream(
@@ -142,7 +144,7 @@ def demand_of_sample(
             traffic=traffic,
         ),
         instructions_per_warp=float(
-            more * (sample.instructions * weight).sum() / max(len(sample.event_start) - 1, 1)
+            more * instructions / max(len(sample.event_start) - 1, 1) * sample.blocks / _blocks(sample, counts)
         ),
         busiest_bank=1.0 if without == "banks" else misses.busiest_bank,
         busiest_channel=1.0 if without == "banks" else misses.busiest_channel,
@@ -153,8 +155,40 @@ def demand_of_sample(
     )
 
 
+def _counts(sample: BlockSample, instructions_per_block: float) -> NDArray[np.float64]:
+    """For how much each event counts in sums over the blocks: 1, or less in a block that is an exception.
+
+    A block with far more instructions than all others stands for few; the mean of the launch says for how few.
+    """
+    events = sample.event_start[sample.block_start]
+    own = np.add.reduceat(sample.instructions * sample.weight, events[:-1])
+    if len(own) < 2:
+        return np.ones(len(sample.static))
+    longest = int(np.argmax(own))
+    others = np.delete(own, longest)
+    if own[longest] <= EXCEPTION * others.max():
+        return np.ones(len(sample.static))
+    shares = np.ones(len(own))
+    mean = others.mean()
+    shares[longest] = np.clip(
+        len(others) * (instructions_per_block - mean) / max(own[longest] - instructions_per_block, 1e-300), 0.0, 1.0
+    )
+    return np.repeat(shares, np.diff(events))
+
+
+def _blocks(sample: BlockSample, counts: NDArray[np.float64]) -> float:
+    """Sampled blocks, an exception by its count."""
+    return float(counts[sample.event_start[sample.block_start[:-1]]].sum())
+
+
 def _events(
-    sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, more: float, without: str
+    sample: BlockSample,
+    misses: MissProfile,
+    size: LaunchSize,
+    config: DemandConfig,
+    more: float,
+    counts: NDArray[np.float64],
+    without: str,
 ) -> NDArray[np.void]:
     """One record per event, for all executions it stands for; `more` scales sampled to recorded instructions."""
     static, weight = sample.static, sample.weight
@@ -177,13 +211,14 @@ def _events(
     if without == "write-backs":
         events["dram_writes"] = 0.0
     # Other blocks may execute an instruction more or less often than the sampled ones.
-    own = np.bincount(static, weight, len(misses.kinds))
-    scale = misses.executed * (sample.blocks / size.recorded_blocks) / np.maximum(own, 1e-300)
-    scale = np.where((own > 0) & (misses.executed > 0), scale, 1.0)[static]
+    own = np.bincount(static, weight * counts, len(misses.kinds))
+    part = _blocks(sample, counts) / size.recorded_blocks
+    drawn = (own > 0) & (misses.executed > 0)
+    scale = np.where(drawn, misses.executed * part / np.maximum(own, 1e-300) * _undrawn(misses, drawn), 1.0)[static]
     for names, factor in ((_ASKED, scale), (_ISSUED, more)):
         for name in names:
             events[name] = events[name] * weight * factor
-    _to_totals(events, sample, misses, size.recorded_blocks)
+    _to_totals(events, sample, misses, part, counts)
     events["misses"] = leaving if config.streaming else packets
     if without != "crowds":
         events["bank"], events["channel"] = crowds_of(misses)[:, static]
@@ -191,6 +226,14 @@ def _events(
         events["set"], most = sample.sets(int(config.sets))
         events["set_lines"] = most * np.minimum(leaving / np.maximum(sample.lines, 1.0), 1.0)
     return events
+
+
+def _undrawn(misses: MissProfile, drawn: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """What instructions that the sample lacks add to those of their kind that it has."""
+    size = int(misses.kinds.max(initial=0)) + 1
+    of_kind = np.bincount(misses.kinds, misses.executed, size)
+    here = np.bincount(misses.kinds[drawn], misses.executed[drawn], size)
+    return (of_kind / np.maximum(here, 1e-300))[misses.kinds]
 
 
 def _wavefronts(sample: BlockSample, config: DemandConfig, *, conflicts: bool) -> Any:
@@ -235,21 +278,21 @@ def crowds_of(misses: MissProfile) -> Any:
     return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
 
 
-def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, recorded_blocks: float) -> None:
+def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, part: float, counts: Any) -> None:
     """Scale the events so that their traffic sums to what the cache simulation counted.
 
-    The sample may lack instructions that only other blocks execute, and levels that `draw_levels` did not draw.
+    The sample is a `part` of the recorded blocks. It may lack instructions that only others execute, and levels that
+    `draw_levels` did not draw.
     """
-    part = sample.blocks / recorded_blocks
     packets = misses.packets_per_execution * misses.executed
     for kind in (k.LOAD, k.STORE, k.ATOMIC):
         mine = sample.kind == kind
-        found = events["requests"][mine].sum()
+        found = (events["requests"] * counts)[mine].sum()
         if found > 0.0:
             ratio = part * packets[misses.kinds == kind].sum() / found
             for name in ("flits_out", "flits_in", "requests"):
                 events[name][mine] *= ratio
-    found = events["dram_reads"].sum()
+    found = (events["dram_reads"] * counts).sum()
     if found > 0.0:
         events["dram_reads"] *= part * misses.per_execution("dram_reads") @ misses.executed / found
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis.block_samples import GENERIC, BlockSample, SharedTiming, sample_of_blocks, shortened
+from ..analysis.events import BRANCH, GUARD, TAKEN
 from ..machine import Gpu, distinct
+from ..traces import LaunchTrace
 from .facts import Facts
 from .traced import compute_latencies_of
 
@@ -61,6 +63,17 @@ def sample_batches(
             yield rows[inverse == group], machine, sample, misses
 
 
+def sample_latencies(trace: LaunchTrace, machine: Gpu, needed_by: str) -> dict[str, float]:
+    """Latencies by instruction class, and those that events name besides."""
+    found = compute_latencies_of(trace, machine, needed_by) | {
+        GENERIC: machine.generic_latency_cycles,
+        BRANCH: machine.branch_cycles,
+        TAKEN: machine.taken_branch_cycles,
+        GUARD: machine.predicate_latency_cycles,
+    }
+    return {name: float(cycles) for name, cycles in found.items() if cycles is not None}
+
+
 def block_sample(
     facts: Facts, machine: Gpu, needed_by: str, reorder: bool, most_events: int = 0, ahead: int = 0
 ) -> BlockSample:
@@ -68,9 +81,7 @@ def block_sample(
     traced = facts.traced
     assert traced is not None and traced.blocks is not None
     trace, blocks = traced.trace, traced.blocks
-    latency = {name: float(each) for name, each in compute_latencies_of(trace, machine, needed_by).items()}
-    if machine.generic_latency_cycles is not None:
-        latency[GENERIC] = float(machine.generic_latency_cycles)
+    latency = sample_latencies(trace, machine, needed_by)
     line_bytes = int(machine.require("l1.line_bytes", needed_by))
     shared = SharedTiming(*(float(each) for each in shared_timing(machine)))
     record = SampleOf(line_bytes, tuple(latency.items()), reorder, shared, ahead=ahead)

@@ -1,0 +1,41 @@
+"""Launches of which only some blocks are recorded: the rest is assumed to be like them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from reference.traces import Step, evenly, memory_trace
+from warplens.machine import load_gpu, with_overrides
+from warplens.traces import StaticInstruction
+from warplens.workload import workload_of_trace
+from warplens.workload.traced import cache_misses
+
+ROWS = [StaticInstruction(0, "LDG.E", "load_global", "global", 4, (1,), (0,))]
+MACHINE = with_overrides(load_gpu("h200"), {"sms": 8, "max_blocks": 4})
+
+
+def misses(recorded: int, launched: int):
+    """Blocks that all read the same 64 lines, and one line each of their own."""
+    blocks = [
+        [[*(Step(0, evenly(2**20 + 128 * k, 4)) for k in range(64)), Step(0, evenly(2**24 + 128 * block, 4))]]
+        for block in range(recorded)
+    ]
+    trace = memory_trace(ROWS, blocks)
+    header = dataclasses.replace(trace.header, grid=(launched, 1, 1))
+    return cache_misses(workload_of_trace(dataclasses.replace(trace, header=header)), MACHINE)
+
+
+def test_an_sm_has_as_many_blocks_as_in_the_launch():
+    """Four blocks share an L1, whether a wave of 32 is recorded or a part of it."""
+    whole, part = misses(32, 32), misses(8, 32)
+    assert part.l1_misses / 8 == pytest.approx(whole.l1_misses / 32)
+    alone = misses(8, 8)  # on an SM each
+    assert alone.l1_misses > 2.5 * part.l1_misses
+
+
+def test_the_estimate_is_that_of_the_launch():
+    once, thrice = misses(32, 32), misses(32, 96)
+    assert thrice.estimated_cycles == pytest.approx(3 * once.estimated_cycles)
+    assert misses(8, 32).estimated_cycles == pytest.approx(once.estimated_cycles, rel=0.3)
