@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ def read_t1(path: Path) -> TomlFile:
             "kernel": kernel["KernelName"],
             "options": ["-Dkernel_tuner=1", *_options(kernel)],
             "block": _block(kernel, lists),
-            "grid": _grid(kernel, lists, f"{path}: ProblemSize"),
+            "grid": _grid(kernel, lists),
         }
         if kernel.get("SharedMemory"):
             cuda["dynamic_shared_memory_bytes"] = kernel["SharedMemory"]
@@ -101,7 +102,7 @@ def _block(kernel: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[Any
     ]
 
 
-def _grid(kernel: Mapping[str, Any], parameters: Mapping[str, Any], where: str) -> list[Any]:
+def _grid(kernel: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[Any]:
     """The problem's size over the divisors of each dimension, or `GlobalSize` where no size is given."""
     block = _block(kernel, parameters)
     if kernel.get("ProblemSize") is None:
@@ -156,8 +157,10 @@ def _argument(row: Mapping[str, Any], known: Mapping[str, Any], where: str) -> d
     if fill == "Constant":
         return made | {"fill": "constant", "value": _typed(value, dtype)}
     if fill == "Random":
-        high = {} if dtype.startswith(("float", "bool")) else {"high": max(int(value), 1) + 1}
-        return made | {"fill": "random", **high}
+        ends: dict[str, Any] = {"high": max(int(value), 1) + 1} if dtype.startswith(("int", "uint")) else {}
+        if dtype.startswith("float"):  # Kernel Tuner's are normal: mean 0, variance 1
+            ends = {"low": -math.sqrt(3.0), "high": math.sqrt(3.0)}
+        return made | {"fill": "random", **ends}
     raise InputError(
         f"{where}: FillType {fill!r} is not supported; write the space as TOML to give the array yourself"
     )

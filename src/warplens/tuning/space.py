@@ -275,7 +275,9 @@ def _source(file: TomlFile, cuda: Mapping[str, Any], sources: str | Path | None)
     if not isinstance(name, str):
         return "", str(cuda.get("code", ""))
     beside = Path(file.path).parent
-    folders = [Path(sources), *sorted(Path(sources).rglob("*/"))] if sources is not None else [beside, beside.parent]
+    folders = [beside, beside.parent]  # Kernel Tuner looks in both
+    if sources is not None:
+        folders += [Path(sources), *sorted(Path(sources).rglob("*/"))]
     for folder in folders:
         for place in (folder / name, folder / Path(name).name):
             if place.is_file():
