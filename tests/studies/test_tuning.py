@@ -92,4 +92,4 @@ def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(tuning.accuracy, "DATA", accuracy)
     tuning.keep_accuracy(kept)
     assert accuracy.read_text().splitlines()[1:] == ["rtx3090,tuned k,3,10,1.00,boost,validation/tuning"]
-    assert [len(table.rows) for table in all_tables(kept)] == [1, 1, 3]
+    assert [len(table.rows) for table in all_tables(kept)] == [1, 1, 1, 3]

@@ -11,6 +11,7 @@ from warplens.reports.style import LINE_COLOURS, pyplot, save
 from warplens.tuning.agreement import TRIALS
 
 from .report import Sections
+from .signs import CLASSES, signs
 from .tables import Cell, Table
 from .tuning import TuningRow, agreements
 
@@ -18,6 +19,8 @@ DATASET = "tuning"
 PICTURE = "tuning-scatter.png"
 #: What is asked: median error, rank correlation, and speed of the best of ten.
 MOST_ERROR, LEAST_SPEARMAN, LEAST_SPEED = 0.20, 0.90, 0.95
+#: What is asked of pairs: those below 2 % called the same, those 10 to 30 % and those further apart in order.
+LEAST_SAME, LEAST_RIGHT, LEAST_FAR_RIGHT = 0.80, 0.90, 0.97
 
 
 def clock_mhz(gpu: str, clock: str) -> int:
@@ -26,6 +29,10 @@ def clock_mhz(gpu: str, clock: str) -> int:
 
 def _percent(value: float | None, poor: bool = False) -> Cell:
     return Cell("–" if value is None else f"{100.0 * value:.0f}", int(poor))
+
+
+def _asked(share: float | None, least: float) -> Cell:
+    return _percent(share, share is not None and share < least)
 
 
 def _number(value: float | None, poor: bool = False) -> Cell:
@@ -73,6 +80,27 @@ def order_table(rows: Sequence[TuningRow]) -> Table:
     return Table("order of configurations", (*_HEADS, *columns), tuple(cells), labels=3, note=note)
 
 
+def sign_table(rows: Sequence[TuningRow]) -> Table:
+    """Whether predictions know which of two configurations is faster, as a gate has to; clocks apart."""
+    groups: dict[tuple[str, str, str], list[TuningRow]] = {}
+    for row in rows:
+        groups.setdefault((row.name, row.gpu, row.clock), []).append(row)
+    cells = []
+    for key, group in groups.items():
+        found = signs([row.measured_ms for row in group], [row.predicted_ms for row in group])
+        near, apart, far = found.values()
+        shares = (
+            _asked(near.same_share, LEAST_SAME),
+            _asked(apart.right_share, LEAST_RIGHT),
+            _asked(far.right_share, LEAST_FAR_RIGHT),
+        )
+        counts = (Cell(str(each.pairs)) for each in found.values())
+        cells.append((*_labels(*key), *(cell for pair in zip(counts, shares, strict=True) for cell in pair)))
+    told = ("called the same, %", "right sign, %", "right sign, %")
+    columns = (part for name, what in zip(CLASSES, told, strict=True) for part in (f"pairs {name}", what))
+    return Table("which of two configurations is faster", (*_HEADS, *columns), tuple(cells), labels=3)
+
+
 def worst_table(rows: Sequence[TuningRow], most: int = 12) -> Table:
     """The configurations that are predicted worst, at each GPU's last clock."""
     last = {(row.name, row.gpu): row.clock for row in rows}
@@ -94,13 +122,14 @@ def worst_table(rows: Sequence[TuningRow], most: int = 12) -> Table:
 
 
 def all_tables(rows: Sequence[TuningRow]) -> list[Table]:
-    return [error_table(rows), order_table(rows), worst_table(rows)]
+    return [error_table(rows), order_table(rows), sign_table(rows), worst_table(rows)]
 
 
 def sections(rows: Sequence[TuningRow]) -> Sections:
     return {
         "errors": lambda: [error_table(rows)],
         "order": lambda: [order_table(rows)],
+        "signs": lambda: [sign_table(rows)],
         "worst": lambda: [worst_table(rows)],
     }
 
