@@ -152,7 +152,11 @@ def draw_all(rows: Sequence[TuningRow], folder: Path) -> list[Path]:
 def _panel(axis: Any, rows: Sequence[TuningRow], colour: str) -> None:
     times = [time for row in rows for time in (row.measured_ms, row.predicted_ms)]
     ends = (min(times) / 1.2, max(times) * 1.2)
+    ticks = [tick for tick in (0.25, 0.5, 1, 2, 4, 8, 16, 32) if ends[0] <= tick <= ends[1]]
     axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axis.minorticks_off()
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.fill_between(ends, [0.8 * e for e in ends], [1.2 * e for e in ends], color="#dddddd", linewidth=0)
     axis.plot(ends, ends, color="#333333", linewidth=0.9)
     axis.plot([r.measured_ms for r in rows], [r.predicted_ms for r in rows], ".", markersize=3, color=colour)
