@@ -11,7 +11,6 @@ from warplens.frontends.ptx.execute import Execution
 from warplens.frontends.ptx.mbarriers import MBarrier
 from warplens.frontends.ptx.static_mix import static_mix
 from warplens.frontends.ptx.tensor_maps import TensorMap
-from warplens.traces import MemoryTrace
 from warplens.traces.checks import problem_of
 
 from .comparing import records
@@ -179,19 +178,12 @@ mov.s32 %r3, -4;
     execution = run(body, given, out, tensor)
     trace = execution.trace
     rows = [each for (_, warp), found in records(execution).items() for each in found if warp == 0]
-    copies = [
-        each for each in rows if each.addresses and len(each.addresses) in (32, 8) and each.line == rows_line(trace)
-    ]
-    addresses = [address for each in copies for address in each.addresses]
+    line = int(trace.static.line[-1])  # the accesses of the only bulk copy are the last row of the static table
+    addresses = [address for each in rows if each.line == line for address in each.addresses or ()]
     start = addresses[0] - 32 * 4
     assert sorted(addresses) == [start + row * 192 + at for row in range(20) for at in (128, 160)]
     for group in trace.groups():
         assert problem_of(group, trace.static, trace.header) is None
-
-
-def rows_line(trace: MemoryTrace) -> int:
-    """The line of the only bulk copy, whose accesses are the last row of the static table."""
-    return int(trace.static.line[-1])
 
 
 @pytest.mark.parametrize("operation", ["", "add"])
@@ -248,6 +240,20 @@ st.global.u32 [%at], %r5;"""
     out = np.zeros(64, np.uint32)
     run(body, words(16), out)
     np.testing.assert_array_equal(out, 2 * (np.arange(64) ^ 33))
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        f"{LOAD_BOX}.multicast::cluster [%tile], [%map, {{%r0, %r1}}], [%bar], %h;",
+        LOAD_BOX.replace(".tile.", ".im2col.") + " [%tile], [%map, {%r0, %r1}], [%bar];",
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%tile], [%tile], 16, [%bar];",
+    ],
+)
+def test_other_copies_are_refused_by_name(copy: str) -> None:
+    name = copy.partition(" ")[0]
+    with pytest.raises(PtxError, match=rf"line 22: {name}: this form of the instruction is not supported"):
+        run(f".reg .b16 %h;\n{copy}", words(16), np.zeros(64, np.uint32))
 
 
 def test_larger_clusters_are_refused() -> None:

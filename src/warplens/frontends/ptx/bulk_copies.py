@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...errors import KernelFault
 from .bulk_record import BulkRecord
+from .codegen.bulk import copy_spaces
 from .codegen.layout import BulkAction, Context, Frame
 from .faults import at_fault
 from .flat import FlatInstruction
@@ -48,6 +49,11 @@ _DTYPES = {
        for bits in (32, 64)},
     "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
 }  # fmt: skip
+#: Types of tensors that can be reduced, by their number in a map.
+_MAP_DTYPES = {
+    number: _DTYPES[name]
+    for number, name in ((2, "u32"), (3, "s32"), (4, "u64"), (5, "s64"), (6, "f16"), (7, "f32"), (9, "f64"))
+}
 
 
 @dataclass
@@ -190,29 +196,15 @@ class BulkCopies:
         """Queue a copy for its mbarrier or its thread's group."""
         instruction = item.instruction
         rank = next((int(each[0]) for each in instruction.modifiers if each in ("1d", "2d", "3d", "4d", "5d")), 0)
-        spaces = [
-            each.partition("::")[0] for each in instruction.modifiers if each.split("::")[0] in ("shared", "global")
-        ]
-        unknown = [
-            each for each in instruction.modifiers if each.startswith(("im2col", "tile::", "multicast", "cp_mask"))
-        ]
-        if unknown or spaces not in (["shared", "global"], ["global", "shared"]):
-            raise _MisuseError(
-                f"this form of the copy ({', '.join(unknown) or ' to '.join(spaces)}) is not supported"
-            )
         reduction = next((each for each in instruction.modifiers if each in _REDUCTIONS), "")
-        dtype = (
-            _DTYPES.get(instruction.modifiers[-1])
-            if instruction.opcode == "cp" and "reduce" in instruction.modifiers
-            else None
-        )
-        loads = spaces == ["shared", "global"]
+        loads = copy_spaces(instruction) == ["shared", "global"]
         if rank:
             at, where = (0, 1) if loads else (2 + rank - 1, 0)
             corner = values[where + 1 : where + 1 + rank]
             copy, size = self._box(item, values[where], corner, values[at], loads, reduction)
         else:
             size = values[2]
+            dtype = _DTYPES.get(instruction.modifiers[-1]) if reduction else None
             copy = self._line(item, values[0], values[1], size, loads, reduction, dtype)
         if not loads:
             self.threads.setdefault(thread, _Thread()).open.append(copy)
@@ -316,12 +308,6 @@ class BulkCopies:
             content[:] = np.frombuffer(changed.packed, dtype=np.uint8)
         except (KeyError, IndexError, ArithmeticError, ValueError) as error:
             raise _MisuseError(f"{modifiers[2]} {ordinal} cannot become {value}") from error
-
-
-_MAP_DTYPES = {2: _DTYPES["u32"], 3: _DTYPES["s32"], 4: _DTYPES["u64"], 5: _DTYPES["s64"], 6: _DTYPES["f16"]} | {
-    7: _DTYPES["f32"],
-    9: _DTYPES["f64"],
-}
 
 
 def _combined(

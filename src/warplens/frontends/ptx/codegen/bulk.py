@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..flat import FlatInstruction
-from ..program import Address, Immediate, Operand, Register, Vector
+from ..program import Address, Immediate, Instruction, Operand, Register, Vector
 from .lanes import I32, LANES, POINTER, Value, integers
 from .layout import BulkAction, Context
 from .lowering import lowers
@@ -82,8 +82,17 @@ def copy_in_bulk(g: KernelBuilder, item: FlatInstruction) -> None:
     if "wait_group" in modifiers:
         count = _values(g, item, g.operand(item, 0))
         return call_bulk(g, item, BulkAction.WAIT, count)
+    other = any(each.startswith(("im2col", "tile::", "multicast", "cp_mask")) for each in modifiers)
+    if other or copy_spaces(item.instruction) not in (["shared", "global"], ["global", "shared"]):
+        raise g.not_covered(item)
     operands = [value for each in item.instruction.operands for value in _values(g, item, each)]
     return call_bulk(g, item, BulkAction.START, operands)
+
+
+def copy_spaces(item: Instruction) -> list[str]:
+    """To which address space a bulk copy goes, and from which."""
+    names = [each.partition("::")[0] for each in item.modifiers]
+    return [each for each in names if each in ("shared", "global")]
 
 
 def finish_copies(g: KernelBuilder, item: FlatInstruction, barrier: Operand) -> None:
