@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.result_cache import ResultCache, code_digest, result_key
+from warplens.result_cache import ResultCache, code_digest, open_results, result_key
 
 
 @pytest.fixture
@@ -156,3 +156,14 @@ def test_many_writers_never_mix(tmp_path):
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(number)]) for number in (1, 2)]
     assert [writer.wait(120) for writer in writers] == [0, 0]
     assert not list(tmp_path.glob("*/.*"))  # no half-written files are left
+
+
+def test_a_folder_is_looked_through_now_and_then_whoever_opens_it(tmp_path, monkeypatch):
+    """Not for every entry: it may hold thousands."""
+    monkeypatch.setenv("WARPLENS_CACHE_DIR", str(tmp_path))
+    looks = []
+    monkeypatch.setattr(ResultCache, "evict", lambda self: looks.append(self))
+    for number in range(5):
+        open_results("made").put(f"{number:064x}", {"value": number})
+    assert len(looks) == 1
+    assert open_results("made").get(f"{4:064x}") == {"value": 4}

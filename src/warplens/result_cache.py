@@ -30,8 +30,8 @@ import numpy as np
 CACHE_VARIABLE = "WARPLENS_CACHE_DIR"
 #: Bytes that entries of one kind may take.
 MOST_BYTES = 2**28
-#: Entries that a process writes between two looks at the size of the folder.
-_LOOK_EVERY = 256
+#: Part of the room that may be written before a folder is looked through again.
+_UNSEEN = 0.01
 _SUFFIX = ".entry"
 
 
@@ -86,7 +86,8 @@ class ResultCache:
 
     folder: Path
     most_bytes: int = MOST_BYTES
-    _written: int = 0
+    #: Bytes that may be written before the folder is looked through again.
+    _until_look: float = 0.0
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The values of an entry, or None where there is none that can be read. Lists come back as tuples."""
@@ -100,21 +101,22 @@ class ResultCache:
 
     def put(self, key: str, values: Mapping[str, Any]) -> None:
         """Keep arrays, and whatever JSON can hold. A folder that cannot be written to is no error."""
-        path = self._path(key)
+        path, packed = self._path(key), _packed(values)
         temporary = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
             with os.fdopen(handle, "wb") as file:
-                file.write(_packed(values))
+                file.write(packed)
             Path(temporary).replace(path)
         except OSError:
             if temporary is not None:
                 Path(temporary).unlink(missing_ok=True)
             return
-        if self._written % _LOOK_EVERY == 0:
+        self._until_look -= len(packed)
+        if self._until_look < 0.0:
             self.evict()
-        self._written += 1
+            self._until_look = _UNSEEN * self.most_bytes
 
     def evict(self) -> None:
         """Remove the least recently used entries where there is too much."""
@@ -125,8 +127,13 @@ class ResultCache:
 
 
 def open_results(kind: str, most_bytes: int | None = None) -> ResultCache:
-    """The results of one kind in the user's cache folder."""
-    return ResultCache(cache_folder() / kind, MOST_BYTES if most_bytes is None else most_bytes)
+    """The results of one kind in the user's cache folder; the same object each time, which counts what is written."""
+    return _opened(cache_folder() / kind, MOST_BYTES if most_bytes is None else most_bytes)
+
+
+@cache
+def _opened(folder: Path, most_bytes: int) -> ResultCache:
+    return ResultCache(folder, most_bytes)
 
 
 def _packed(values: Mapping[str, Any]) -> bytes:
