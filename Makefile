@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: demo test quick check docs bench clean
+.PHONY: demo test quick check docs bench fuzz clean
 
 # Set up, run bundled CUDA kernels on the CPU: say what limits one, predict another with six models on two GPUs, draw
 # the picture and write the report.
@@ -32,6 +32,11 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+
+# Mutate inputs of every kind for some hours; the corpus is kept in .fuzz, bad inputs in tests/fuzz/cases.
+HOURS ?= 1
+fuzz: $(VENV)/.dev
+	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz --hours $(HOURS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

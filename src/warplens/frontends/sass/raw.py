@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ import numpy as np
 
 from ...errors import TraceError
 from ._raw_state import BlockRecords, Blocks, RecordLimits
+
+#: Blocks of a recorded launch, for each of which tables have a row, and bytes of its code.
+MOST_BLOCKS, MOST_CODE_BYTES = 1 << 27, 1 << 28
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,10 @@ def read_launch(path: Path) -> RawLaunch:
         grid, block = (tuple(int(each) for each in values[key].split()) for key in ("grid", "block"))
         if len(grid) != 3 or len(block) != 3 or min(*grid, *block) < 1 or "/" in values["module"]:
             raise ValueError("dimensions")
+        if math.prod(grid) > MOST_BLOCKS or math.prod(block) > 1024 or numbers["code_bytes"] > MOST_CODE_BYTES:
+            raise ValueError("more blocks, threads or code than a launch has")
+        if min(numbers.values()) < 0 or max(numbers.values()) >= 1 << 62:
+            raise ValueError("a number that cannot be")
         return RawLaunch(
             folder=path.parent,
             stem=path.stem,
