@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from warplens.api import load_workloads
 from warplens.errors import WorkloadError
 from warplens.frontends.cuda.draft import draft_of
+from warplens.frontends.cuda.host_calls import HostCode
+from warplens.frontends.cuda.signatures import kernel_source
 from warplens.workload.trial import tried_draft
 
 PROGRAM = """
@@ -95,3 +98,15 @@ def test_arrays_grow_until_the_kernel_stays_inside(tmp_path: Path) -> None:
     assert tried_draft(path, "other").draft.rows == ()
     with pytest.raises(WorkloadError, match=r"k\.cu: has no kernel 'othr'; did you mean 'other'"):
         draft_of(path, "othr")
+
+
+@pytest.mark.parametrize(
+    "text", ["x = y + y; y = x + x; " * 300 + "k<<<x, x>>>(x);", "k<" * 5000 + "<<<", "__global__ void k(" * 1000]
+)
+def test_reading_a_source_takes_little_time_whatever_it_holds(text: str) -> None:
+    host = HostCode(text)
+    started = time.process_time()
+    for launch in host.launches:
+        assert host.value(launch.configuration[0], launch.position) is None
+    assert kernel_source(text) == []
+    assert time.process_time() - started < 5

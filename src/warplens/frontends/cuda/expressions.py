@@ -74,11 +74,11 @@ def split_arguments(text: str) -> list[str]:
 def closing(text: str, start: int) -> int:
     """Position after the bracket that closes the one at `start`; the end of the text if none does."""
     pairs = {"(": ")", "[": "]", "{": "}", "<": ">"}
-    opening, end, depth = text[start], pairs[text[start]], 0
-    for position in range(start, len(text)):
-        depth += (text[position] == opening) - (text[position] == end)
+    opening, depth = text[start], 0
+    for match in re.compile(rf"[\{opening}\{pairs[opening]}]").finditer(text, start):
+        depth += 1 if match[0] == opening else -1
         if depth == 0:
-            return position + 1
+            return match.end()
     return len(text)
 
 

@@ -13,7 +13,11 @@ from functools import cached_property
 from .expressions import SIZES, Value, closing, evaluate, split_arguments
 from .host_code import scrubbed
 
+#: How far a value is followed: from name to name, through assignments of one name, and in one expression.
 _MOST_DEPTH = 12
+_MOST_ASSIGNMENTS = 8
+_MOST_CHARACTERS = 500
+_MOST_LOOKUPS = 300
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc|MallocManaged|MallocAsync|MallocHost|HostAlloc)\s*(?:<[^<>]*>)?\s*\(")
 _ASSIGNMENT = r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)|\(([^;]*)\)|\{{([^;{{}}]*)\}})\s*[;]"
 _FUNCTION = re.compile(r"\b(\w+)\s*\(((?:[^(){};]|\([^(){};]*\))*)\)\s*(?:const\s*|noexcept\s*)*\{")
@@ -54,6 +58,8 @@ class HostCode:
 
     text: str = field(repr=False)
     assume: Callable[[str], Value | None] = field(default=lambda name: None, repr=False)
+    _looked_up: list[str] = field(default_factory=list, repr=False, compare=False)
+    """Names looked up for one value: names that stand for each other end there."""
 
     @cached_property
     def plain(self) -> str:
@@ -91,7 +97,9 @@ class HostCode:
     def launches(self) -> tuple[HostLaunch, ...]:
         found = []
         for match in re.finditer(r"<<<", self.plain):
-            before = re.search(r"(\w+)\s*(<[^;{}]*>)?\s*$", self.plain[: match.start()])
+            before = re.search(
+                r"(\w+)\s*(<[^;{}]*>)?\s*$", self.plain[max(0, match.start() - _MOST_CHARACTERS) : match.start()]
+            )
             stop = self.plain.find(">>>", match.end())
             if before is None or stop < 0:
                 continue
@@ -118,7 +126,9 @@ class HostCode:
 
     def value(self, expression: str, position: int, depth: int = 0) -> Value | None:
         """The value of an expression at a place of the source; None if the text does not show it."""
-        if depth > _MOST_DEPTH:
+        if depth == 0:
+            self._looked_up.clear()
+        if depth > _MOST_DEPTH or len(self._looked_up) > _MOST_LOOKUPS:
             return None
 
         def lookup(name: str, arguments: Sequence[str] | None) -> Value | None:
@@ -126,6 +136,7 @@ class HostCode:
                 return self._size(name.removeprefix("sizeof "), position)
             if arguments is not None:
                 return self._called(name, arguments, position, depth + 1)
+            self._looked_up.append(name)
             return self._named(name, position, depth + 1)
 
         return evaluate(expression, lookup)
@@ -143,7 +154,7 @@ class HostCode:
         begin = function.begin if function else 0
         for area, offset in ((self.plain[begin:position], begin), (self._outside, 0)):
             matches = list(re.finditer(_ASSIGNMENT.format(re.escape(name)), area))
-            for match in reversed(matches):
+            for match in reversed(matches[-_MOST_ASSIGNMENTS:]):
                 written = next(part for part in match.groups() if part is not None)
                 if re.search(rf"\b{re.escape(name)}\b", written) or _is_declared_call(area, match.start()):
                     continue

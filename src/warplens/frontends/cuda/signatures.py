@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -131,7 +132,8 @@ def kernel_source(text: str) -> list[KernelSource]:
     plain = scrubbed(text)
     hidden = re.sub(r"__launch_bounds__\s*\([^;{}]*?\)(?=\s*\w)", lambda match: " " * len(match[0]), plain)
     found: dict[str, KernelSource] = {}
-    for match in re.finditer(r"__global__([^;{}()]{0,500}?)\b(\w+)\s*\(", hidden):
+    heads = re.finditer(r"__global__([^;{}()]{0,500}?)\b(\w+)\s*\(", hidden)
+    for match in itertools.islice(heads, 4 * MOST_SIGNATURES):
         end = closing(plain, match.end() - 1)
         opening = re.match(r"\s*\{", plain[end:])
         if opening is None:  # a declaration
