@@ -31,6 +31,8 @@ from .spaces import MOST_SHARED_BYTES, MOST_WORKING_BYTES, align
 from .worker import WARP_LANES, Worker
 
 MOST_THREADS_PER_BLOCK = 1024
+#: A warp that multiplies matrices is worth optimising as much as this many others.
+PRODUCT_WARPS = 16
 #: Default limit on the thread instructions of a launch.
 MOST_THREAD_INSTRUCTIONS = 2_000_000_000_000
 #: Warp instructions of the blocks that a worker takes at once.
@@ -109,6 +111,8 @@ def compile_kernel(
     code = build_module(kernel, flow, recording=recording)
     registers = allocate_registers(kernel, flow)
     values = max(len(kernel.blocks), registers.most_live // 2)
+    if any(item.opcode in ("mma", "wgmma") for item in kernel.instructions):
+        warps *= PRODUCT_WARPS
     native = compile_ir(code.ir, f"{module.name}: {entry}", warps, values)
     return CompiledKernel(kernel, flow, code, native, registers, recording)
 
