@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,17 @@ def test_a_report_that_is_none(tmp_path):
     path.write_bytes(b"no report")
     with pytest.raises(InputError, match=r"broken\.ncu-rep"):
         read_profiles(path)
+
+
+def test_a_report_with_a_damaged_name_is_a_clean_error(tmp_path, monkeypatch):
+    """Names of metrics that are no text make the library raise when they are used."""
+
+    class Action:
+        def metric_names(self):
+            raise TypeError("argument 2 of type 'char const *'")
+
+    module = type("ncu_report", (), {"load_report": staticmethod(lambda path: [[Action()]])})
+    monkeypatch.setitem(sys.modules, "ncu_report", module)
+    (tmp_path / "k.ncu-rep").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"k\.ncu-rep: Nsight Compute's library cannot read it"):
+        read_profiles(tmp_path / "k.ncu-rep")

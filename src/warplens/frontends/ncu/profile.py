@@ -239,11 +239,12 @@ def _of_report(path: Path) -> list[KernelProfile]:
     try:
         context = ncu_report.load_report(str(path))
         actions = [context[r][a] for r in range(len(context)) for a in range(len(context[r]))]
+        found = [_of_action(action, number, str(path)) for number, action in enumerate(actions)]
     except Exception as error:  # the library raises plain exceptions of its own
         raise InputError(f"{path}: Nsight Compute's library cannot read it: {error}") from None
-    if not actions:
+    if not found:
         raise InputError(f"{path}: names no kernel; did ncu profile any launch?")
-    return [_of_action(action, number, str(path)) for number, action in enumerate(actions)]
+    return found
 
 
 def _of_action(action: Any, number: int, path: str) -> KernelProfile:
