@@ -7,7 +7,7 @@ import json
 import random
 import re
 from typing import Any
-from zipfile import ZIP_STORED, ZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 NUMBERS = [
     "0",
@@ -88,9 +88,12 @@ def of_text(chance: random.Random, raw: bytes) -> bytes:
 
 def of_json(chance: random.Random, raw: bytes) -> bytes:
     """A value, a key or an item of the tree replaced, removed or repeated."""
+    try:
+        tree = json.loads(raw)
+    except ValueError:  # an input of the corpus that is none any more
+        return of_bytes(chance, raw)
     if chance.random() < 0.1:
         return of_bytes(chance, raw)
-    tree = json.loads(raw)
     for _ in range(chance.randint(1, 3)):
         places = list(_places(tree))
         if not places:
@@ -116,10 +119,13 @@ def _places(tree: Any) -> Any:
 
 def of_archive(chance: random.Random, raw: bytes) -> bytes:
     """One entry of a ZIP file mutated, with a right checksum; or the bytes of the archive."""
-    if chance.random() < 0.3:
+    try:
+        with ZipFile(io.BytesIO(raw)) as source:
+            entries = {name: source.read(name) for name in source.namelist()}
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError, KeyError):
         return of_bytes(chance, raw)
-    with ZipFile(io.BytesIO(raw)) as source:
-        entries = {name: source.read(name) for name in source.namelist()}
+    if not entries or chance.random() < 0.3:
+        return of_bytes(chance, raw)
     name = chance.choice(list(entries))
     entries[name] = (of_json if name.endswith(".json") else of_bytes)(chance, entries[name])
     if chance.random() < 0.1:
