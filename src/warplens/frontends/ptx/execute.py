@@ -319,7 +319,7 @@ class Launch:
 
     @property
     def instructions_left(self) -> int:
-        """Warp instructions that a worker may execute at once: few enough that those under way pass no limit by far."""
+        """Warp instructions that a worker may execute at once, so few that all under way pass no limit by far."""
         left = min(self.most_instructions - self.thread_instructions, self.most_instructions // 20)
         return max(left // (WARP_LANES * self.workers), 0) + 1
 
