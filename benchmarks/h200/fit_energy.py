@@ -32,7 +32,7 @@ def read(path: Path) -> tuple[dict[str, Any], Rows, list[dict[str, Any]]]:
 
 def parameters(path: Path) -> dict[str, float]:
     """Values of the table `power`."""
-    document, micro, rows = read(path)
+    document, micro, _ = read(path)
     active = micro["spin"]["watts"]
 
     def added(name: str, per: str) -> float:
@@ -44,7 +44,6 @@ def parameters(path: Path) -> dict[str, float]:
         "idle_watts": micro["idle_after"]["watts"],
         "active_watts": active,
         "limit_watts": document["limit_watts"],
-        "voltage_slope": voltage_slope(rows),
     }
     energies = {name: added(name, "warp_instructions") for name in CLASSES}
     integers = [added(name, "warp_instructions") for name in ("int32", "int32_mad", "int32_logic")]
@@ -59,25 +58,6 @@ def parameters(path: Path) -> dict[str, float]:
     llc = float(np.mean([added(f"l2_{way}", "bytes") for way in ("read", "write")])) - near
     dram = float(np.mean([added(f"dram_{way}", "bytes") for way in ("read", "write")])) - near - llc
     return found | {"llc_picojoules_per_byte": max(llc, 0.0), "dram_picojoules_per_byte": max(dram, 0.0)}
-
-
-def voltage_slope(rows: list[dict[str, Any]]) -> float:
-    """Relative voltage over relative clock, from the energy of multiply-adds at locked clocks; 0 without them."""
-    locked: dict[int, Rows] = {}
-    for row in rows:
-        if row["kind"] == "locked":
-            locked.setdefault(row["locked_mhz"], {})[row["name"]] = row
-    points = [
-        (each["fp32"]["clock_mhz"], (each["fp32"]["watts"] - each["spin"]["watts"]) * each["fp32"]["seconds"])
-        for each in locked.values()
-        if {"fp32", "spin"} <= each.keys()
-    ]
-    if len(points) < 2:
-        return 0.0
-    clocks, joules = np.array(points, dtype=np.float64).T
-    ratio = clocks / clocks.max() - 1.0
-    voltage = np.sqrt(joules / joules[np.argmax(clocks)]) - 1.0
-    return float(max(ratio @ voltage / (ratio @ ratio), 0.0))
 
 
 def check(path: Path) -> None:

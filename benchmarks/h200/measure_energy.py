@@ -5,7 +5,7 @@
 The driver's energy counter changes a few times a second, so each loop runs for more than a second without a gap (a
 CUDA graph, launched again and again), and the power is that between two changes of the counter. A kernel of the suite
 runs between a restoring of its arguments and a flush of the L2; the same loop without the kernel is subtracted.
-Micro-benchmarks run at other clocks as well where the driver allows to lock them.
+Clocks and limits of the card are left as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ SECONDS = 1.2
 SETTLING = 0.35
 MOST_SECONDS = 200
 FLUSH_BYTES = 160 * 2**20
-LOCKED_MHZ = (1980, 1590, 1200, 810)
 #: Instructions of an unrolled iteration, and iterations of a launch.
 UNROLLED, STEPS = 64, 2000
 
@@ -170,17 +169,6 @@ class Driver:
 
     def clock_mhz(self, which: int = 1) -> int:
         return self.number("nvmlDeviceGetClockInfo", ctypes.c_uint, which)
-
-    def lock(self, mhz: int | None) -> bool:
-        try:
-            if mhz is None:
-                self.call("nvmlDeviceResetGpuLockedClocks", self.device)
-            else:
-                self.call("nvmlDeviceSetGpuLockedClocks", self.device, mhz, mhz)
-        except (RuntimeError, AttributeError) as error:
-            print(f"clocks cannot be locked: {error}", file=sys.stderr)
-            return False
-        return True
 
 
 def power_of(driver: Driver, seconds: float, busy: Callable[[], bool]) -> dict[str, Any]:
@@ -330,13 +318,6 @@ def main() -> None:
     for row in micro(driver):
         keep(row)
     keep({"kind": "idle", "name": "idle_after", **idle(driver)})
-    for mhz in LOCKED_MHZ:
-        if not driver.lock(mhz):
-            break
-        time.sleep(0.3)
-        for row in micro(driver, ("spin", "fp32", "dram_read"), 0.9):
-            keep(row | {"kind": "locked", "locked_mhz": mhz})
-    driver.lock(None)
     cupy.get_default_memory_pool().free_all_blocks()
     with ThreadPoolExecutor(6) as pool:
         ahead = {name: pool.submit(SUITE[name].prepare, "medium") for name in options.kernels}
