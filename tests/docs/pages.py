@@ -95,6 +95,8 @@ def page_folder(text: str) -> Iterator[None]:
             os.chdir(before)
 
 
+# A machine says once that Python code of a workload file runs; pages are those of a machine that has said it.
+@mock.patch.dict(os.environ, {"WARPLENS_TRUST": "1"})
 def run(command: str) -> tuple[int, str]:
     """Exit status and output (stdout and stderr together, as a terminal shows them) of a command."""
     from warplens.cli import main
