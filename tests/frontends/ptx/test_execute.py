@@ -98,6 +98,18 @@ def test_barriers_that_nobody_can_complete():
         kernel(ptx).launch(1, 64)
 
 
+def test_lanes_meet_again_before_a_loop_that_the_kernel_ends_with():
+    ptx = """.version 8.0\n.target sm_80\n.address_size 64
+    .visible .entry k(.param .u64 out) { .reg .pred %p<3>; .reg .b32 %r<5>; .reg .b64 %rd<4>; .shared .b32 s[1];
+    mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra MEET; mov.u32 %r2, 7; st.shared.u32 [s], %r2;
+    MEET: bar.sync 0; ld.shared.u32 %r3, [s]; mov.u32 %r4, 0;
+    ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+    LOOP: st.global.u32 [%rd3], %r3; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 2; @%p2 bra LOOP; ret; }"""
+    x = np.zeros(64, dtype=np.int32)
+    kernel(ptx).launch(1, 64, x)
+    assert x.tolist() == [7] * 64
+
+
 def test_a_lock_between_lanes_of_a_warp_is_found():
     source = """extern "C" __global__ void k(int* lock, int* x) {
         while (atomicCAS(lock, 0, 1) != 0) { }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from warplens.frontends.ptx.program import BranchTargets, Function, Instruction, Label, Symbol
 
 from .memory import FaultError
@@ -44,8 +46,30 @@ class Code:
         """Where lanes go on to meet others.
 
         Lanes that leave the kernel meet nobody: a way that leads to leaving at
-        once does not count where there is another.
+        once does not count where there is another to the end.
         """
+        return self._staying(number) if number in self._ending else self._ways(number)
+
+    @cached_property
+    def _ending(self) -> set[int]:
+        """Instructions from which ways that do not leave at once lead to the end."""
+        ending = {self.end}
+        grown = True
+        while grown:
+            grown = False
+            for number in range(self.end):
+                if number not in ending and ending & set(self._staying(number)):
+                    ending.add(number)
+                    grown = True
+        return ending
+
+    def _staying(self, number: int) -> list[int]:
+        """Where lanes go on without leaving at once, if they can."""
+        found = self._ways(number)
+        return [each for each in found if each == self.end or not self._only_leaves(each)] or found
+
+    def _ways(self, number: int) -> list[int]:
+        """Where lanes go on."""
         item = self.instructions[number]
         if item.opcode in ("bra", "brx"):
             found = self.targets(item)
@@ -57,8 +81,7 @@ class Code:
             return [number + 1]
         if item.guard is not None:
             found.append(number + 1)
-        staying = [each for each in found if each == self.end or not self._only_leaves(each)]
-        return staying or found
+        return found
 
     def _only_leaves(self, number: int) -> bool:
         item = self.instructions[number]

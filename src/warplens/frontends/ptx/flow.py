@@ -23,12 +23,11 @@ class Flow:
     def post_dominator(self) -> list[int]:
         """The immediate post-dominator of each block, or END (Cooper, Harvey and Kennedy's iteration)."""
         blocks = self.kernel.blocks
-        count = len(blocks)
-        order = _post_order(blocks)  # on the reversed graph, from the end
+        ways = _ways(blocks)
+        order = _post_order(ways)  # on the reversed graph, from the end
         rank = {number: position for position, number in enumerate(order)}
-        end = count
-        found: dict[int, int] = {end: end}
-        rank[end] = len(order)
+        found: dict[int, int] = {END: END}
+        rank[END] = len(order)
 
         def meet(a: int, b: int) -> int:
             while a != b:
@@ -42,7 +41,7 @@ class Flow:
         while changed:
             changed = False
             for number in reversed(order):
-                known = [each for each in _exits(blocks, number, end) if each in found]
+                known = [each for each in ways[number] if each in found]
                 if not known:
                     continue
                 new = known[0]
@@ -53,8 +52,8 @@ class Flow:
                     changed = True
         # A block that can never reach the end (an endless loop) has none. Nor does one whose lanes would reconverge
         # only to exit: while they wait there, they would not count as gone at barriers.
-        meeting = [found.get(number, end) for number in range(count)]
-        return [END if each == end or _only_leaves(blocks[each]) else each for each in meeting]
+        meeting = [found.get(number, END) for number in range(len(blocks))]
+        return [END if each == END or _only_leaves(blocks[each]) else each for each in meeting]
 
     @cached_property
     def live_in(self) -> list[set[str]]:
@@ -222,26 +221,30 @@ def _only_leaves(block: BasicBlock) -> bool:
     return len(block.instructions) == 1 and not block.successors
 
 
-def _exits(blocks: tuple[BasicBlock, ...], number: int, end: int) -> list[int]:
-    """Edges for reconvergence: successors, or the end of the kernel.
+def _ways(blocks: tuple[BasicBlock, ...]) -> list[list[int]]:
+    """Edges for reconvergence, per block: successors, or END.
 
-    Lanes that exit do not reconverge, so a branch with a side that only exits does
-    not keep the others from reconverging before the end.
+    Lanes that exit do not reconverge, so a side that only exits does not keep the others from reconverging before
+    the end. It counts where no other side reaches the end: a loop that the kernel ends with is left that way.
     """
-    staying = [each for each in blocks[number].successors if not _only_leaves(blocks[each])]
-    return staying or blocks[number].successors or [end]
+    staying = [[each for each in block.successors if not _only_leaves(blocks[each])] for block in blocks]
+    ways = [stay or list(block.successors) or [END] for stay, block in zip(staying, blocks, strict=True)]
+    reaches = set(_post_order(ways))
+    return [
+        way if block.number in reaches else list(block.successors) for way, block in zip(ways, blocks, strict=True)
+    ]
 
 
-def _post_order(blocks: tuple[BasicBlock, ...]) -> list[int]:
+def _post_order(ways: list[list[int]]) -> list[int]:
     """Depth-first post-order of the reversed graph, from the blocks that exit."""
-    before: list[list[int]] = [[] for _ in blocks]
+    before: list[list[int]] = [[] for _ in ways]
     starts = []
-    for block in blocks:
-        for successor in _exits(blocks, block.number, END):
+    for number, way in enumerate(ways):
+        for successor in way:
             if successor == END:
-                starts.append(block.number)
+                starts.append(number)
             else:
-                before[successor].append(block.number)
+                before[successor].append(number)
     seen = set(starts)
     order: list[int] = []
     for start in starts:
