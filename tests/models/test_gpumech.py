@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from making import Interval, complete_gpu, gpu, oracle_machine, run, with_graph, with_profile
 from reference import interval_models as oracle
-from warplens.errors import InputError
 from warplens.machine import load_gpu
 from warplens.models import MODELS
 
@@ -178,7 +177,7 @@ def test_a_warp_alone_issues_one_instruction_per_cycle_at_most(model, rate):
 def test_below_the_issue_rate_the_clamp_changes_nothing(clamp):
     prediction = run("gpumech-mt", with_profile(Interval(2, 98), warps_per_sm=4), gpu(sms=1), clamp=clamp)
     assert prediction.ipc == prediction.terms["IPC_raw"] == 0.08
-    assert not prediction.warnings
+    assert prediction.warnings == ([] if clamp else ["option clamp=false changes nothing here"])
 
 
 def test_the_clamp_is_at_the_issue_rate_of_all_active_sms():
@@ -384,13 +383,6 @@ def test_markov_chain_where_every_instruction_stalls_briefly():
     """
     prediction = run("markov-chain", with_profile(Interval(1, 2), warps_per_sm=64), gpu(sms=1))
     assert prediction.ipc == pytest.approx(1.0, rel=1e-12)
-
-
-@pytest.mark.parametrize("warps", [1e6, np.array([4.0, 1e6])], ids=["one machine", "one of a batch"])
-def test_markov_chain_refuses_more_warps_than_it_can_follow(warps):
-    workload = with_profile(Interval(4, 16), warps_per_sm=warps)
-    with pytest.raises(InputError, match="'markov-chain' follows at most 4096 resident warps"):
-        run("markov-chain", workload, gpu(max_warps=1_000_000))
 
 
 # -- stacks ----------------------------------------------------------------------------------

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
 from ..workload import Needs
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import OPTIONS, IntervalModel
 from .papers import GPUMECH
 from .prediction import Condition
-
-#: The chain has one state per warp, so its transition table grows with the square of the warps.
-_MOST_WARPS = 4096
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,6 @@ class MarkovChain(Model):
             p[rows] = np.minimum(started / instructions, 1.0)
             slots[rows] = np.maximum(1.0, stall / np.maximum(started, 1.0) * case.issue_rate[rows])
         whole = np.maximum(np.floor(case.W), 1.0)
-        if np.max(whole) > _MOST_WARPS:
-            raise InputError(
-                f"{case.model_name} follows at most {_MOST_WARPS} resident warps of an SM, not {np.max(whole):g}; "
-                "lower launch.warps_per_sm"
-            )
         keys, inverse = _distinct_rows(np.stack([whole, p, slots], axis=1))
         idle = np.array([all_suspended(int(w), probability, 1.0 / m) for w, probability, m in keys])[inverse]
         return Outcome(

@@ -53,6 +53,7 @@ _NOT_SIMULATED = {
     ),
     "dram": ("write_factor",),
 }
+_NOT_SIMULATED_OF_WARPS = ("branch_cycles", "taken_branch_cycles", "predicate_latency_cycles")
 #: The simulator executes PTX without reordering, and has no launch overhead.
 OPTIONS = {"assembler": False, "launch_overhead": False}
 
@@ -97,6 +98,7 @@ def machine_of(name: str) -> Gpu:
         section: dataclasses.replace(getattr(gpu, section), **dict.fromkeys(leaves))
         for section, leaves in _NOT_SIMULATED.items()
     }
+    parts |= dict.fromkeys(_NOT_SIMULATED_OF_WARPS)
     return with_overrides(dataclasses.replace(gpu, **parts), MACHINES[name][1])
 
 
