@@ -37,7 +37,7 @@ def test_the_readme_in_a_fresh_environment(tmp_path: Path, request: pytest.Fixtu
     shutil.copytree(ROOT / "examples", fresh.folder / "examples")
     shown: dict[str, str] = {}
     # `check` compares with a branch: the examples become a project under git.
-    (fresh.folder / "warplens.toml").write_text('[check]\npaths = ["examples/ci/kernels"]\n')
+    (fresh.folder / "warplens.toml").write_text('[check]\npaths = ["examples/ci/kernels"]\ngpus = ["h200"]\n')
     for git in ("init -q -b main", "add .", "-c user.name=me -c user.email=me@here commit -q -m Begin"):
         fresh.run(["git", *git.split()])
     for arguments in readme_commands():
