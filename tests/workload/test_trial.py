@@ -100,8 +100,21 @@ def test_arrays_grow_until_the_kernel_stays_inside(tmp_path: Path) -> None:
         draft_of(path, "othr")
 
 
+def test_one_declaration_may_name_grid_and_block() -> None:
+    text = "void f() { int w = 99; dim3 block(16, 4), grid((w + (block.x - 1)) / block.x, 2); k<<<grid, block>>>(w);"
+    place = text.index("k<<<")
+    host = HostCode(text)
+    assert (host.value("grid", place), host.value("block", place)) == ((7, 2), (16, 4))
+
+
 @pytest.mark.parametrize(
-    "text", ["x = y + y; y = x + x; " * 300 + "k<<<x, x>>>(x);", "k<" * 5000 + "<<<", "__global__ void k(" * 1000]
+    "text",
+    [
+        "x = y + y; y = x + x; " * 300 + "k<<<x, x>>>(x);",
+        "dim3 x(" * 3000 + ";k<<<x, x>>>(x);",
+        "k<" * 5000 + "<<<",
+        "__global__ void k(" * 1000,
+    ],
 )
 def test_reading_a_source_takes_little_time_whatever_it_holds(text: str) -> None:
     host = HostCode(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 from .expressions import SIZES, Value, closing, evaluate, split_arguments
 from .host_code import scrubbed
@@ -19,7 +19,13 @@ _MOST_ASSIGNMENTS = 8
 _MOST_CHARACTERS = 500
 _MOST_LOOKUPS = 300
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc|MallocManaged|MallocAsync|MallocHost|HostAlloc)\s*(?:<[^<>]*>)?\s*\(")
-_ASSIGNMENT = r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)|\(([^;]*)\)|\{{([^;{{}}]*)\}})\s*[;]"
+#: What stands in parentheses, with three more levels of them.
+_NESTED = reduce(lambda inner, _: rf"(?:[^;()]|\({inner}\))*", range(3), "[^;()]*")
+_ASSIGNMENT = (
+    r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)\s*;|\(("
+    + _NESTED
+    + r")\)\s*[;,]|\{{([^;{{}}]*)\}}\s*[;,])"
+)
 _FUNCTION = re.compile(r"\b(\w+)\s*\(((?:[^(){};]|\([^(){};]*\))*)\)\s*(?:const\s*|noexcept\s*)*\{")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "sizeof", "do", "else"}
 #: Names of functions that divide and round up, wherever they are defined.
@@ -279,8 +285,9 @@ def _base(expression: str) -> str:
 
 
 def _is_declared_call(area: str, start: int) -> bool:
-    """Whether `name(…);` is a call rather than the declaration `dim3 name(…);`."""
-    if not re.match(r"\w+\s*\(", area[start:]):
+    """Whether `name(…);` is a call rather than the declaration `dim3 name(…);`, or one of several that it names."""
+    statement = re.split(r"[;{}]", area[max(0, start - _MOST_CHARACTERS) : start])[-1]
+    if not re.match(r"\w+\s*\(", area[start:]) or re.match(r"\s*(?:const\s+)?dim3\b", statement):
         return False
     return not re.search(r"[\w>]\s+$", area[max(0, start - 40) : start]) or bool(
         re.search(r"\b(return|else)\s+$", area[max(0, start - 40) : start])
