@@ -17,16 +17,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from warplens.api import place
 from warplens.errors import CompileError
-from warplens.frontends.cuda.module import cuda
 from warplens.gate import Snapshot, verdict
-from warplens.gate.snapshot import snapshot_of
 from warplens.suite.catalog import SUITE
 from warplens.suite.kernel import SuiteKernel
-from warplens.workload import workload_of_trace
+from warplens_studies.validate.editing import Version
+from warplens_studies.validate.edits import snapshot
 
-GPU, SIZE = "h200", "small"
+SIZE = "small"
 _PARAMETERS = re.compile(r"__global__ void \w+\(([^)]*)\)")
 _VARIABLE = re.compile(r"\b(?:int|float|bool|unsigned|double|long long)\s+(\w\w+)\s*=")
 
@@ -82,19 +80,7 @@ def edited(text: str, chance: random.Random) -> str:
 
 
 def predicted(kernel: SuiteKernel, text: str) -> Snapshot:
-    launch = kernel.prepare(SIZE)
-    run = (
-        cuda(text, name=kernel.source, options=kernel.options)
-        .kernel(kernel.entry)
-        .launch(
-            launch.grid,
-            launch.block,
-            *launch.copied_arguments(),
-            dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
-            constants=launch.constants,
-        )
-    )
-    return snapshot_of(*place(workload_of_trace(run.trace()), GPU), kernel.source)
+    return snapshot(kernel.name, Version(text, kernel.options, kernel.prepare(SIZE)))
 
 
 def write(output: Path, rows: dict[str, list[float]]) -> None:

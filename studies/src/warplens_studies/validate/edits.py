@@ -112,15 +112,16 @@ def predict_edits(names: Collection[str]) -> Iterator[Predicted]:
     for name in names:
         edit = edits()[name]
         if before is None or edit.kernel != kernel:
-            kernel, before = edit.kernel, _snapshot(edit, unedited(edit.kernel))
-        after = _snapshot(edit, edit.apply(unedited(kernel)))
+            kernel, before = edit.kernel, snapshot(edit.kernel, unedited(edit.kernel))
+        after = snapshot(kernel, edit.apply(unedited(kernel)))
         found = verdict(before, after)
         changes = found.change, found.change_low, found.change_high
         yield Predicted(name, before.seconds, after.seconds, *changes, found.outcome)
 
 
-def _snapshot(edit: Edit, version: Version) -> Snapshot:
-    kernel, launch = SUITE[edit.kernel], version.launch
+def snapshot(name: str, version: Version) -> Snapshot:
+    """What the gate keeps of a version of a suite kernel."""
+    kernel, launch = SUITE[name], version.launch
     run = (
         cuda(version.source, name=kernel.source, options=version.options)
         .kernel(kernel.entry)
@@ -132,7 +133,7 @@ def _snapshot(edit: Edit, version: Version) -> Snapshot:
             constants=launch.constants,
         )
     )
-    return snapshot_of(*place(workload_of_trace(run.trace()), MACHINE), edit.kernel)
+    return snapshot_of(*place(workload_of_trace(run.trace()), MACHINE), name)
 
 
 def write_predictions(found: Sequence[Predicted]) -> Path:
