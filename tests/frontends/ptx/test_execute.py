@@ -65,7 +65,7 @@ def test_atomics_of_many_blocks_add_up():
         ("*(int*)((char*)x + 2) = 1;", "not a multiple of their size"),
         ("__shared__ float s[8]; s[threadIdx.x + (int)x[0]] = 1; __syncthreads(); x[1] = s[1];", "shared memory"),
         ("if (threadIdx.x == 3) __trap();", r"stops itself \(trap\) \(block \(0, 0, 0\), thread \(3, 0, 0\)\)"),
-        ("if (threadIdx.x < 7) { x[0] = 2; __syncthreads(); x[1] = 1; } x[2] = 3;", "some threads of a warp wait"),
+        ("if (threadIdx.x < 7) { x[0] = 2; __syncthreads(); x[1] = 1; } else __syncthreads(); x[2] = 3;", "wait at"),
     ],
 )
 def test_faults_name_thread_instruction_and_line(body, message):
@@ -285,6 +285,17 @@ def test_lanes_that_leave_early_are_not_waited_for_at_a_barrier():
     t = np.arange(64)
     assert np.array_equal(x[:64], np.where(t % 3 == 1, 0, (t + 3) % 63 * ((t + 3) % 63 % 3 != 1)))
     assert x[64] == t[t % 3 == 1].sum()
+
+
+def test_lanes_that_leave_through_a_tail_that_others_share_are_not_waited_for_at_a_barrier():
+    source = """extern "C" __global__ void k(int* x, int n) { __shared__ int s[64]; int t = threadIdx.x;
+        if (t % 3 == n) { x[t] = -1; return; }
+        s[t] = t; __syncthreads();
+        x[t] = s[t ^ 1]; }"""
+    x = np.zeros(64, dtype=np.int32)
+    kernel(source).launch(1, 64, x, np.int32(1))
+    t = np.arange(64)
+    assert np.array_equal(x, np.where(t % 3 == 1, -1, (t ^ 1) * ((t ^ 1) % 3 != 1)))
 
 
 def test_a_parameter_may_be_read_narrower_than_it_was_passed():

@@ -68,6 +68,8 @@ class Side:
     at: int
     lanes: set[int]
     meeting: int
+    #: At a barrier, until the other lanes have come too or exited.
+    waits: bool = False
 
 
 Barrier = tuple[str, int, dict[int, bool]]
@@ -186,6 +188,10 @@ class _Warp:
                 continue
             item = code.instructions[side.at]
             on = {lane for lane in side.lanes if self._guard(lane, item)}
+            if self._is_barrier(item) and on and on != self.alive:
+                self._wait_for_others(sides, on, code.end)
+                continue
+            side.waits = False
             self._count()
             if item.opcode in ("bra", "brx", "ret", "exit", "call"):
                 self._record(item, side.lanes)  # all lanes take part in the choice
@@ -201,7 +207,7 @@ class _Warp:
                 side.at += 1
                 if on:
                     yield from self._call(item, on)
-            elif item.opcode in ("bar", "barrier") and not item.has("warp"):
+            elif self._is_barrier(item):
                 self._record(item, on)
                 side.at += 1
                 if on:
@@ -210,6 +216,24 @@ class _Warp:
                 found = self._execute(item, on)
                 self._record(item, on if found is None else set(found), found)
                 side.at += 1
+
+    @staticmethod
+    def _is_barrier(item: Instruction) -> bool:
+        return item.opcode in ("bar", "barrier") and not item.has("warp")
+
+    def _wait_for_others(self, sides: list[Side], on: set[int], end: int) -> None:
+        """Lanes at a barrier go to the bottom of the stack, apart from all others."""
+        at, lowest = sides[-1].at, sides[0]
+        for each in sides:
+            each.lanes -= on
+        if lowest.waits:
+            lowest.lanes |= on
+            if lowest.at != at:
+                raise FaultError("lanes of a warp wait at different barriers")
+        else:
+            sides.insert(0, Side(at, set(on), end, waits=True))
+        if not any(each.lanes & self.alive for each in sides[1:]) and lowest.lanes != self.alive:
+            raise NotCoveredError("a barrier in a function that other lanes do not call")
 
     def _branch(self, code: Code, item: Instruction, on: set[int], sides: list[Side]) -> None:
         side = sides[-1]
@@ -262,8 +286,6 @@ class _Warp:
                 del thread.local.allocations[-locals_of:]
 
     def _barrier(self, item: Instruction, on: set[int]) -> Generator[Barrier, int, None]:
-        if on != self.alive:
-            raise FaultError("some lanes of a warp wait at a barrier and others do not")
         word = Type("u", 32)
         lane = min(on)
         if item.has("red"):

@@ -104,7 +104,7 @@ _WORDS: dict[Fault, Any] = {
     Fault.TRAP: lambda item, memory, address: "the kernel stops itself (trap)",
     Fault.ASSERTION: lambda item, memory, address: "an assertion fails",
     Fault.DIVERGENT_BARRIER: lambda item, memory, address: (
-        "deadlock: some threads of a warp wait at this barrier while these are elsewhere"
+        "deadlock: some threads of a warp wait at this barrier while these wait at another"
     ),
     Fault.TOO_DEEP: lambda item, memory, address: "branches are nested too deeply",
     Fault.BAD_BARRIER: lambda item, memory, address: "the number of threads of a barrier must be a multiple of 32",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -177,10 +179,33 @@ class Flow:
                 # A region that an outer one contains is done if the same registers wait there.
                 if side not in reached or reached[side][1] not in outer or waiting & ~reached[side][0]
             }
-            for number, waiting in self._spread(starts, meeting).items():
+            for number, waiting in self._spread(starts, {meeting}).items():
                 found[number] |= waiting
                 reached[number] = waiting, meeting
+        for number, waiting in self._while_at_barriers(live).items():
+            found[number] |= waiting
         return self._sets(found)
+
+    def _while_at_barriers(self, live: list[int]) -> dict[int, int]:
+        """Per block: registers of lanes that may wait at a barrier while others run it.
+
+        Lanes of one side of a branch come to a barrier; then the others run on, each
+        from its side or from where they wait, until they exit or come to a barrier.
+        """
+        blocks = self.kernel.blocks
+        barriers = {each.number for each in blocks if each.instructions and each.instructions[0].waits}
+        starts: dict[int, int] = {}
+        known: dict[tuple[int, int], int] = {}  # side and reconvergence point: what waits at barriers between them
+        for number in self.divergent_branches if barriers else ():
+            meeting = self.post_dominator[number]
+            sides = set(blocks[number].successors)
+            for side in sides - {meeting}:
+                if (side, meeting) not in known:
+                    first = self._first_of(barriers, side, meeting)
+                    known[side, meeting] = functools.reduce(operator.or_, (live[each] for each in first), 0)
+                for other in {*sides, meeting} - {side, END}:
+                    starts[other] = starts.get(other, 0) | known[side, meeting]
+        return self._spread({at: bits for at, bits in starts.items() if bits and at not in barriers}, barriers)
 
     @cached_property
     def _outer(self) -> dict[int, int]:
@@ -202,8 +227,16 @@ class Flow:
             found.add(number)
         return found
 
-    def _spread(self, starts: dict[int, int], stop: int) -> dict[int, int]:
-        """Bits of all starts from which a block is reachable before `stop`."""
+    def _first_of(self, chosen: set[int], side: int, meeting: int) -> set[int]:
+        """The first of some blocks on each way from a side to where lanes reconverge."""
+        if side in chosen:
+            return {side}
+        region = self._spread({side: 1}, chosen | {meeting})
+        found = {each for number in region for each in self.kernel.blocks[number].successors}
+        return (found & chosen) - {meeting}
+
+    def _spread(self, starts: dict[int, int], stops: set[int]) -> dict[int, int]:
+        """Bits of all starts from which a block is reachable without passing one of `stops`."""
         found = dict(starts)
         waiting = sorted(starts)
         while waiting:
@@ -211,7 +244,7 @@ class Flow:
             bits = found[number]
             for successor in self.kernel.blocks[number].successors:
                 known = found.get(successor, 0)
-                if successor != stop and bits & ~known:
+                if successor not in stops and bits & ~known:
                     found[successor] = known | bits
                     heapq.heappush(waiting, successor)
         return found

@@ -7,10 +7,13 @@ from llvmlite import ir
 from ..flat import BasicBlock, FlatInstruction
 from ..flow import END
 from ..program import TYPES
-from .lanes import I32, I64, Value
+from .lanes import I32, I64, POINTER, Value
 from .layout import MOST_DEPTH, Fault, Frame, Status
-from .runtime import i32, i64
+from .runtime import Fields, helper, i32, i64
 from .values import WarpValues
+
+#: In place of a reconvergence block: these lanes wait at a barrier until all others of the warp have come or gone.
+AT_BARRIER = -2
 
 
 class DivergentLanes(WarpValues):
@@ -146,23 +149,18 @@ class DivergentLanes(WarpValues):
         builder = self.builder
         depth = builder.sub(builder.load(self.depth_at, typ=I32), i32(1))
         builder.store(depth, self.depth_at)
-        target, meeting, mask = (builder.load(each, typ=I32) for each in self._stack(depth))
+        target, meeting, mask = (builder.load(each, typ=I32) for each in _entry(self, depth))
         mask = builder.and_(mask, builder.load(self.alive_at, typ=I32))
+        meeting = builder.select(builder.icmp_signed("==", meeting, i32(AT_BARRIER)), i32(END), meeting)
         builder.store(mask, self.active_at)
         builder.store(meeting, self.meeting_at)
         return target, mask
-
-    def _stack(self, depth: Value) -> list[Value]:
-        """Pointers to the parts of one entry: block, reconvergence block, mask."""
-        offset = self.builder.mul(self.builder.zext(depth, I64), i64(24))
-        base = self.builder.add(offset, i64(8 * Frame.STACK))
-        return [self.at(self.frame, self.builder.add(base, i64(8 * part))) for part in range(3)]
 
     def _push(self, item: FlatInstruction, target: int, meeting: Value, mask: Value) -> None:
         builder = self.builder
         depth = builder.load(self.depth_at, typ=I32)
         self.fail_if(builder.icmp_signed(">=", depth, i32(MOST_DEPTH)), Fault.TOO_DEEP, item, mask)
-        for place, value in zip(self._stack(depth), (i32(target), meeting, mask), strict=True):
+        for place, value in zip(_entry(self, depth), (i32(target), meeting, mask), strict=True):
             builder.store(value, place)
         builder.store(builder.add(depth, i32(1)), self.depth_at)
 
@@ -186,25 +184,20 @@ class DivergentLanes(WarpValues):
             chosen.add_case(i32(number), self.labels[number])
 
     def let_others_pass(self, block: BasicBlock) -> None:
-        """At a barrier: first run lanes of the warp that never reconverge with these; they may be about to exit."""
+        """At a barrier: first run all other lanes of the warp; they may exit, or come here too."""
         builder = self.builder
         item = block.instructions[0]
         active = self.active()
         elsewhere = builder.and_(builder.load(self.alive_at, typ=I32), builder.not_(active))
         with builder.if_then(builder.icmp_unsigned("!=", elsewhere, i32(0)), likely=False):
-            depth, meeting = (builder.load(each, typ=I32) for each in (self.depth_at, self.meeting_at))
-            alone = builder.or_(
-                builder.icmp_signed("<=", depth, i32(0)), builder.icmp_signed("!=", meeting, i32(END))
-            )
-            self.fail_if(alone, Fault.DIVERGENT_BARRIER, item, elsewhere)
-            target, _ = self._pop()
-            for number in sorted(self.barriers):  # these wait at a barrier themselves
-                there = builder.icmp_signed("==", target, i32(number))
-                self.fail_if(there, Fault.DIVERGENT_BARRIER, item, elsewhere)
-            builder.store(target, self.target_at)
-            self._push(item, block.number, i32(END), active)
-            some = builder.icmp_unsigned("!=", self.active(), i32(0))
-            builder.cbranch(some, self.dispatch, self.next_lanes)
+            depth = builder.load(self.depth_at, typ=I32)
+            self.fail_if(builder.icmp_signed(">=", depth, i32(MOST_DEPTH)), Fault.TOO_DEEP, item, active)
+            arguments = [depth, i32(block.number), active]
+            depth = builder.call(_wait_below(self.module), [self.context, self.frame, *arguments])
+            apart = builder.icmp_signed("<", depth, i32(0))
+            self.fail_if(apart, Fault.DIVERGENT_BARRIER, item, elsewhere)
+            builder.store(depth, self.depth_at)
+            builder.branch(self.next_lanes)
             builder.position_at_end(builder.append_basic_block("never"))
             builder.unreachable()
 
@@ -216,3 +209,41 @@ class DivergentLanes(WarpValues):
             if self.flow.post_dominator[number] == END:
                 found |= set(self.kernel.blocks[number].successors)
         return found
+
+
+def _entry(self: Fields, depth: Value) -> list[Value]:
+    """Pointers to the parts of one entry of the stack: block, reconvergence block, mask."""
+    offset = self.builder.mul(self.builder.zext(depth, I64), i64(24))
+    base = self.builder.add(offset, i64(8 * Frame.STACK))
+    return [self.at(self.frame, self.builder.add(base, i64(8 * part))) for part in range(3)]
+
+
+def _wait_below(module: ir.Module) -> ir.Function:
+    """(depth, block, lanes): lanes wait at a barrier below all others → the new depth; -1 if some wait at another.
+
+    They reconverge with nobody any more: whoever is still there when the barrier
+    opens has come to it as well.
+    """
+
+    def body(self: Fields, function: ir.Function) -> None:
+        depth, block, lanes = function.args[2:]
+        builder = self.builder
+        others = builder.not_(lanes)
+        with self.count_loop(builder.zext(depth, I64)) as number:
+            mask_at = _entry(self, builder.trunc(number, I32))[2]
+            builder.store(builder.and_(builder.load(mask_at, typ=I32), others), mask_at)
+        target_at, meeting_at, mask_at = _entry(self, i32(0))
+        waits = builder.icmp_signed("==", builder.load(meeting_at, typ=I32), i32(AT_BARRIER))
+        with builder.if_then(builder.and_(builder.icmp_signed(">", depth, i32(0)), waits)):
+            builder.store(builder.or_(builder.load(mask_at, typ=I32), lanes), mask_at)
+            same = builder.icmp_signed("==", builder.load(target_at, typ=I32), block)
+            builder.ret(builder.select(same, depth, i32(-1)))
+        bottom = self.at(self.frame, 8 * Frame.STACK)
+        move = self.declared("memmove", POINTER, [POINTER, POINTER, I64])
+        size = builder.mul(builder.zext(depth, I64), i64(24))
+        builder.call(move, [self.at(bottom, 24), bottom, size])
+        for place, value in ((target_at, block), (meeting_at, i32(AT_BARRIER)), (mask_at, lanes)):
+            builder.store(value, place)
+        builder.ret(builder.add(depth, i32(1)))
+
+    return helper(module, "wait_below", I32, [I32, I32, I32], body)
