@@ -22,7 +22,7 @@ class Code:
                 self.labels[each.name] = len(self.instructions)
             elif isinstance(each, BranchTargets):
                 self.tables[each.name] = each.labels
-            else:
+            elif isinstance(each, Instruction):
                 self.instructions.append(each)
         self.end = len(self.instructions)
         self.meeting = self._immediate_post_dominators()

@@ -160,6 +160,13 @@ class _Warp:
             self._enter(thread, self.launch.kernel, {})
         yield from self._function(self.launch.codes[self.launch.kernel.name], set(self.alive))
 
+    def allocate(self, lane: int, size: int, alignment: int) -> int:
+        """alloca: bytes behind the local variables."""
+        local = self.threads[lane].local
+        end = max((each.start + len(each.content) for each in local.allocations), default=0)
+        local.allocations.append(Allocation("alloca", up_to(end, alignment), bytearray(size)))
+        return local.allocations[-1].start
+
     def _enter(self, thread: Thread, function: Function, passed: dict[str, Space]) -> None:
         """Registers, and room for the local variables and call parameters, of a function."""
         thread.functions.append(function)
@@ -256,14 +263,41 @@ class _Warp:
                 sides.append(Side(way, {lane for lane in goes if goes[lane] == way}, meeting))
 
     def _call(self, item: Instruction, on: set[int]) -> Generator[Barrier, int, None]:
-        results, target, arguments = item.operands
-        assert isinstance(results, Vector) and isinstance(arguments, Vector) and isinstance(target, Symbol)
-        if target.name == "vprintf":
+        """Lanes call one function after the other; pointers to functions are their addresses."""
+        target = item.operands[1]
+        if isinstance(target, Symbol):
+            if target.name in ("vprintf", "malloc", "free"):
+                self._device_call(item, target.name, on)
+            else:
+                yield from self._call_one(item, target.name, on)
             return
-        code = self.launch.codes.get(target.name)
+        names = {address: name for name, address in self.launch.memory.addresses.items() if name in self.launch.codes}
+        chosen = {lane: names.get(self.value(lane, target, Type("u", 64)), "") for lane in on}
+        for name in sorted(set(chosen.values())):
+            yield from self._call_one(item, name, {lane for lane in on if chosen[lane] == name})
+
+    def _device_call(self, item: Instruction, name: str, on: set[int]) -> None:
+        if name == "vprintf":
+            return
+        results, _, arguments = item.operands[:3]
+        assert isinstance(results, Vector) and isinstance(arguments, Vector)
+        memory = self.launch.memory
+        for lane in sorted(on):
+            slots = self.threads[lane].parameters[-1]
+            given = slots[arguments.items[0].name].read(0, 8)  # type: ignore[union-attr]
+            if name == "malloc":
+                slots[results.items[0].name].write(0, 8, memory.place("heap", bytearray(given)))  # type: ignore[union-attr]
+            else:
+                memory.allocations = [each for each in memory.allocations if each.start != given]
+
+    def _call_one(self, item: Instruction, name: str, on: set[int]) -> Generator[Barrier, int, None]:
+        results, _, arguments = item.operands[:3]
+        assert isinstance(results, Vector) and isinstance(arguments, Vector)
+        code = self.launch.codes.get(name)
         if code is None:
-            raise NotCoveredError(f"call of {target.name}")
+            raise NotCoveredError(f"call of {name}")
         function = code.function
+        kept = {lane: len(self.threads[lane].local.allocations) for lane in on}
         for lane in on:
             thread = self.threads[lane]
             outer = thread.parameters[-1]
@@ -276,14 +310,12 @@ class _Warp:
                 passed[declared.name] = outer[given.name]
             self._enter(thread, function, passed)
         yield from self._function(code, set(on))
-        locals_of = sum(each.space == "local" for each in function.variables.values())
         for lane in on:
             thread = self.threads[lane]
             thread.functions.pop()
             thread.frames.pop()
             thread.parameters.pop()
-            if locals_of:
-                del thread.local.allocations[-locals_of:]
+            del thread.local.allocations[kept[lane] :]
 
     def _barrier(self, item: Instruction, on: set[int]) -> Generator[Barrier, int, None]:
         word = Type("u", 32)

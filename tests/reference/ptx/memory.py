@@ -67,6 +67,8 @@ class GlobalMemory(Space):
         super().__init__("global")
         self.addresses: dict[str, int] = {}
         self.next = GLOBAL_WINDOW
+        for number, name in enumerate(module.functions, start=1):
+            self.addresses[name] = number  # of no allocation
         variables = [each for each in module.variables.values() if each.space in ("global", "const")]
         for variable in variables:
             content = bytearray(variable.initial or bytes(variable.size_bytes))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from warplens.frontends.ptx.program import (
     TYPES,
     Address,
+    Immediate,
     Instruction,
     Operand,
     Pair,
@@ -317,7 +318,14 @@ def _policy(warp: _Warp, item: Instruction, lane: int) -> None:
     warp.write(lane, item.operands[0], 0)
 
 
+def _allocate(warp: _Warp, item: Instruction, lane: int) -> None:
+    target, size, *rest = item.operands
+    alignment = int(rest[0].value) if rest and isinstance(rest[0], Immediate) else 8
+    warp.write(lane, target, warp.allocate(lane, warp.value(lane, size, TYPES["u64"]), alignment))
+
+
 _SPECIAL = {
+    "alloca": _allocate,
     "createpolicy": _policy,
     "mov": _move,
     "cvta": _to_generic,

@@ -214,6 +214,11 @@ class CudaRun:
         """Time that the execution on the CPU took."""
         return self.execution.seconds
 
+    @property
+    def printed(self) -> str:
+        """What the kernel printed, in the order of its blocks."""
+        return self.execution.printed
+
     def trace(self) -> MemoryTrace:
         """The recorded trace: an input of `warplens.predict` and `warplens.simulate`."""
         return self.execution.trace

@@ -18,6 +18,7 @@ from ...errors import KernelFault, LimitReached
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
 from .codegen.kernel import KernelCode, build_module
+from .device_calls import Printed
 from .engine import NativeCode, compile_ir
 from .flat import FlatKernel
 from .flatten import flatten
@@ -60,7 +61,7 @@ class CompiledKernel:
 
     @property
     def may_run_in_parallel(self) -> bool:
-        """Whether blocks can run in parallel with the same result: no atomics pass values between them."""
+        """Whether blocks can run in parallel with the same result: nothing depends on which comes first."""
         for item in self.kernel.instructions:
             use = memory_use(item.instruction)
             if item.opcode in ("atom", "red") and use is not None and use.space != "shared":
@@ -69,7 +70,7 @@ class CompiledKernel:
                     return False
             if item.opcode in ("ld", "st") and item.instruction.has("volatile", "acquire", "release", "relaxed"):
                 return False
-        return True
+        return not self.kernel.calls("malloc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,8 @@ class Execution:
     header: LaunchHeader
     groups: tuple[WarpGroup, ...] = field(repr=False, default=())
     recorded: bool = True
+    printed: str = ""
+    """What the kernel printed, in the order of its blocks."""
 
     @property
     def trace(self) -> MemoryTrace:
@@ -212,6 +215,7 @@ class Launch:
                 f"{MOST_WORKING_BYTES >> 20} are allowed"
             )
         self.seen = np.zeros(sum(1 for _ in kernel.instructions) + 1, dtype=np.uint8)
+        self.printed = Printed()
         self.stop = threading.Event()
         self.lock = threading.Lock()
         self.instructions = self.thread_instructions = 0
@@ -280,6 +284,7 @@ class Launch:
             self._header(total),
             tuple(kept),
             self.compiled.recording,
+            self.printed.text,
         )
 
     def _header(self, recorded: int) -> LaunchHeader:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...errors import KernelFault, OutOfBounds
 from .codegen.layout import Context, Fault, Frame, State
 from .flat import FlatInstruction, FlatKernel
+from .flatten import MOST_LEVELS
 from .mbarriers import MBarrier
 from .memory import GlobalMemory
 from .opcodes import memory_use
@@ -102,7 +103,9 @@ _WORDS: dict[Fault, Any] = {
         f"{_access(item)} at {address & (1 << 64) - 1:#x}, which is not a multiple of their size"
     ),
     Fault.TRAP: lambda item, memory, address: "the kernel stops itself (trap)",
-    Fault.ASSERTION: lambda item, memory, address: "an assertion fails",
+    Fault.RECURSION: lambda item, memory, address: (
+        f"recursion goes deeper than warplens follows it: {MOST_LEVELS} levels, fewer where each makes several calls"
+    ),
     Fault.DIVERGENT_BARRIER: lambda item, memory, address: (
         "deadlock: some threads of a warp wait at this barrier while these wait at another"
     ),
@@ -115,6 +118,7 @@ _WORDS: dict[Fault, Any] = {
         f"the record of a thread block takes more than the {MOST_RECORD_BYTES >> 30} GiB allowed, or than there are; "
         "record a smaller problem"
     ),
+    Fault.BAD_CALL: lambda item, memory, address: "the pointer leads to no function with these parameters",
     Fault.BAD_BRANCH: lambda item, memory, address: "the index is beyond the list of branch targets",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from .program import Address, Instruction, Operand, Pair, PtxModule, Register, Type, Vector
+from .program import Address, Instruction, Operand, Pair, PtxModule, Register, Symbol, Type, Vector
 
 #: Instructions whose operands are all sources.
 NO_DESTINATION = frozenset(
@@ -64,6 +64,8 @@ class FlatInstruction:
             return item.has("red")
         if item.opcode == "wmma":
             return item.has("load")
+        if item.opcode == "call":  # of a function that CUDA provides
+            return len(item.operands) > 1 and isinstance(item.operands[1], Symbol)
         return item.opcode not in NO_DESTINATION and not isinstance((*item.operands, None)[0], Address | None)
 
     @property
@@ -114,10 +116,21 @@ class FlatKernel:
     variable_addresses: Mapping[str, int]
     #: First address that a launch's arrays can use.
     first_free_address: int
+    #: Addresses of functions that pointers lead to.
+    function_addresses: Mapping[str, int]
 
     @property
     def instructions(self) -> Iterator[FlatInstruction]:
         return (each for block in self.blocks for each in block.instructions)
+
+    def calls(self, name: str) -> bool:
+        """Whether it calls a function that CUDA provides."""
+        return any(
+            isinstance(each, Symbol) and each.name == name
+            for item in self.instructions
+            if item.opcode == "call"
+            for each in item.instruction.operands
+        )
 
     @property
     def bulk_accesses(self) -> tuple[tuple[int, FlatInstruction], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...errors import PtxError, nearest
 from . import wmma
@@ -13,12 +13,12 @@ from .program import (
     TYPES,
     Address,
     BranchTargets,
+    CallTargets,
     Function,
     Immediate,
     Instruction,
     Label,
     Operand,
-    Pair,
     PtxModule,
     Register,
     Sink,
@@ -29,13 +29,27 @@ from .program import (
     Variable,
     Vector,
 )
+from .renaming import Instance, Renaming
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, MOST_LOCAL_BYTES, align
 
 MOST_INSTRUCTIONS = 200_000
 MOST_CALL_DEPTH = 64
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
-#: Runtime functions that a kernel may call, and what replaces the call.
-PRINT, ASSERT = "vprintf", "__assertfail"
+#: How often a function that calls itself is inlined within itself, and its copies if each level calls several times.
+MOST_LEVELS, MOST_COPIES = 32, 64
+#: Modifier of the trap that stands where calls would be inlined more often.
+TOO_DEEP = "recursion"
+#: Functions that CUDA provides: bits of the result and of the arguments.
+DEVICE_CALLS: Mapping[str, tuple[int, tuple[int, ...]]] = {
+    "vprintf": (32, (64, 64)),
+    "malloc": (64, (64,)),
+    "free": (0, (64,)),
+    "__assertfail": (0, (64, 64, 32, 64, 64)),
+}
+#: The register that counts the bytes of a thread's stack, and how many there are.
+STACK, STACK_BYTES = "%stack", 16 * 1024
+#: Bytes between the addresses of functions, which no access reaches.
+FUNCTION_BYTES = 16
 
 
 def _symbols(operand: Operand) -> Iterator[str]:
@@ -80,6 +94,19 @@ def variable_addresses(module: PtxModule) -> tuple[dict[str, int], int]:
     return found, position
 
 
+def _function_addresses(module: PtxModule) -> dict[str, int]:
+    """Addresses of the functions that pointers lead to."""
+    taken = {name for variable in module.variables.values() for _, name, _ in variable.pointers}
+    for function in module.functions.values():
+        for item in function.body or ():
+            if isinstance(item, CallTargets):
+                taken |= set(item.functions)
+            elif isinstance(item, Instruction) and item.opcode != "call":
+                taken |= set(_symbols(Vector(item.operands)))
+    named = [name for name, each in module.functions.items() if name in taken and not each.is_entry]
+    return {name: FUNCTION_BYTES * number for number, name in enumerate(named, start=1)}
+
+
 def _without_dead_code(blocks: list[BasicBlock]) -> tuple[BasicBlock, ...]:
     """The blocks reachable from the first one; blocks and instructions are renumbered in text order."""
     reached, waiting = {0}, [0]
@@ -106,25 +133,7 @@ def _without_dead_code(blocks: list[BasicBlock]) -> tuple[BasicBlock, ...]:
     return tuple(kept)
 
 
-@dataclass(frozen=True)
-class _Instance:
-    """One inlined copy of a function: how its names are renamed."""
-
-    function: Function
-    suffix: str
-    depth: int
-    #: Parameters and results of a device function: their names in its caller.
-    aliases: Mapping[str, str]
-    local_offsets: Mapping[str, int]
-    labels: Mapping[str, int]
-    targets: Mapping[str, tuple[int, ...]]
-    #: Block to go to after `ret`; none for the kernel.
-    after: int | None
-    #: Where it is called; none for the kernel.
-    call: SourcePlace | None
-
-
-class _Flattener:
+class _Flattener(Renaming):
     def __init__(self, module: PtxModule, kernel: Function) -> None:
         self.module, self.kernel = module, kernel
         self.blocks: list[BasicBlock] = []
@@ -133,14 +142,12 @@ class _Flattener:
         self.instances = 0
         self.local_bytes = 0
         self.addresses, self.first_free = variable_addresses(module)
+        self.functions = _function_addresses(module)
         self.shared_offsets: dict[tuple[str, str], int] = {}
         self.shared_bytes = 0
         self._place_shared()
         self.first_pc: dict[str, int] = {}
         self.next_pc = 0
-
-    def fail(self, item: Instruction | Label, why: str) -> PtxError:
-        return PtxError(f"{self.module.name}: line {item.line}: {why}")
 
     def run(self) -> FlatKernel:
         offsets, position = {}, 0
@@ -154,6 +161,8 @@ class _Flattener:
         blocks = _without_dead_code(self.blocks)
         if any(block is last for block in blocks):  # labels after the last ret, as debuggers use them, are dead code
             raise PtxError(f"{self.module.name}: line {self.kernel.line}: {self.kernel.name} does not end with ret")
+        if STACK in self.registers:
+            self._with_stack(blocks)
         if self.local_bytes > MOST_LOCAL_BYTES:
             raise PtxError(
                 f"{self.module.name}: {self.kernel.name} needs {self.local_bytes} bytes of local memory a thread; "
@@ -170,6 +179,7 @@ class _Flattener:
             align(self.local_bytes, 16),
             self.addresses,
             self.first_free,
+            self.functions,
         )
 
     # -- variables -----------------------------------------------------------------------------
@@ -199,24 +209,16 @@ class _Flattener:
         called, used, seen = [self.kernel], set[str](), {self.kernel.name}
         for function in called:
             for item in function.instructions():
-                for name in _symbols(Vector(item.operands)):
-                    used.add(name)
-                    other = self.module.functions.get(name)
-                    if item.opcode == "call" and other is not None and name not in seen:
-                        seen.add(name)
-                        called.append(other)
+                names = dict.fromkeys(_symbols(Vector(item.operands)))
+                used |= names.keys()
+                if item.opcode == "call":
+                    pointed = self.functions if not isinstance(item.operands[1], Symbol) else {}
+                    for name in (*names, *pointed):
+                        other = self.module.functions.get(name)
+                        if other is not None and name not in seen:
+                            seen.add(name)
+                            called.append(other)
         return called, used
-
-    def _address_of(self, symbol: Symbol, instance: _Instance, item: Instruction) -> int:
-        name, function = symbol.name, instance.function.name
-        if name in instance.local_offsets:
-            return instance.local_offsets[name] + symbol.offset
-        for owner in (function, ""):
-            if (owner, name) in self.shared_offsets:
-                return self.shared_offsets[owner, name] + symbol.offset
-        if name in self.addresses:
-            return self.addresses[name] + symbol.offset
-        raise self.fail(item, f"{name!r} is not a variable that can be used here")
 
     # -- blocks ----------------------------------------------------------------------------------
 
@@ -262,7 +264,7 @@ class _Flattener:
                 if unknown:
                     raise PtxError(f"{self.module.name}: line {item.line}: no label is named {unknown[0]}")
                 targets[item.name] = tuple(labels[name] for name in item.labels)
-        instance = _Instance(function, suffix, depth, aliases, local, labels, targets, after, call)
+        instance = Instance(function, suffix, depth, aliases, local, labels, targets, after, call)
         position = self.first_pc[function.name]
         for item in function.body or ():
             if isinstance(item, Label):
@@ -278,7 +280,7 @@ class _Flattener:
         return block
 
     def _instruction(
-        self, item: Instruction, block: BasicBlock, instance: _Instance, pc: int, callers: tuple[str, ...]
+        self, item: Instruction, block: BasicBlock, instance: Instance, pc: int, callers: tuple[str, ...]
     ) -> BasicBlock | None:
         if self.count >= MOST_INSTRUCTIONS:
             raise self.fail(item, f"more than {MOST_INSTRUCTIONS} instructions once functions are inlined")
@@ -287,7 +289,7 @@ class _Flattener:
             renamed = replace(renamed, place=renamed.place.called_from(instance.call))
         flat = FlatInstruction(renamed, self.count, pc, instance.function.name)
         self.count += 1
-        if item.name.startswith(("wmma.mma.", "cp.async.mbarrier.arrive")):
+        if item.name.startswith(("wmma.mma.", "cp.async.mbarrier.arrive", "alloca.", "stacksave.", "stackrestore.")):
             return self._expanded(flat, block)
         if item.opcode == "call":
             return self._call(item, flat, block, instance, callers)
@@ -313,9 +315,9 @@ class _Flattener:
         return following
 
     def _expanded(self, flat: FlatInstruction, block: BasicBlock) -> BasicBlock:
-        """Instructions that are made of others: products of wmma, and arrivals that wait for copies."""
+        """Instructions made of others: products of wmma, arrivals that wait for copies, memory from the stack."""
         item = flat.instruction
-        parts = wmma.products(item) if item.opcode == "wmma" else _arrival_after_copies(item)
+        parts = {"wmma": wmma.products, "cp": _arrival_after_copies}.get(item.opcode, self._on_the_stack)(item)
         if parts is None:
             name = flat.instruction.name
             raise self.fail(flat.instruction, f"{name}: this form of the instruction is not supported")
@@ -324,13 +326,47 @@ class _Flattener:
             self.count += 1
         return block
 
-    def _label(self, item: Instruction, instance: _Instance) -> int:
+    def _on_the_stack(self, item: Instruction) -> list[Instruction] | None:
+        """alloca takes the next bytes of the thread's stack; a register counts those in use."""
+        for name in (STACK, "%allocated"):
+            self.registers[name] = TYPES["b64"]
+        used, found = Register(STACK), Register("%allocated")
+        if not item.types or item.types[0].bits != 64 or not 1 <= len(item.operands) <= 3:
+            return None
+        if item.opcode != "alloca":
+            operands = (item.operands[0], used) if item.opcode == "stacksave" else (used, item.operands[0])
+            return [replace(item, opcode="mov", modifiers=("b64",), operands=operands)]
+        target, size, *given = item.operands
+        alignment = int(given[0].value) if given and isinstance(given[0], Immediate) else 8
+        steps: list[tuple[str, str, tuple[Operand, ...]]] = [
+            ("add", "u64", (found, used, Immediate(alignment - 1))),
+            ("and", "b64", (found, found, Immediate(-alignment))),
+            ("add", "u64", (used, found, size)),
+            ("add", "u64", (target, found, Special(STACK))),
+        ]
+        return [replace(item, opcode=name, modifiers=(kind,), operands=each) for name, kind, each in steps]
+
+    def _with_stack(self, blocks: tuple[BasicBlock, ...]) -> None:
+        """Give the stack its place in local memory, after all variables."""
+        start = Immediate(align(self.local_bytes, 256))
+        self.local_bytes = int(start.value) + STACK_BYTES
+        for block in blocks:
+            block.instructions = [
+                replace(
+                    each, instruction=replace(each.instruction, operands=(*each.instruction.operands[:-1], start))
+                )
+                if Special(STACK) in each.instruction.operands
+                else each
+                for each in block.instructions
+            ]
+
+    def _label(self, item: Instruction, instance: Instance) -> int:
         target = item.operands[0] if len(item.operands) == 1 else None
         if not isinstance(target, Symbol) or target.name not in instance.labels:
             raise self.fail(item, "bra needs a label of its function")
         return instance.labels[target.name]
 
-    def _branch_table(self, item: Instruction, instance: _Instance) -> tuple[int, ...]:
+    def _branch_table(self, item: Instruction, instance: Instance) -> tuple[int, ...]:
         table = item.operands[1] if len(item.operands) == 2 else None
         if not isinstance(table, Symbol) or table.name not in instance.targets:
             raise self.fail(item, "brx.idx needs a register and a list of .branchtargets")
@@ -341,115 +377,119 @@ class _Flattener:
         item: Instruction,
         flat: FlatInstruction,
         block: BasicBlock,
-        instance: _Instance,
+        instance: Instance,
         callers: tuple[str, ...],
     ) -> BasicBlock | None:
-        results, target, arguments = item.operands
+        results, target, arguments = item.operands[:3]
         assert isinstance(results, Vector) and isinstance(arguments, Vector)
+        for given in (*results.items, *arguments.items):
+            if not isinstance(given, Symbol):
+                raise self.fail(item, "arguments of a call must be .param variables")
         name = target.name if isinstance(target, Symbol) else ""
-        if name in (PRINT, ASSERT):
-            block.instructions.append(flat)
+        function = self.module.functions.get(name)
+        if name in DEVICE_CALLS and (function is None or function.body is None):
+            block.instructions.append(self._device_call(flat, name, results, arguments, instance))
             return block
+        candidates = [name] if name else self._candidates(item, instance)
+        after = self._new_block()
+        block.instructions.append(flat)
+        bodies = []
+        for each in candidates:
+            body = self._new_block()
+            bodies.append(body.number)
+            self._inline_call(item, each, body, after, instance, callers)
+        block.successors += bodies
+        if not name:
+            if item.guard is not None:
+                raise self.fail(item, "a call through a pointer under a predicate is not supported")
+            known = tuple(Immediate(self.functions[each]) for each in candidates)
+            pointer = self._operand(target, instance, item)
+            chosen = replace(flat.instruction, operands=(pointer, *known))
+            block.instructions[-1] = replace(flat, instruction=chosen, targets=tuple(bodies))
+        elif item.guard is not None:
+            block.successors.append(after.number)
+            block.instructions[-1] = replace(flat, targets=tuple(bodies))
+        return after
+
+    def _inline_call(
+        self,
+        item: Instruction,
+        name: str,
+        body: BasicBlock,
+        after: BasicBlock,
+        instance: Instance,
+        callers: tuple[str, ...],
+    ) -> None:
+        results, _, arguments = item.operands[:3]
+        assert isinstance(results, Vector) and isinstance(arguments, Vector)
         function = self.module.functions.get(name)
         if function is None or function.body is None:
-            raise self.fail(item, f"the function {name or 'behind a pointer'} has no body here and cannot be called")
-        if name in callers or name == self.kernel.name:
-            raise self.fail(item, f"{name} calls itself; recursion is not supported")
-        if len(callers) >= MOST_CALL_DEPTH:
-            raise self.fail(item, "calls are nested too deeply")
+            raise self.fail(item, f"the function {name} has no body here and cannot be called")
         if len(results.items) != len(function.results) or len(arguments.items) != len(function.parameters):
             raise self.fail(item, f"{name} takes different parameters")
+        if len(callers) >= MOST_CALL_DEPTH:
+            raise self.fail(item, "calls are nested too deeply")
+        if (*callers, self.kernel.name).count(name) > self._most_levels(function):
+            stop = replace(item, opcode="trap", modifiers=(TOO_DEEP,), operands=(), guard=None)
+            body.instructions.append(FlatInstruction(stop, self.count, self.first_pc[name], name))
+            body.successors.append(after.number)  # lanes that call less deeply reconverge as if the call returned
+            self.count += 1
+            return
         aliases = {}
         formal = (*function.parameters, *function.results)
         for declared, given in zip(formal, (*arguments.items, *results.items), strict=True):
-            if not isinstance(given, Symbol):
-                raise self.fail(item, "arguments of a call must be .param variables")
+            assert isinstance(given, Symbol)
             aliases[declared.name] = self._parameter_name(given.name, instance)
-        after = self._new_block()
-        block.instructions.append(flat)
-        body = self._new_block()
-        block.successors.append(body.number)
-        if item.guard is not None:
-            block.successors.append(after.number)
-            block.instructions[-1] = replace(flat, targets=(body.number,))
-        place = flat.instruction.place
+        place = item.place if instance.call is None else item.place.called_from(instance.call)
         last = self._inline(function, body, aliases, after.number, instance.depth + 1, (*callers, name), place)
         if last is not None:
             last.successors.append(after.number)
-        return after
 
-    # -- operands --------------------------------------------------------------------------------
+    def _most_levels(self, function: Function) -> int:
+        """How often a function may be inlined within itself: less often if each level calls it several times."""
+        calls = [each.operands[1] for each in function.instructions() if each.opcode == "call"]
+        own = sum(not isinstance(each, Symbol) or each.name in self.module.functions for each in calls)
+        return MOST_LEVELS if own <= 1 else int(math.log(MOST_COPIES, own))
 
-    def _parameter_name(self, name: str, instance: _Instance) -> str:
-        return instance.aliases.get(name, name + instance.suffix)
+    def _candidates(self, item: Instruction, instance: Instance) -> list[str]:
+        """Functions that a pointer can lead to: of those listed, or of all with an address, those that fit."""
+        results, _, arguments, *rest = item.operands
+        assert isinstance(results, Vector) and isinstance(arguments, Vector)
+        listing = rest[0].name if rest and isinstance(rest[0], Symbol) else ""
+        lists = [each for each in instance.function.body or () if isinstance(each, CallTargets)]
+        listed = [name for each in lists if each.name == listing for name in each.functions]
+        variables = instance.function.variables
 
-    def _renamed(self, item: Instruction, instance: _Instance) -> Instruction:
-        guard = replace(item.guard, name=item.guard.name + instance.suffix) if item.guard else None
-        if item.opcode in ("bra", "call"):  # keep the function's name of a call
-            return replace(item, operands=item.operands[1:2] if item.opcode == "call" else (), guard=guard)
-        operands = item.operands
-        if item.opcode == "brx":
-            operands = operands[:1]
-        if item.has("param") and item.opcode in ("ld", "st") and not self._is_entry_parameter(item, instance):
-            return self._parameter_move(item, instance, guard)
-        renamed = tuple(self._operand(each, instance, item) for each in operands)
-        return replace(item, operands=renamed, guard=guard)
+        def sizes(given: Vector) -> list[int]:
+            found = [variables.get(each.name) for each in given.items if isinstance(each, Symbol)]
+            return [0 if each is None else each.size_bytes for each in found]
 
-    def _is_entry_parameter(self, item: Instruction, instance: _Instance) -> bool:
-        address = next((each for each in item.operands if isinstance(each, Address)), None)
-        if address is None:
-            raise self.fail(item, "an address is missing")
-        return not isinstance(address.base, Symbol) or (
-            instance.depth == 0 and address.base.name in self.parameter_offsets
-        )
+        wanted = sizes(results), sizes(arguments)
+        found = []
+        for name in listed or self.functions:
+            function = self.module.functions.get(name)
+            if function is not None and function.body is not None and name in self.functions:
+                own = [[each.size_bytes for each in group] for group in (function.results, function.parameters)]
+                found += [name] if tuple(own) == wanted else []
+        if not found:
+            raise self.fail(item, "no function whose address is taken has these parameters")
+        return found
 
-    def _parameter_move(self, item: Instruction, instance: _Instance, guard: Register | None) -> Instruction:
-        """Parameters of inlined calls become registers, one per offset; both sides must use the same sizes."""
-        address = next(each for each in item.operands if isinstance(each, Address))
-        value = next((each for each in item.operands if not isinstance(each, Address)), None)
-        kind = item.types[-1] if item.types else TYPES["b32"]
-        assert isinstance(address.base, Symbol)
-        base = self._parameter_name(address.base.name, instance)
-        values = value.items if isinstance(value, Vector) else (value,)
-        slots = [f"{base}+{address.offset + position * kind.bytes}" for position in range(len(values))]
-        if any(each is None for each in values):
-            raise self.fail(item, "a register is missing")
-        renamed = tuple(self._operand(each, instance, item) for each in values if each is not None)
-        held = [self.registers.setdefault(name, TYPES[f"b{kind.total_bits}"]).total_bits for name in slots]
-        writes = item.opcode == "st"
-        if any(bits != kind.total_bits if writes else bits < kind.total_bits for bits in held):
-            raise self.fail(item, "a parameter of a call is written and read with different sizes")
-        registers = tuple(Register(name) for name in slots)
-        modifiers: tuple[str, ...] = (f"b{kind.total_bits}",)
-        opcode = "mov"
-        if len(values) == 1 and kind.total_bits <= 32:
-            # The register may be wider than the parameter, and the parameter wider than what is read.
-            sign = "s" if kind.is_signed else "u"
-            opcode, modifiers = "cvt", (f"{sign}{kind.total_bits}", f"{sign}{kind.total_bits if writes else held[0]}")
-        pairs = (registers, renamed) if writes else (renamed, registers)
-        whole = tuple(Vector(each) if len(each) > 1 else each[0] for each in pairs)
-        return replace(item, opcode=opcode, modifiers=modifiers, operands=whole, guard=guard)
-
-    def _operand(self, operand: Operand, instance: _Instance, item: Instruction) -> Operand:
-        if isinstance(operand, Register):
-            return replace(operand, name=operand.name + instance.suffix)
-        if isinstance(operand, Vector):
-            return Vector(tuple(self._operand(each, instance, item) for each in operand.items))
-        if isinstance(operand, Pair):
-            return Pair(self._operand(operand.first, instance, item), self._operand(operand.second, instance, item))
-        if isinstance(operand, Symbol):
-            if instance.depth == 0 and operand.name in self.parameter_offsets:
-                return Special("%parameters+" + str(self.parameter_offsets[operand.name] + operand.offset))
-            return Immediate(self._address_of(operand, instance, item))
-        if isinstance(operand, Address):
-            base = operand.base
-            coordinates = tuple(self._operand(each, instance, item) for each in operand.coordinates)
-            if isinstance(base, Register):
-                return Address(replace(base, name=base.name + instance.suffix), operand.offset, coordinates)
-            if isinstance(base, Symbol):
-                if instance.depth == 0 and base.name in self.parameter_offsets:
-                    start = self.parameter_offsets[base.name]
-                else:
-                    start = self._address_of(base, instance, item)
-                return Address(Immediate(start), operand.offset, coordinates)
-        return operand
+    def _device_call(
+        self, flat: FlatInstruction, name: str, results: Vector, arguments: Vector, instance: Instance
+    ) -> FlatInstruction:
+        """A call of a function that CUDA provides: its result and its arguments as registers."""
+        bits, wanted = DEVICE_CALLS[name]
+        widths = [bits] * bool(bits) + list(wanted)
+        given = [*results.items, *arguments.items]
+        if len(given) != len(widths):
+            raise self.fail(flat.instruction, f"{name} takes different parameters")
+        found: list[Operand] = []
+        for width, each in zip(widths, given, strict=True):
+            assert isinstance(each, Symbol)
+            slot = f"{self._parameter_name(each.name, instance)}+0"
+            if self.registers.setdefault(slot, TYPES[f"b{width}"]).total_bits != width:
+                raise self.fail(flat.instruction, f"{name} takes different parameters")
+            found.append(Register(slot))
+        found.insert(len(results.items), Symbol(name))
+        return replace(flat, instruction=replace(flat.instruction, operands=tuple(found)))

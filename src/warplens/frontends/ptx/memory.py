@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import KernelFault, PtxError, nearest
 from .flat import FlatKernel
+from .heap import HEAP_BYTES, ROOM, Heap
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
 
@@ -40,6 +41,7 @@ class GlobalMemory:
     parameters: bytes
     parameter_address: int
     arrays: tuple[tuple[NDArray[Any], int], ...]
+    heap: Heap | None = None
 
     def copy_back(self) -> None:
         """Copy the kernel's results to the caller's arrays."""
@@ -138,9 +140,11 @@ def lay_out_memory(
             raise KernelFault(f"{where} is {kind}, where the kernel expects {parameter.size_bytes} bytes")
         start = kernel.parameter_offsets[parameter.name]
         raw[start : start + len(value)] = value
+    arrays_end = len(allocations)
+    heap_address = allocate("the heap of malloc", HEAP_BYTES * ROOM) if kernel.calls("malloc") else 0
     content = _aligned(position - GLOBAL_WINDOW)
     valid = np.zeros(len(content) // GRANULE_BYTES + 1, dtype=np.uint16)
-    for each in allocations:
+    for each in allocations[:arrays_end]:
         first, full = (each.address - GLOBAL_WINDOW) // GRANULE_BYTES, each.size_bytes // GRANULE_BYTES
         valid[first : first + full] = GRANULE_BYTES
         if each.size_bytes % GRANULE_BYTES:
@@ -155,7 +159,8 @@ def lay_out_memory(
     for array, address in arrays:
         start = address - GLOBAL_WINDOW
         content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return GlobalMemory(content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays))
+    heap = Heap(heap_address, HEAP_BYTES, valid) if heap_address else None
+    return GlobalMemory(content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap)
 
 
 def _fill_variables(kernel: FlatKernel, content: NDArray[np.uint8], constants: Mapping[str, NDArray[Any]]) -> None:
@@ -282,11 +287,11 @@ def _scalar(value: Any, parameter: Variable, where: str) -> bytes:
 def _initial(module: PtxModule, variable: Variable, kernel: FlatKernel) -> bytes:
     content = bytearray(variable.initial or b"")
     for offset, name, addend in variable.pointers:
-        address = kernel.variable_addresses.get(name)
+        address = kernel.variable_addresses.get(name, kernel.function_addresses.get(name))
         if address is None:
             raise PtxError(
                 f"{module.name}: line {variable.line}: {variable.name} is initialised with the address of {name!r}, "
-                "which is not a global variable"
+                "which is neither a global variable nor a function"
             )
         width = variable.type.bytes
         content[offset : offset + width] = (address + addend & (1 << 64) - 1).to_bytes(8, "little")[:width]

@@ -97,7 +97,7 @@ class OperandReader:
         return scope.names[name]
 
     def _call(self) -> list[Operand]:
-        """(results), function, (arguments): the results and arguments as vectors."""
+        """(results), function, (arguments), targets: results and arguments as vectors; targets of pointers only."""
 
         def listed() -> Vector:
             items: list[Operand] = []
@@ -113,14 +113,14 @@ class OperandReader:
             results = listed()
             self.expect(",")
         target = self._operand()
-        arguments = Vector(())
+        found: list[Operand] = [results, target, Vector(())]
         if self.accept(","):
-            if not self.accept("("):
-                raise self.fail("calls through pointers are not supported")
-            arguments = listed()
-            if self.accept(","):
-                raise self.fail("calls through pointers are not supported")
-        return [results, target, arguments]
+            listing = not self.accept("(")
+            if not listing:
+                found[2] = listed()
+            if listing or self.accept(","):
+                found.append(Symbol(self.word("a list of targets or a prototype")))
+        return found
 
     def _operand(self) -> Operand:
         token = self.here

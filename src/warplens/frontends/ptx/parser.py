@@ -10,6 +10,7 @@ from .operands import OperandReader, Scope, literal_of, value_bytes
 from .program import (
     TYPES,
     BranchTargets,
+    CallTargets,
     Function,
     Instruction,
     Label,
@@ -337,14 +338,16 @@ class _Parser(OperandReader):
     def _label(self) -> Statement:
         token = self.next()
         self.expect(":")
-        if self.accept(".branchtargets"):
-            labels = [self.word("a label")]
-            while self.accept(","):
-                labels.append(self.word("a label"))
-            self.expect(";")
-            return BranchTargets(token.text, tuple(labels), token.line)
-        if self.here.text in (".callprototype", ".calltargets"):
-            raise self.fail("calls through pointers are not supported", token)
+        for directive, kind in ((".branchtargets", BranchTargets), (".calltargets", CallTargets)):
+            if self.accept(directive):
+                names = [self.word("a name")]
+                while self.accept(","):
+                    names.append(self.word("a name"))
+                self.expect(";")
+                return kind(token.text, tuple(names), token.line)
+        if self.accept(".callprototype"):  # the variables that a call passes say as much
+            self._skip_to(";")
+            return CallTargets(token.text, (), token.line)
         # Compilers emit unique labels even in inner scopes; a shadowed label is reported as defined twice.
         return Label(token.text, token.line)
 

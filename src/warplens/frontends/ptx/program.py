@@ -189,7 +189,16 @@ class BranchTargets:
     line: int
 
 
-Statement = Instruction | Label | BranchTargets
+@dataclass(frozen=True)
+class CallTargets:
+    """A named list of functions that a call through a pointer chooses from."""
+
+    name: str
+    functions: tuple[str, ...]
+    line: int
+
+
+Statement = Instruction | Label | BranchTargets | CallTargets
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...traces import WarpGroup
 from .bulk_copies import BulkCopies
 from .codegen.layout import COPY_ENTRIES, COPY_ENTRY_BYTES, Context, Frame, Status
+from .device_calls import DeviceCalls
 from .faults import explain
 from .record import record_format, warp_group
 from .spaces import MOST_RECORD_BYTES, align
@@ -77,6 +78,7 @@ class Worker:
             self.context[name] = value
         start = _aligned_address(self.shared) - self.shared.ctypes.data
         self.bulk = BulkCopies(launch, self.context, self.shared[start:])
+        self.calls = DeviceCalls(launch, self.context)
         for axis in range(3):
             self.context[Context.GRID_X + axis] = launch.grid[axis]
             self.context[Context.BLOCK_X + axis] = launch.block[axis]
@@ -114,8 +116,9 @@ class Worker:
         while not launch.stop.is_set():
             status = self._call(first, end - first)
             if status == Status.FAULT:
-                if self.bulk.error is not None:
-                    raise self.bulk.error
+                for each in (self.bulk, self.calls):
+                    if each.error is not None:
+                        raise each.error
                 raise explain(launch.compiled.kernel, launch.memory, context, self.frames, launch.block)
             done = int(context[Context.BLOCK]) - first
             between_blocks = not context[Context.STARTED]

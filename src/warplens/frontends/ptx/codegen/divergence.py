@@ -49,6 +49,8 @@ class DivergentLanes(WarpValues):
         active = self.active()
         if item.opcode == "brx":
             return self._branch_table(item, active)
+        if item.opcode == "call" and item.guard is None:
+            return self._branch_to_function(item, active)
         target = item.targets[0]
         if item.guard is None:
             builder.branch(self.labels[target])
@@ -94,24 +96,37 @@ class DivergentLanes(WarpValues):
         if item.guard is not None:
             raise self.not_covered(item)
         index = self.read(self.operand(item, 0), TYPES["u32"])
-        beyond = builder.icmp_unsigned(">=", index, self.integer(32, len(item.targets)))
-        wild = builder.and_(self.bits_of(beyond), active)
-        self.fail_if(builder.icmp_unsigned("!=", wild, i32(0)), Fault.BAD_BRANCH, item, wild)
-        sides: dict[int, list[int]] = {}
+        chosen: dict[int, Value] = {}
         for position, target in enumerate(item.targets):
-            sides.setdefault(target, []).append(position)
-        if len(sides) == 1:
+            flags = self.bits_of(builder.icmp_unsigned("==", index, self.integer(32, position)))
+            chosen[target] = builder.or_(chosen[target], flags) if target in chosen else flags
+        self._part(item, active, chosen, Fault.BAD_BRANCH)
+
+    def _branch_to_function(self, item: FlatInstruction, active: Value) -> None:
+        """A call through a pointer: the operands after the pointer are the addresses of the targets."""
+        pointer, *known = item.instruction.operands
+        value = self.read(pointer, TYPES["b64"])
+        chosen: dict[int, Value] = {}
+        for address, target in zip(known, item.targets, strict=True):
+            expected = self.read(address, TYPES["b64"])
+            chosen[target] = self.bits_of(self.builder.icmp_unsigned("==", value, expected))
+        self._part(item, active, chosen, Fault.BAD_CALL)
+
+    def _part(self, item: FlatInstruction, active: Value, chosen: dict[int, Value], fault: Fault) -> None:
+        """Lanes go where they choose to; all sides but the last wait. Lanes without a choice are at fault."""
+        builder = self.builder
+        wild = active
+        for lanes in chosen.values():
+            wild = builder.and_(wild, builder.not_(lanes))
+        self.fail_if(builder.icmp_unsigned("!=", wild, i32(0)), fault, item, wild)
+        if len(chosen) == 1:
             builder.branch(self.labels[item.targets[0]])
             return
         meeting = self._prepare_meeting(item, active)
-        for target, positions in sides.items():
+        for target, lanes in chosen.items():
             if target == meeting:
                 continue
-            here: Value = i32(0)
-            for position in positions:
-                flags = builder.icmp_unsigned("==", index, self.integer(32, position))
-                here = builder.or_(here, self.bits_of(flags))
-            here = builder.and_(here, active)
+            here = builder.and_(lanes, active)
             with builder.if_then(builder.icmp_unsigned("!=", here, i32(0))):
                 self._push(item, target, i32(meeting), here)
         builder.branch(self.next_lanes)

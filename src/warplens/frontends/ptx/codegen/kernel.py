@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from llvmlite import ir
 
 from ..flat import BasicBlock, FlatInstruction, FlatKernel
-from ..flatten import ASSERT
+from ..flatten import DEVICE_CALLS, TOO_DEEP
 from ..flow import END, Flow
 from ..opcodes import memory_use
 from ..program import TYPES, Address, Immediate, Symbol
 from . import runtime
+from .calls import call_device_function
 from .divergence import DivergentLanes
 from .lanes import I32, I64, LANES, POINTER, Value, integers
 from .layout import CLUSTER_BARRIER, SAVE_AREA, Context, Fault, Frame, Status
@@ -271,7 +272,7 @@ class KernelBuilder(DivergentLanes):
         if opcode in ("ret", "exit"):
             return self.exit(item)
         if opcode == "trap":
-            return self._trap(item, Fault.TRAP)
+            return self._trap(item, Fault.RECURSION if item.instruction.has(TOO_DEEP) else Fault.TRAP)
         if opcode == "call":
             return self._call(item)
         if opcode in ("bar", "barrier"):
@@ -297,12 +298,11 @@ class KernelBuilder(DivergentLanes):
             self.fail_if(builder.icmp_unsigned("!=", lanes, i32(0)), fault, item, lanes)
 
     def _call(self, item: FlatInstruction) -> None:
-        """Call a runtime function; calls of the kernel's own functions were inlined before."""
-        target = self.operand(item, 0)
-        if isinstance(target, Symbol) and target.name == ASSERT:
-            return self._trap(item, Fault.ASSERTION)
-        if item.guard is not None and item.targets:
+        """The kernel's own functions were inlined before; which of them runs is a matter of branches."""
+        if item.targets:
             return self.branch(item)
+        if any(isinstance(each, Symbol) and each.name in DEVICE_CALLS for each in item.instruction.operands):
+            return call_device_function(self, item)
         return None
 
     def _barrier(self, item: FlatInstruction) -> None:

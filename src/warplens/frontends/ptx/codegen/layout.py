@@ -50,7 +50,8 @@ class Context(IntEnum):
     ROUND_CHANGES = 125  # CHANGES when the round began
     ROOM_LEFT = 126  # words by which records may still grow
     RECORD_FULL = 127  # words of a record after which `run_blocks` returns to Python, at the end of a block
-    FIELDS = 128
+    DEVICE_CALL = 128  # function that kernels' calls of printf, malloc, free and assert go to
+    FIELDS = 129
 
 
 class Frame(IntEnum):
@@ -128,7 +129,7 @@ class Fault(IntEnum):
     OUT_OF_BOUNDS = 1
     MISALIGNED = 2
     TRAP = 3
-    ASSERTION = 4
+    RECURSION = 4
     DIVERGENT_BARRIER = 5
     DEADLOCK = 6
     ENDLESS = 7
@@ -138,3 +139,4 @@ class Fault(IntEnum):
     READ_ONLY = 11
     BAD_MBARRIER = 12
     RECORD = 13
+    BAD_CALL = 14
