@@ -37,9 +37,14 @@ MOST_LAUNCHES = 32
 @click.option("--kernel", metavar="REGEX", help="On the GPU: only kernels whose name matches.")
 @click.option("--launch", "launches", metavar="0,3,5-8", help="On the GPU: only these of the launches that match.")
 @click.option(
-    "--max-blocks", type=click.IntRange(min=1), metavar="N", help="On the GPU: the first thread blocks only."
+    "--max-blocks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="On the GPU: at most so many thread blocks, spread over the grid.",
 )
-@click.option("--waves", type=click.IntRange(min=1), help="On the GPU: the first waves only.")
+@click.option(
+    "--waves", type=click.IntRange(min=1), help="On the GPU: the blocks of so many waves, spread over the grid."
+)
 @click.option(
     "--record-memory", metavar="SIZE", help="On the GPU: its memory for the records of one launch. [default: 4GiB]"
 )

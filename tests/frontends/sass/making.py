@@ -222,6 +222,7 @@ def write_raw(
         "kernel": kernel.name, "readable": kernel.name, "module": "module-0.cubin", "kinds": "1 2 3 4 5 6 8 9 10",
         "grid": f"{blocks} 1 1", "block": f"{threads} 1 1", "cluster": "0 0 0", "index": 0, "occurrence": 0,
         "code_base": 0, "code_bytes": 16 * len(kernel.instructions), "block_limit": blocks,
+        "run_blocks": blocks, "run_period": blocks, "first_run": 0,
         "dynamic_shared_bytes": 0, "total_shared_bytes": 0, "dropped": 0, "foreign": 0, "head_bytes": len(data),
         "capacity_bytes": 1 << 20, "raw_bytes": len(data), "raw_limited": 0, **changes,
     }  # fmt: skip

@@ -64,7 +64,7 @@ def test_records_are_told_apart_by_their_blocks(part):
     """The kernels of the samples, as if they had run at the same time."""
     launches = [read_launch(DATA / f"launch-{index}.launch") for index in range(8)]
     originals = [launch.records.read_bytes() for launch in launches]
-    first_blocks = [sum(launch.blocks for launch in launches[:index]) for index in range(8)]
+    first_blocks = [sum(launch.block_limit for launch in launches[:index]) for index in range(8)]
     waiting = [_records(raw, first) for raw, first in zip(originals, first_blocks, strict=True)]
     order = [index for index, records in enumerate(waiting) for _ in records]
     random.Random(1).shuffle(order)

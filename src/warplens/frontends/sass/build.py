@@ -19,7 +19,7 @@ from ...result_cache import cache_folder, content_hash
 #: Names a folder with `sanitizer_patching.h` and `libsanitizer-public.so` in it or below it.
 SANITIZER_VARIABLE = "WARPLENS_SANITIZER"
 _HEADER, _LIBRARY = "sanitizer_patching.h", "libsanitizer-public.so"
-_SOURCES = ("record.h", "turns.h", "parting.h", "state.h", "writing.h", "patches.cu", "tracer.cpp")
+_SOURCES = ("record.h", "chosen.h", "turns.h", "parting.h", "state.h", "writing.h", "patches.cu", "tracer.cpp")
 _BELOW = ("", "include", "lib", "lib64", "compute-sanitizer", "compute-sanitizer/include", "extras/Sanitizer",
           "extras/Sanitizer/include")  # fmt: skip
 _MAJOR_ATTRIBUTE, _MINOR_ATTRIBUTE = 75, 76

@@ -197,8 +197,8 @@ def check_run(run: Run, regex: str | None, raw_limit_bytes: int) -> None:
         raise TraceError(f"of {len(run.launched)} launches none {what}; kernels launched: {shown}")
     for launch in run.launches:
         if launch.dropped:
-            fitting = int(0.9 * launch.blocks * launch.capacity_bytes / launch.head_bytes)
-            fewer = f" (--max-blocks {fitting} of {launch.blocks})" if fitting else ""
+            fitting = int(0.9 * launch.block_limit * launch.capacity_bytes / launch.head_bytes)
+            fewer = f" (--max-blocks {fitting} of {launch.block_limit})" if fitting else ""
             raise TraceError(
                 f"launch {launch.index} ({launch.readable}) made {_gib(launch.head_bytes)} of records, more than the "
                 f"{_gib(launch.capacity_bytes)} of GPU memory kept for them ({launch.dropped} were dropped); nothing "

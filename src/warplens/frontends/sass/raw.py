@@ -37,6 +37,13 @@ class RawLaunch:
     """Index among the launches of this kernel."""
     code_bytes: int
     block_limit: int
+    """Thread blocks that were recorded."""
+    run_blocks: int
+    """They come in runs of so many consecutive ones, spread over the grid."""
+    run_period: int
+    """From the first block of a run to the first of the next."""
+    first_run: int
+    """The first block of all."""
     dynamic_shared_bytes: int
     total_shared_bytes: int
     dropped: int
@@ -51,11 +58,10 @@ class RawLaunch:
         x, y, z = self.block
         return -(-x * y * z // 32)
 
-    @property
-    def blocks(self) -> int:
-        """Thread blocks that were recorded."""
-        x, y, z = self.grid
-        return min(x * y * z, self.block_limit)
+    def block_numbers(self, first: int, count: int) -> Any:
+        """Numbers in the grid of `count` recorded blocks from the `first` on."""
+        run, within = np.divmod(np.arange(first, first + count, dtype=np.int64), max(self.run_blocks, 1))
+        return self.first_run + run * self.run_period + within
 
     @property
     def cubin(self) -> Path:
@@ -73,7 +79,8 @@ def read_launch(path: Path) -> RawLaunch:
         numbers = {
             key: int(values[key])
             for key in (
-                *("index", "occurrence", "code_bytes", "block_limit", "dynamic_shared_bytes", "total_shared_bytes"),
+                *("index", "occurrence", "code_bytes", "dynamic_shared_bytes", "total_shared_bytes"),
+                *("block_limit", "run_blocks", "run_period", "first_run"),
                 *("dropped", "foreign", "head_bytes", "capacity_bytes", "raw_bytes"),
             )
         }
@@ -84,7 +91,7 @@ def read_launch(path: Path) -> RawLaunch:
             raise ValueError("more blocks, threads or code than a launch has")
         if min(numbers.values()) < 0 or max(numbers.values()) >= 1 << 62:
             raise ValueError("a number that cannot be")
-        return RawLaunch(
+        launch = RawLaunch(
             folder=path.parent,
             stem=path.stem,
             kernel=values["kernel"],
@@ -96,6 +103,11 @@ def read_launch(path: Path) -> RawLaunch:
             raw_limited=values["raw_limited"] == "1",
             **numbers,
         )
+        if launch.run_period < launch.run_blocks or launch.block_numbers(launch.block_limit - 1, 1)[0] >= math.prod(
+            grid
+        ):
+            raise ValueError("recorded blocks that the grid does not have")
+        return launch
     except (OSError, ValueError, KeyError) as error:
         raise TraceError(
             f"{path}: is not the description of a recorded launch ({error}); trace the program again"
@@ -126,10 +138,10 @@ def survey_records(launch: RawLaunch) -> Survey:
         raise TraceError(f"{path}: has {size} bytes, not {launch.raw_bytes}; trace the program again")
     units = np.memmap(path, dtype=np.uint32, mode="r") if size else np.frombuffer(b"", dtype=np.uint32)
     units = units.reshape(-1, 4)
-    blocks = BlockRecords(*(np.zeros(launch.blocks, dtype=np.int64) for _ in BlockRecords._fields))
+    blocks = BlockRecords(*(np.zeros(launch.block_limit, dtype=np.int64) for _ in BlockRecords._fields))
     seen = np.zeros(launch.code_bytes // 16, dtype=np.uint64)
     local = np.array([np.iinfo(np.int64).max, -1], dtype=np.int64)
-    limits = RecordLimits(launch.warps_per_block, launch.blocks, launch.code_bytes)
+    limits = RecordLimits(launch.warps_per_block, launch.block_limit, launch.code_bytes)
     bad = survey(units, limits, blocks, seen, local)
     if bad >= 0:
         raise TraceError(f"{path}: the record at byte {16 * bad} is damaged; trace the program again")
@@ -140,9 +152,10 @@ def survey_records(launch: RawLaunch) -> Survey:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The records of some consecutive blocks, sorted by warp."""
+    """The records of some blocks, sorted by warp."""
 
     first_block: int
+    """Its number among the recorded blocks."""
     blocks: int
     start: Any
     """Where each warp's records begin."""
@@ -157,9 +170,9 @@ def batches(launch: RawLaunch, survey: Survey, most_records: int) -> Iterator[Ba
     warps = launch.warps_per_block
     totals = np.append(0, np.cumsum(survey.records))
     block = 0
-    while block < launch.blocks:
+    while block < launch.block_limit:
         stop = int(np.searchsorted(totals, totals[block] + most_records, side="right")) - 1
-        stop = min(max(stop, block + 1), block + max(most_records // warps, 1), launch.blocks)
+        stop = min(max(stop, block + 1), block + max(most_records // warps, 1), launch.block_limit)
         some = survey.records[block:stop] > 0
         begin = int(survey.first[block:stop][some].min(initial=len(survey.units)))
         end = int(survey.last[block:stop][some].max(initial=0))

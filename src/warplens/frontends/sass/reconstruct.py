@@ -117,7 +117,7 @@ class Reconstruction:
         seen[: min(n, len(held))] = held[:n]
         offsets = {self.kernel.instructions[i].pc for i in np.flatnonzero(seen).tolist()}
         blocks = self.launch.grid[0] * self.launch.grid[1] * self.launch.grid[2]
-        whole = self.launch.blocks == blocks
+        whole = self.launch.block_limit == blocks
         if self.counts is not None and len(self.counts.warps) < n:
             self.counts = None  # the counts belong to other code
         silent: set[str] = set()
@@ -132,7 +132,7 @@ class Reconstruction:
         self.static, self.program = self.prepared[key]
         self.exactness = Exactness(np.zeros(n, dtype=np.int64), whole=whole)
         if self.counts is not None:
-            self.exactness.counted = self.counts.warps[:n] * (self.launch.blocks / blocks)
+            self.exactness.counted = self.counts.warps[:n] * (self.launch.block_limit / blocks)
             # No warp executes more than all warps together.
             self.idle_limit = int(min(self.counts.warps.sum() + _IDLE, _MOST_IDLE))
 
@@ -224,7 +224,7 @@ class _BatchReplay:
         addresses = new_addresses(len(record), int(np.count_nonzero(record >= 0)), blocks * warps)
         used = expand(owner.survey.units, accesses, local, addresses)
         return WarpGroup(
-            block=np.repeat(np.arange(blocks, dtype=np.int64) + batch.first_block + block, warps),
+            block=np.repeat(owner.launch.block_numbers(batch.first_block + block, blocks), warps),
             warp=np.tile(np.arange(warps, dtype=np.int32), blocks),
             start=start,
             static=static,

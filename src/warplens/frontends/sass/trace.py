@@ -99,7 +99,7 @@ def trace_program(
 
     `kernel_regex` selects kernels by (part of) their name, mangled or not;
     `launches` numbers the launches of those, from 0. `max_blocks` and `waves`
-    limit each launch to its first thread blocks. The program also runs once
+    limit each launch to some thread blocks, spread over the grid. The program also runs once
     untraced (`baseline`, for the overhead) and once under Nsight Compute
     (`counts`, which decide branches that records leave open). `keep_raw` is a
     folder that keeps the raw records. `program_output` is the file descriptor
@@ -262,10 +262,13 @@ def write_launches(
                 continue
             kernel, resources, prepared = kernels[key]
             work = Reconstruction(launch, kernel, counted.get((launch.kernel, launch.occurrence)), prepared)
+            warps = 0
             for group in work.groups():
                 writer.write(group)
+                warps += len(group)
                 if watch is not None:
-                    watch(done + launch.raw_bytes * (int(group.block[-1]) + 1) / launch.blocks, total)
+                    recorded_warps = launch.block_limit * launch.warps_per_block
+                    watch(done + launch.raw_bytes * warps / recorded_warps, total)
             done += launch.raw_bytes
             header = launch_header(launch, kernel, resources, work, tools.compute_capability)
             writer.end_launch(header, work.static)
@@ -276,7 +279,7 @@ def write_launches(
                     launch=launch.index,
                     grid=launch.grid,
                     block=launch.block,
-                    blocks_traced=launch.blocks,
+                    blocks_traced=launch.block_limit,
                     records=int(work.survey.records.sum()),
                     raw_bytes=launch.raw_bytes,
                     exactness=work.exactness.to_dict(),
@@ -322,7 +325,7 @@ def launch_header(
             "binary_version": 10 * compute_capability[0] + compute_capability[1],
             "local_base_address": LOCAL_BASE,
             "dynamic_shared_memory_bytes": launch.dynamic_shared_bytes,
-            "blocks_traced": launch.blocks,
+            "blocks_traced": launch.block_limit,
             "source_file": kernel.source_file,
             **packed_chains([item.inlined for item in kernel.instructions]),
             "exactness": work.exactness.to_dict(),

@@ -1,4 +1,5 @@
 // Device functions that NVIDIA's Compute Sanitizer inserts before instructions. Each writes one record per warp.
+#include "chosen.h"
 #include "record.h"
 #include "turns.h"
 
@@ -21,8 +22,8 @@ static __device__ __forceinline__ SanitizerPatchResult write_record(void* userda
     Tracker* tracker = given(userdata);
     if (tracker == nullptr) return SANITIZER_PATCH_SUCCESS;
     tracker = tracker_at(tracker, pc);
-    const uint64_t block =
-        blockIdx.x + uint64_t(tracker->grid_x) * (blockIdx.y + uint64_t(tracker->grid_y) * blockIdx.z);
+    const uint64_t block = recorded_number(
+        tracker, blockIdx.x + uint64_t(tracker->grid_x) * (blockIdx.y + uint64_t(tracker->grid_y) * blockIdx.z));
     if (block >= tracker->block_limit) return SANITIZER_PATCH_SUCCESS;
     const unsigned rank = __popc(mask & ((1u << lane_number()) - 1u));
     const unsigned leader = __ffs(mask) - 1;

@@ -2,6 +2,13 @@
 #pragma once
 #include <stdint.h>
 
+// For functions that the patches and the host share.
+#ifdef __CUDACC__
+#define WARPLENS_BOTH static __device__ __forceinline__
+#else
+#define WARPLENS_BOTH static inline
+#endif
+
 // What every patch of a launch gets a pointer to.
 struct Tracker {
     unsigned long long* head;       // 16-byte units reserved so far, including those that found no room
@@ -12,8 +19,11 @@ struct Tracker {
     unsigned long long capacity;    // units of `records`
     unsigned long long code_base;
     unsigned long long code_bytes;
-    unsigned long long block_limit;  // thread blocks from this one on are not recorded
-    unsigned long long first_block;  // the number of block 0 in records, which tells kernels of a graph apart
+    unsigned long long block_limit;  // thread blocks that are recorded; see chosen.h for which
+    unsigned long long run_blocks;   // consecutive ones of these
+    unsigned long long run_period;   // from the first of a run to the first of the next
+    unsigned long long first_run;    // the first of all
+    unsigned long long first_block;  // the number of the first block in records, which tells kernels of a graph apart
     void* records;
     uint32_t grid_x, grid_y;
     uint32_t block_x, block_y;
@@ -40,7 +50,7 @@ struct Start {
 };
 
 // A record: one header unit, and units with addresses.
-//   x: instruction's offset in the kernel   y: active lanes   z: thread block + first_block
+//   x: instruction's offset in the kernel   y: active lanes   z: number among the recorded blocks + first_block
 //   w: warp | kind << 8 | units << 16 | payload << 24
 // payload 1: base and stride (two 64-bit numbers). payload 2: an address per active lane.
 enum { PAYLOAD_NONE = 0, PAYLOAD_EVEN = 1, PAYLOAD_LISTED = 2 };

@@ -1,4 +1,5 @@
 // Preloaded into the traced program: patches modules as they are loaded, and writes what selected launches recorded.
+#include "chosen.h"
 #include "record.h"
 #include "state.h"
 #include "writing.h"
@@ -131,17 +132,18 @@ Function driver(const char* name) {
     return library ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
 }
 
-unsigned long long blocks_of_waves(const Sanitizer_LaunchData& data, Pending& pending) {
+// How many blocks run at once; 0 if that is not known.
+unsigned long long blocks_of_wave(const Sanitizer_LaunchData& data, Pending& pending) {
     auto occupancy = driver<CUresult (*)(int*, CUfunction, int, size_t)>("cuOccupancyMaxActiveBlocksPerMultiprocessor");
     auto attribute = driver<CUresult (*)(int*, CUdevice_attribute, CUdevice)>("cuDeviceGetAttribute");
     const int threads = data.blockDim_x * data.blockDim_y * data.blockDim_z;
     if (!occupancy || !attribute ||
         occupancy(&pending.blocks_per_sm, data.function, threads, state->dynamic_shared) != CUDA_SUCCESS ||
         attribute(&pending.sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, data.device) != CUDA_SUCCESS) {
-        note("errors", "the blocks of a wave cannot be found out");
-        return ~0ull;
+        if (state->waves) note("errors", "the blocks of a wave cannot be found out");
+        return 0;
     }
-    return state->waves * pending.blocks_per_sm * pending.sms;
+    return (unsigned long long)pending.blocks_per_sm * pending.sms;
 }
 
 bool selected(const char* name) {
@@ -204,8 +206,10 @@ bool prepare(const Sanitizer_LaunchData& data, CUcontext context, bool wanted, P
     tracker.code_bytes = bytes;
     tracker.blocks = (unsigned long long)grid[0] * grid[1] * grid[2];
     tracker.threads = tracker.blocks * block[0] * block[1] * block[2];
-    tracker.block_limit = wanted ? std::min(tracker.blocks, state->block_limit) : 0;
-    if (wanted && state->waves) tracker.block_limit = std::min(tracker.block_limit, blocks_of_waves(data, pending));
+    const bool some = wanted && (state->block_limit < tracker.blocks || state->waves);
+    const unsigned long long wave = some ? blocks_of_wave(data, pending) : 0;
+    const unsigned long long most = wave && state->waves ? state->waves * wave : ~0ull;
+    choose_blocks(tracker, wanted ? std::min(state->block_limit, most) : 0, wave, std::max(cluster[0] * cluster[1] * cluster[2], 1u));
     tracker.grid_x = grid[0];
     tracker.grid_y = grid[1];
     tracker.block_x = block[0];

@@ -5,7 +5,6 @@
 #include "record.h"
 
 #ifdef __CUDACC__
-#define WARPLENS_BOTH static __device__ __forceinline__
 // Other threads change these while kernels run.
 template <class Value>
 WARPLENS_BOTH Value now(Value* place) {
@@ -21,7 +20,6 @@ WARPLENS_BOTH unsigned long long add(unsigned long long* place, unsigned long lo
     return atomicAdd(place, value) + value;
 }
 #else
-#define WARPLENS_BOTH static inline
 template <class Value>
 WARPLENS_BOTH Value now(Value* place) {
     return __atomic_load_n(place, __ATOMIC_RELAXED);

@@ -68,6 +68,9 @@ void write_launch(const Pending& pending, unsigned long long head, unsigned long
     number("code_base", tracker.code_base);
     number("code_bytes", tracker.code_bytes);
     number("block_limit", tracker.block_limit);
+    number("run_blocks", tracker.run_blocks);
+    number("run_period", tracker.run_period);
+    number("first_run", tracker.first_run);
     number("dynamic_shared_bytes", tracker.dynamic_shared_bytes);
     number("total_shared_bytes", tracker.total_shared_bytes);
     number("dropped", tracker.dropped);
