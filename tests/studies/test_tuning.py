@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tuning.making import write_t1
 from warplens.cli.main import cli
 from warplens.errors import FileError, InputError
+from warplens.frontends.cuda.compile import compiler_version
 from warplens.tuning import read_space
 from warplens_studies.validate import tuning
 from warplens_studies.validate.tuning import read_measured, read_sets, sample_of
@@ -59,6 +60,20 @@ def test_command(sources: Path) -> None:
     assert (sources / "out" / "tuning-scatter.png").is_file()
 
 
+def test_an_interrupted_run_goes_on(sources: Path) -> None:
+    sample = tuning.Sample.of(read_sets(sources / "sets.toml")[0], sources)
+    finished: list[bool] = []
+    for seconds in (0.0, 60.0):
+        found = tuning.predict_samples(
+            [sample], sources / "log.jsonl", lambda: finished.append(True), workers=1, most_seconds=seconds
+        )
+    assert len(found) == 2
+    assert len(finished) == 1 + 2, "one before the time was over; all, with those of the log, thereafter"
+    rows, failed = sample.rows(found)
+    assert (len(rows), failed) == (4, 0)
+    assert {row.compiler for row in rows} == {compiler_version()}
+
+
 def test_what_cannot_be_asked(sources: Path) -> None:
     for options, message in (
         (["tuning", "--fresh"], "--sources"),
@@ -75,7 +90,7 @@ def test_what_cannot_be_asked(sources: Path) -> None:
 
 def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
-        tuning.TuningRow("k", "rtx3090", "boost", f"block_size_x={x}", time, time * 1.1, time, 2 * time, "L1")
+        tuning.TuningRow("k", "rtx3090", "boost", f"size={x}", time, time * 1.1, time, 2 * time, "L1", "NVRTC 11.8")
         for x, time in ((32, 0.123456), (64, 1.5), (128, 0.5))
     ]
     monkeypatch.setattr(tuning, "KEPT", tmp_path / "kept.csv.xz")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warplens import result_cache as cache
-from warplens.errors import CompileError, MissingPackageError
+from warplens.errors import CompileError, FileError, MissingPackageError
 from warplens.frontends.cuda import compile as compile_module
 from warplens.frontends.cuda.compile import compile_cuda, kernel_names
 from warplens.result_cache import cache_folder, content_hash, open_results
@@ -309,3 +309,22 @@ def test_what_is_kept_stays_within_its_bounds(tmp_path, monkeypatch):
     for number in range(9, 11):
         open_results("kind").put(str(number), {"text": "x" * 1000})
     assert {path.stem for path in (tmp_path / "kind").glob("*/*")} == {"0", *map(str, range(3, 11))}
+
+
+def test_another_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Called without cuda-bindings, a library compiles alike."""
+    usual = compile_cuda(SAXPY)
+    files = [file.locate() for file in compile_module._wheel_files() if file.name.startswith("libnvrtc.so.")]
+    if not files:
+        pytest.skip("NVRTC has no wheel for this platform")
+    monkeypatch.setenv("WARPLENS_NVRTC", str(files[0]))
+    found = compile_cuda(SAXPY, cached=False)
+    assert (found.ptx, found.resources, found.log) == (usual.ptx, usual.resources, usual.log)
+    assert usual.compiler.startswith(found.compiler), "NVRTC 13.4 of 13.4.92"
+    template = "template <class T> __global__ void one(T *x) { *x = 1; }"
+    names = compile_cuda(template, kernels=["one<float>"], cached=False).lowered_names
+    assert names == {"one<float>": "_Z3oneIfEvPT_"}
+    assert message("__global__ void f() { oops; }", cached=False).startswith("kernel.cu:1: ")
+    monkeypatch.setenv("WARPLENS_NVRTC", str(tmp_path / "libnvrtc.so"))
+    with pytest.raises(FileError, match="WARPLENS_NVRTC"):
+        compile_cuda(SAXPY)

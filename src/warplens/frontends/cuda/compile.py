@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,7 @@ from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_h
 from .cubin import KernelResources, read_cubin
 from .headers import HEADER_WHEELS, STANDARD_HEADERS, included_files, included_names, includes_anything
 from .host_code import host_algorithms, line_ranges, stand_in, without_declarations
+from .nvrtc import chosen_library, open_library
 
 #: Default architecture; its machine code gives the register counts.
 DEFAULT_ARCHITECTURE = "sm_90"
@@ -129,6 +131,8 @@ def without_comments(source: str) -> str:
 
 
 def nvrtc_library() -> Any:
+    if chosen := chosen_library():
+        return open_library(chosen)
     try:
         from cuda.bindings import nvrtc
 
@@ -155,11 +159,11 @@ def _wheel_files() -> list[metadata.PackagePath]:
 
 def compiler_version() -> str:
     """Version of the compiler. A wheel tells it without loading the library, which is slow."""
-    try:
-        return f"NVRTC {metadata.version(_WHEEL)}"
-    except metadata.PackageNotFoundError:
-        _, major, minor = nvrtc_library().nvrtcVersion()
-        return f"NVRTC {major}.{minor}"
+    if chosen_library() is None:
+        with suppress(metadata.PackageNotFoundError):
+            return f"NVRTC {metadata.version(_WHEEL)}"
+    _, major, minor = nvrtc_library().nvrtcVersion()
+    return f"NVRTC {major}.{minor}"
 
 
 def _checked_options(name: str, options: Sequence[str], folder: Path | None) -> tuple[list[str], list[Path]]:
@@ -277,7 +281,10 @@ def _compiled_once(
     # A folder that does not exist keeps the current folder out of the header search.
     path = str((folder or cache_folder() / "no-folder") / _PLACEHOLDER)
     arguments = ["-lineinfo", f"-arch={architecture}", *attempt.options]
-    if includes_anything(source):
+    if includes_anything(source) and (chosen := chosen_library()):
+        # An older NVRTC carries no headers; a toolkit has them beside its libraries.
+        arguments += [f"-I{each}" for each in (chosen.resolve().parents[1] / "include",) if each.is_dir()]
+    elif includes_anything(source):
         # NVRTC unpacks the toolkit's headers that it carries (fp16, mma, cooperative groups, …) once.
         unpacked = cache_folder() / f"headers-{compiler_version().split()[-1]}"
         arguments.append(f"--use-bundled-headers={unpacked}")

@@ -63,12 +63,13 @@ def validate_tuning_command(
     from ..validate.report import update_sections, write_csv
     from ..validate.tuning import (
         SAMPLE,
+        Sample,
         agreements,
         chosen_sets,
         keep_accuracy,
         keep_rows,
         kept_rows,
-        predict_set,
+        predict_samples,
         read_sets,
     )
     from ..validate.tuning_tables import DATASET, all_tables, draw_all, sections
@@ -84,12 +85,14 @@ def validate_tuning_command(
         rows = [row for row in kept_rows() if row.gpu in {each.gpu for each in chosen}]
     else:
         rows, size = [], how.sample or SAMPLE
-        with counting("predicting configurations", size * len(chosen)) as finished:
-            for each in chosen:
-                found, failed = predict_set(each, how.sources, size, folder / "tuning.log.jsonl", finished)
-                rows += found
-                if failed:
-                    warn(f"{each.name} on {each.gpu}: {failed} configurations ran on the GPU but cannot be predicted")
+        samples = [Sample.of(each, how.sources, size) for each in chosen]
+        with counting("predicting configurations", sum(len(each.times) for each in samples)) as finished:
+            known = predict_samples(samples, folder / "tuning.log.jsonl", finished)
+        for each, sample in zip(chosen, samples, strict=True):
+            found, failed = sample.rows(known)
+            rows += found
+            if failed:
+                warn(f"{each.name} on {each.gpu}: {failed} configurations ran on the GPU but cannot be predicted")
         if fresh:
             files += [keep_rows(rows), keep_accuracy(rows)]
     files.append(write_csv(folder / f"{DATASET}.csv", (row.to_dict() for row in rows)))

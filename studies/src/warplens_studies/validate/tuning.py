@@ -11,6 +11,8 @@ import csv
 import io
 import json
 import lzma
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +23,7 @@ import pyarrow as pa
 
 from warplens.api import place, predict
 from warplens.errors import FileError, InputError, WarplensError
+from warplens.frontends.cuda.compile import compiler_version
 from warplens.machine import Gpu, accuracy, load_gpu
 from warplens.result_cache import code_digest
 from warplens.sweeps.plan import Unit
@@ -35,6 +38,8 @@ _DATA = Path(__file__).parent / "data" / "tuning"
 SETS, KEPT = _DATA / "sets.toml", _DATA / "predictions.csv.xz"
 #: Configurations of a set that are predicted.
 SAMPLE = 300
+#: Columns of a row that a prediction fills.
+_PREDICTED = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "compiler")
 #: Of the documentation.
 PAGE = "validation/tuning"
 
@@ -67,6 +72,7 @@ class TuningRow:
     low_ms: float
     high_ms: float
     limiter: str
+    compiler: str
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -153,7 +159,7 @@ class SetWork:
     def rows(self, configurations: Any) -> pa.Table:
         """A row per clock; one that cannot be predicted has an error."""
         (index,) = configurations.tolist()
-        rows = []
+        rows, compiler = [], compiler_version()
         try:
             workload, machine = Work(self.space, self.machine, "search").workload(
                 {**self.space.configurations[index], **self.fixed}
@@ -164,53 +170,88 @@ class SetWork:
                 scale = 1e3 * float(made.seconds) / float(made.cycles)
                 ends = [scale * float(made.terms[end]) for end in ("cycles_low", "cycles_high")]
                 busiest = max((key for key in made.terms if key.startswith("busy_")), key=lambda k: made.terms[k])
-                rows.append((clock, 1e3 * float(made.seconds), *ends, busiest.removeprefix("busy_"), ""))
-        except WarplensError as error:
-            rows = [(clock, None, None, None, "", str(error)) for clock in self.clocks]
-        names = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "error")
+                rows.append((clock, 1e3 * float(made.seconds), *ends, busiest.removeprefix("busy_"), compiler, ""))
+        except Exception as error:  # one configuration must not end the run
+            text = str(error) if isinstance(error, WarplensError) else f"{type(error).__name__}: {error}"
+            rows = [(clock, None, None, None, "", compiler, text) for clock in self.clocks]
+        names = (*_PREDICTED, "error")
         return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def predict_set(
-    chosen: TuningSet, sources: Path, size: int, log: Path, progress: Callable[[], None]
-) -> tuple[list[TuningRow], int]:
-    """(Rows of the sample, configurations that ran on the GPU but cannot be predicted).
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What is predicted of a set: measured seconds by configuration."""
 
-    `log` keeps what is finished, so that an interrupted run goes on where it stopped.
+    chosen: TuningSet
+    work: SetWork
+    times: Mapping[int, float]
+
+    @classmethod
+    def of(cls, chosen: TuningSet, sources: Path, size: int = SAMPLE) -> Sample:
+        space = read_space(find_file(sources, [chosen.space]), sources=sources)
+        times = sample_of(chosen, space, read_measured(find_file(sources, chosen.measured)), size)
+        return cls(chosen, SetWork(space, load_gpu(chosen.gpu), chosen.clocks, chosen.fixed), times)
+
+    def key(self, index: int) -> str:
+        """Of a configuration in the log; predictions of other code have other keys."""
+        return f"{code_digest()} {self.chosen.name} {self.chosen.gpu} {index}"
+
+    def rows(self, found: Mapping[str, list[dict[str, Any]]]) -> tuple[list[TuningRow], int]:
+        """(What is found of the sample, configurations that ran on the GPU but cannot be predicted)."""
+        space, rows, failed = self.work.space, [], 0
+        for index, seconds in self.times.items():
+            text = " ".join(f"{k}={v}" for k, v in space.configurations[index].items() if k in space.used)
+            for row in found.get(self.key(index), ()):
+                if row["error"]:
+                    failed += row["clock"] == self.chosen.clocks[0]
+                    continue
+                given = {"configuration": text, "measured_ms": 1e3 * seconds, **{key: row[key] for key in _PREDICTED}}
+                rows.append(TuningRow(self.chosen.name, self.chosen.gpu, **given))
+        return rows, failed
+
+
+def predict_samples(
+    samples: Sequence[Sample],
+    log: Path,
+    progress: Callable[[], None],
+    *,
+    workers: int | None = None,
+    most_seconds: float = math.inf,
+) -> dict[str, list[dict[str, Any]]]:
+    """What is predicted of each configuration, by its key.
+
+    `log` keeps what is finished, so that an interrupted run goes on where it stopped. Sets advance side by side:
+    what is finished after `most_seconds` is a smaller sample of each.
     """
-    space = read_space(find_file(sources, [chosen.space]), sources=sources)
-    times = sample_of(chosen, space, read_measured(find_file(sources, chosen.measured)), size)
-    work = SetWork(space, load_gpu(chosen.gpu), chosen.clocks, chosen.fixed)
-    key = f"{code_digest()} {chosen.name} {chosen.gpu}"
-    known = _logged(log, key)
-    for _ in known.keys() & times.keys():
+    known = _logged(log)
+    pairs = [(rank, number, index) for number, each in enumerate(samples) for rank, index in enumerate(each.times)]
+    keys = [samples[number].key(index) for _, number, index in sorted(pairs)]
+    units = [
+        Unit(place, number, np.array([index]), 1.0)
+        for place, (_, number, index) in enumerate(sorted(pairs))
+        if keys[place] not in known
+    ]
+    for _ in range(len(keys) - len(units)):
         progress()
-    units = [Unit(index, 0, np.array([index]), 1.0) for index in times if index not in known]
-    with Processes() as runner, log.open("a", encoding="utf-8") as file:
-        for index, table in runner.results(units, [work], lambda: None):
-            known[index] = table.to_pylist()
-            file.write(json.dumps({"key": key, "index": index, "rows": known[index]}) + "\n")
+    end = time.monotonic() + most_seconds
+    with Processes(workers) as runner, log.open("a", encoding="utf-8") as file:
+        for place, table in runner.results(units, [each.work for each in samples], lambda: None):
+            known[keys[place]] = table.to_pylist()
+            file.write(json.dumps({"key": keys[place], "rows": known[keys[place]]}) + "\n")
             file.flush()
             progress()
-    rows, failed = [], 0
-    for index, seconds in times.items():
-        text = " ".join(f"{k}={v}" for k, v in space.configurations[index].items() if k in space.used)
-        for row in known[index]:
-            if row["error"]:
-                failed += row["clock"] == chosen.clocks[0]
-                continue
-            given = {key: row[key] for key in ("clock", "predicted_ms", "low_ms", "high_ms", "limiter")}
-            rows.append(TuningRow(chosen.name, chosen.gpu, configuration=text, measured_ms=1e3 * seconds, **given))
-    return rows, failed
+            if time.monotonic() > end:
+                break
+    return known
 
 
-def _logged(log: Path, key: str) -> dict[int, list[dict[str, Any]]]:
-    """What an interrupted run of the same code has finished."""
+def _logged(log: Path) -> dict[str, list[dict[str, Any]]]:
+    """What an interrupted run has finished."""
     log.parent.mkdir(parents=True, exist_ok=True)
     if not log.is_file():
         return {}
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-    return {line["index"]: line["rows"] for line in lines if line["key"] == key}
+    return {line["key"]: line["rows"] for line in lines}
 
 
 # -- what is kept --------------------------------------------------------------------------------------

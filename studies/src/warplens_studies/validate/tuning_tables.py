@@ -60,7 +60,10 @@ def error_table(rows: Sequence[TuningRow]) -> Table:
         for key, each in agreements(rows).items()
     ]
     columns = ("configurations", "median error, %", "mean error, %", "predicted / measured", "after one factor, %")
-    note = "predicted / measured: median; after one factor: median error once all predictions are divided by it"
+    note = (
+        "predicted / measured: median; after one factor: median error once all predictions are divided by it; "
+        f"compiled by {' and '.join(sorted({row.compiler for row in rows}))}"
+    )
     return Table("errors of predictions from source", (*_HEADS, *columns), tuple(cells), labels=3, note=note)
 
 
