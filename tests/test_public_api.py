@@ -20,6 +20,7 @@ PUBLIC = [
     "Launch",
     "Model",
     "Prediction",
+    "Texture",
     "VersionComparison",
     "WarplensError",
     "Workload",

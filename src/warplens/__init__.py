@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .errors import InputError, WarplensError
     from .explanation import Answer, VersionComparison
     from .frontends.cuda.module import cuda
+    from .frontends.ptx.textures import Texture
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
     from .reports.build import make_report as report
@@ -44,6 +45,7 @@ _HOMES = {
     "Launch": "workload",
     "Model": "models",
     "Prediction": "models",
+    "Texture": "frontends.ptx.textures",
     "WarplensError": "errors",
     "Workload": "workload",
     "compare": "api",
@@ -77,6 +79,7 @@ __all__ = [
     "Launch",
     "Model",
     "Prediction",
+    "Texture",
     "VersionComparison",
     "WarplensError",
     "Workload",

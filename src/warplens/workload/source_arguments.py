@@ -20,9 +20,11 @@ from ..frontends.cuda.arguments import (
     PointersArgument,
     ScalarArgument,
     StructArgument,
+    TextureArgument,
     scalar_of,
 )
 from ..frontends.cuda.dtypes import DTYPE_NAMES, DTYPES, NARROW, find_dtype, is_whole
+from ..frontends.ptx.textures import ADDRESS_MODES, FILTERS
 from .load import _Reader
 
 _MOST_DIMENSIONS = 8
@@ -58,13 +60,15 @@ def read_buffers(table: _Reader | None) -> Buffers:
 
 
 def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argument:
-    """A scalar, an array, a place in a buffer, an array of pointers, or a struct with such members."""
+    """A scalar, an array, a place in a buffer, an array of pointers, a texture, or a struct with such members."""
     if members := row.rows("members"):
         row.done()
         return StructArgument(tuple(read_argument(member, buffers) for member in members))
     if targets := row.rows("pointers"):
         row.done()
         return PointersArgument(tuple(_target(target, buffers) for target in targets))
+    if (texture := row.table_of("texture")) is not None:
+        return _texture(texture, row, buffers)
     if "buffer" in row.table:
         return _in_buffer(row, buffers)
     fill = (
@@ -86,7 +90,7 @@ def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argu
             raise row.fail("shape", f'is missing; fill = "{fill}" needs one, for example shape = [1024]')
         place = f"{row.file.where(row.prefix)}: {row.prefix}"
         values = {key: value for key in FILLS[fill] for key, value in _fill_values(row, fill, key, dtype).items()}
-        argument = ArrayArgument(dtype=dtype, shape=shape, fill=fill, where=place, **values)
+        argument = ArrayArgument(dtype=dtype, shape=shape, fill=fill, is_vector=lanes > 1, where=place, **values)
         if argument.nbytes > MOST_ARGUMENT_BYTES:
             raise row.fail("shape", f"{argument.nbytes:,} bytes; at most {MOST_ARGUMENT_BYTES:,} can be held")
         if fill == "random" and argument.low >= argument.high:
@@ -98,6 +102,24 @@ def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argu
             )
     row.done()
     return argument
+
+
+def _texture(table: _Reader, row: _Reader, buffers: Buffers) -> TextureArgument:
+    """A texture or surface object: how the array of the rest of a row is read."""
+    target = _target(row, buffers)
+    array = target.buffer if isinstance(target, BufferArgument) else target
+    given = whole(table, "channels", None, 1, 4)
+    channels = given or (array.shape[-1] if array.is_vector and array.shape else 1)
+    found = TextureArgument(
+        target,
+        channels,
+        table.text("filter", "point", choices=FILTERS),
+        table.text("address", "clamp", choices=ADDRESS_MODES),
+        table.flag("normalised_coordinates", False),
+        table.flag("normalised_values", False),
+    )
+    table.done()
+    return found
 
 
 def _dtype(row: _Reader) -> tuple[np.dtype[Any] | None, int]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ...errors import InputError, WorkloadError, nearest
 from ...result_cache import content_hash, open_results
 from .dtypes import DTYPE_NAMES, as_on_gpu, is_known, is_whole, largest, size_bytes, whole_limits
 from .options import is_trusted
+
+if TYPE_CHECKING:
+    from ..ptx.textures import Texture
 
 #: How an array can be filled, and the keys that belong to it.
 FILLS: dict[str, tuple[str, ...]] = {
@@ -36,7 +39,7 @@ FILLS: dict[str, tuple[str, ...]] = {
 MOST_ARGUMENT_BYTES = 4 << 30
 
 #: A struct is a tuple of what its members are, an array of pointers a list of arrays.
-Built = np.ndarray[Any, Any] | np.generic | tuple[Any, ...] | list[Any]
+Built = Union[np.ndarray[Any, Any], np.generic, tuple[Any, ...], list[Any], "Texture"]
 #: Arrays that several arguments name, once built.
 Buffers = dict["ArrayArgument", np.ndarray[Any, Any]]
 
@@ -96,6 +99,8 @@ class ArrayArgument:
     path: Path | None = None
     """The .npy file, or the Python file with the function."""
     function: str = ""
+    is_vector: bool = False
+    """The last extent is that of a vector dtype."""
     where: str = "array"
     """Place in the workload file, for messages."""
 
@@ -234,7 +239,31 @@ class PointersArgument:
         return [target.build(buffers) for target in self.targets]
 
 
-Argument = ScalarArgument | ArrayArgument | StructArgument | BufferArgument | PointersArgument
+@dataclass(frozen=True)
+class TextureArgument:
+    """A texture or surface object on an array."""
+
+    target: ArrayArgument | BufferArgument
+    channels: int = 1
+    filter: str = "point"
+    address_mode: str = "clamp"
+    normalised_coordinates: bool = False
+    normalised_values: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return self.target.nbytes
+
+    def build(self, buffers: Buffers | None = None) -> Built:
+        from ..ptx.textures import Texture
+
+        array = self.target.build(buffers)
+        assert isinstance(array, np.ndarray)
+        how = (self.filter, self.address_mode, self.normalised_coordinates, self.normalised_values)
+        return Texture(array, self.channels, *how)
+
+
+Argument = ScalarArgument | ArrayArgument | StructArgument | BufferArgument | PointersArgument | TextureArgument
 
 
 def _bytes_of(value: Built) -> int:

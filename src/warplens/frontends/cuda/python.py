@@ -79,8 +79,8 @@ def _failure(error: Exception, function: Any, where: str) -> str:
 def _type_of(types: Any, value: Built) -> Any:
     if isinstance(value, tuple):
         return types.Tuple([_type_of(types, member) for member in value])
-    if isinstance(value, list):
-        raise TypeError("arrays of pointers cannot be passed to Python kernels; pass the arrays one by one")
+    if not isinstance(value, np.ndarray | np.generic):
+        raise TypeError("arrays of pointers and textures cannot be passed to Python kernels; pass arrays one by one")
     scalar = types.boolean if value.dtype.kind == "b" else getattr(types, value.dtype.name)
     if not isinstance(value, np.ndarray):
         return scalar

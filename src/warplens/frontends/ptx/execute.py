@@ -216,6 +216,7 @@ class Launch:
             )
         self.seen = np.zeros(sum(1 for _ in kernel.instructions) + 1, dtype=np.uint8)
         self.printed = Printed()
+        self.texel_bytes: dict[int, int] = {}
         self.stop = threading.Event()
         self.lock = threading.Lock()
         self.instructions = self.thread_instructions = 0
@@ -280,7 +281,7 @@ class Launch:
             total,
             time.perf_counter() - started,
             self.compiled.registers.registers_per_thread,
-            build_static_table(kernel, self.compiled.registers, self.seen),
+            build_static_table(kernel, self.compiled.registers, self.seen, self.texel_bytes),
             self._header(total),
             tuple(kept),
             self.compiled.recording,

@@ -12,7 +12,7 @@ NO_DESTINATION = frozenset(
     (
         *("st", "red", "bra", "brx", "bar", "barrier", "membar", "fence", "ret", "exit", "trap", "brkpt", "call"),
         *("prefetch", "prefetchu", "cp", "nanosleep", "discard", "pmevent", "stmatrix", "griddepcontrol"),
-        *("tensormap", "setmaxnreg", "applypriority"),
+        *("tensormap", "setmaxnreg", "applypriority", "sust"),
     )
 )
 #: The register that add.cc and its like write.

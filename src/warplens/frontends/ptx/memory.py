@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from .flat import FlatKernel
 from .heap import HEAP_BYTES, ROOM, Heap
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
+from .textures import Texture, TextureObject
 
 #: Global memory that a launch may take.
 MOST_BYTES = 1 << 36
@@ -42,6 +43,8 @@ class GlobalMemory:
     parameter_address: int
     arrays: tuple[tuple[NDArray[Any], int], ...]
     heap: Heap | None = None
+    #: Texture and surface objects by the number that stands for them in a kernel.
+    textures: Mapping[int, TextureObject] = field(default_factory=dict)
 
     def copy_back(self) -> None:
         """Copy the kernel's results to the caller's arrays."""
@@ -119,6 +122,7 @@ def lay_out_memory(
     parameter_address = allocate("the kernel's parameters", kernel.parameter_bytes)
     raw = bytearray(kernel.parameter_bytes)
     arrays: list[tuple[NDArray[Any], int]] = []
+    textures: dict[int, TextureObject] = {}
     whole = list(_arrays_of(arguments))
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         where = f"{kernel.name}: argument {number}"
@@ -131,6 +135,10 @@ def lay_out_memory(
 
         if _is_array(argument) or isinstance(argument, list):
             value = place(argument)
+        elif isinstance(argument, Texture):
+            (address,) = struct.unpack("<Q", place(argument.array))
+            textures[number + 1] = argument.at(address)
+            value = struct.pack("<Q", number + 1)
         elif isinstance(argument, tuple):
             value = _packed(argument, place)[0]
         else:
@@ -143,8 +151,24 @@ def lay_out_memory(
     arrays_end = len(allocations)
     heap_address = allocate("the heap of malloc", HEAP_BYTES * ROOM) if kernel.calls("malloc") else 0
     content = _aligned(position - GLOBAL_WINDOW)
-    valid = np.zeros(len(content) // GRANULE_BYTES + 1, dtype=np.uint16)
-    for each in allocations[:arrays_end]:
+    valid = _allocated(kernel, allocations[:arrays_end], len(content))
+    _fill_variables(kernel, content, constants or {})
+    start = parameter_address - GLOBAL_WINDOW
+    content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
+    for array, address in arrays:
+        start = address - GLOBAL_WINDOW
+        content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+    heap = Heap(heap_address, HEAP_BYTES, valid) if heap_address else None
+    return GlobalMemory(
+        content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, textures
+    )
+
+
+def _allocated(kernel: FlatKernel, allocations: Sequence[Allocation], size_bytes: int) -> NDArray[np.uint16]:
+    """The table of allocated bytes."""
+    valid = np.zeros(size_bytes // GRANULE_BYTES + 1, dtype=np.uint16)
+    module = kernel.module
+    for each in allocations:
         first, full = (each.address - GLOBAL_WINDOW) // GRANULE_BYTES, each.size_bytes // GRANULE_BYTES
         valid[first : first + full] = GRANULE_BYTES
         if each.size_bytes % GRANULE_BYTES:
@@ -153,14 +177,7 @@ def lay_out_memory(
         if module.variables[name].space == "const":
             first = (address - GLOBAL_WINDOW) // GRANULE_BYTES
             valid[first : first - (-module.variables[name].size_bytes // GRANULE_BYTES)] |= READ_ONLY
-    _fill_variables(kernel, content, constants or {})
-    start = parameter_address - GLOBAL_WINDOW
-    content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
-    for array, address in arrays:
-        start = address - GLOBAL_WINDOW
-        content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
-    heap = Heap(heap_address, HEAP_BYTES, valid) if heap_address else None
-    return GlobalMemory(content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap)
+    return valid
 
 
 def _fill_variables(kernel: FlatKernel, content: NDArray[np.uint8], constants: Mapping[str, NDArray[Any]]) -> None:

@@ -10,7 +10,10 @@ from .program import Address, Instruction
 from .wmma import fragment_of
 
 _SPACES = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "param": "param"}
-_LOADS, _STORES, _ATOMICS = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix"), ("atom", "red")
+_LOADS, _STORES = ("ld", "ldu", "ldmatrix", "tex", "tld4", "suld"), ("st", "stmatrix", "sust")
+_ATOMICS = ("atom", "red")
+#: Bytes of a texel, until a launch tells.
+TEXEL_BYTES = 4
 _SFU = ("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
 _CONTROL = (
     *("bra", "brx", "call", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep"),
@@ -18,7 +21,7 @@ _CONTROL = (
 )
 _MOVES = (
     *("mov", "selp", "slct", "cvta", "shfl", "vote", "match", "activemask", "elect", "isspacep"),
-    *("getctarank", "mapa", "createpolicy", "movmatrix"),
+    *("getctarank", "mapa", "createpolicy", "movmatrix", "txq", "suq"),
 )
 
 
@@ -35,6 +38,11 @@ def _space(item: Instruction) -> str:
     return next((_SPACES[each] for each in reversed(names) if each in _SPACES), "generic")
 
 
+def texture_shape(item: Instruction) -> str | None:
+    """Dimensions of the texture or surface that an instruction reads; `a` stands for layers."""
+    return next((each for each in item.modifiers if each in ("1d", "2d", "3d", "a1d", "a2d")), None)
+
+
 def memory_use(item: Instruction) -> MemoryUse | None:
     """What memory an instruction uses, or None."""
     if item.opcode == "mbarrier" and any(isinstance(each, Address) for each in item.operands):
@@ -49,6 +57,8 @@ def memory_use(item: Instruction) -> MemoryUse | None:
     if item.opcode not in (*_LOADS, *_STORES, *_ATOMICS):
         return None
     space = _space(item)
+    if item.opcode in ("tex", "tld4", "suld", "sust"):
+        return MemoryUse("global", TEXEL_BYTES)
     if item.opcode in ("ldmatrix", "stmatrix"):
         return MemoryUse("shared" if space == "generic" else space, 16)
     if not item.types:

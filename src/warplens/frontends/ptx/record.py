@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,13 @@ def kernel_file(kernel: FlatKernel) -> int:
     return next((item.instruction.place.file for item in kernel.instructions if item.function == kernel.name), 0)
 
 
-def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[np.uint8]) -> StaticTable:
-    """One row per instruction; a generic access gets the space that it reached, if it was only one."""
+def build_static_table(
+    kernel: FlatKernel, registers: Allocation, seen: NDArray[np.uint8], texel_bytes: Mapping[int, int]
+) -> StaticTable:
+    """One row per instruction; a generic access gets the space that it reached, if it was only one.
+
+    `texel_bytes` are those of the textures that instructions have read.
+    """
     rows = []
     for item in (*kernel.instructions, *(each for _, each in kernel.bulk_accesses)):
         if item.is_bulk_access:
@@ -61,7 +66,7 @@ def build_static_table(kernel: FlatKernel, registers: Allocation, seen: NDArray[
         space, size = "none", 0
         if use is not None:
             space = _SPACES.get(use.space, use.space)
-            size = use.access_bytes if is_recorded_access(item) else 0
+            size = texel_bytes.get(item.index, use.access_bytes) if is_recorded_access(item) else 0
             if space == "generic" and int(seen[item.index]) in _SEEN:
                 space = _SEEN[int(seen[item.index])]
                 if space != "global":

@@ -19,6 +19,7 @@ from .device_calls import DeviceCalls
 from .faults import explain
 from .record import record_format, warp_group
 from .spaces import MOST_RECORD_BYTES, align
+from .texture_calls import TextureCalls
 
 if TYPE_CHECKING:
     from .execute import Launch
@@ -79,6 +80,7 @@ class Worker:
         start = _aligned_address(self.shared) - self.shared.ctypes.data
         self.bulk = BulkCopies(launch, self.context, self.shared[start:])
         self.calls = DeviceCalls(launch, self.context)
+        self.textures = TextureCalls(launch, self.context)
         for axis in range(3):
             self.context[Context.GRID_X + axis] = launch.grid[axis]
             self.context[Context.BLOCK_X + axis] = launch.block[axis]
@@ -116,7 +118,7 @@ class Worker:
         while not launch.stop.is_set():
             status = self._call(first, end - first)
             if status == Status.FAULT:
-                for each in (self.bulk, self.calls):
+                for each in (self.bulk, self.calls, self.textures):
                     if each.error is not None:
                         raise each.error
                 raise explain(launch.compiled.kernel, launch.memory, context, self.frames, launch.block)

@@ -11,6 +11,7 @@ from . import (
     mbarriers,
     products,
     real,
+    textures,
     warpgroup,
     wmma,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "mbarriers",
     "products",
     "real",
+    "textures",
     "warpgroup",
     "wmma",
 ]

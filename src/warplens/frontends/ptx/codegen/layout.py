@@ -51,7 +51,8 @@ class Context(IntEnum):
     ROOM_LEFT = 126  # words by which records may still grow
     RECORD_FULL = 127  # words of a record after which `run_blocks` returns to Python, at the end of a block
     DEVICE_CALL = 128  # function that kernels' calls of printf, malloc, free and assert go to
-    FIELDS = 129
+    TEXTURE_CALL = 129  # function that reads textures and surfaces
+    FIELDS = 130
 
 
 class Frame(IntEnum):

@@ -1,0 +1,141 @@
+"""Instructions on textures and surfaces, for which generated code calls Python."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import KernelFault
+from .bulk_copies import CALLBACK
+from .codegen.layout import Context, Frame
+from .codegen.textures import FIRST_VALUE, RESULT_ADDRESS, ROWS
+from .faults import at_fault
+from .flat import FlatInstruction
+from .spaces import GLOBAL_WINDOW
+from .textures import Fetch, TextureObject, fetch, gather
+
+if TYPE_CHECKING:
+    from .execute import Launch
+
+_LANES = 32
+_QUERIES = {"width": 0, "height": 1, "depth": 2}
+Values = NDArray[np.uint64]
+
+
+class TextureCalls:
+    """The fetches of one worker; `callback` is what generated code calls."""
+
+    def __init__(self, launch: Launch, context: NDArray[np.int64]) -> None:
+        self.kernel, self.memory, self.block = launch.compiled.kernel, launch.memory, launch.block
+        self.texel_bytes = launch.texel_bytes
+        self.items = list(self.kernel.instructions)
+        self.context = context
+        self.error: KernelFault | None = None
+        self.callback = CALLBACK(self._called)
+        context[Context.TEXTURE_CALL] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
+
+    def _called(self, context: int, frame: int, index: int, action: int, lanes: int, operands: int) -> int:
+        """One instruction of a warp; 1 after a fault. Results replace the operands."""
+        item = self.items[index]
+        on = np.array([lane for lane in range(_LANES) if lanes >> lane & 1])
+        try:
+            rows = np.ctypeslib.as_array(ctypes.cast(operands, ctypes.POINTER(ctypes.c_uint64)), (ROWS, _LANES))
+            handles = rows[0].copy()
+            for handle in np.unique(handles[on]):
+                found = self.memory.textures.get(int(handle))
+                if found is None:
+                    raise _MisuseError(f"{int(handle):#x} is no texture or surface object", on)
+                some = on[handles[on] == handle]
+                rows[:, some] = self._one(item, found, rows[:, some], some)
+        except _MisuseError as misuse:
+            warp = ctypes.cast(frame, ctypes.POINTER(ctypes.c_int64))[Frame.WARP]
+            at = sum(1 << int(lane) for lane in misuse.lanes)
+            where = at_fault(self.kernel, item, self.context, self.block, warp, at)
+            self.error = KernelFault(where.format(what=misuse))
+            return 1
+        except Exception as error:  # an exception must not pass through native code
+            self.error = KernelFault(f"{self.kernel.name}: {item.instruction.name} failed: {error}")
+            return 1
+        return 0
+
+    def _one(self, item: FlatInstruction, texture: TextureObject, rows: Values, lanes: NDArray[Any]) -> Values:
+        opcode, instruction = item.opcode, item.instruction
+        if opcode in ("txq", "suq"):
+            which = _QUERIES[next(each for each in instruction.modifiers if each in _QUERIES)]
+            rows[0] = texture.extent[which]
+            return rows
+        self.texel_bytes[item.index] = texture.texel_bytes
+        if opcode in ("suld", "sust"):
+            return self._surface(item, texture, rows, lanes)
+        real = instruction.types[-1].is_float
+        words = [row.astype(np.uint32).view(np.float32 if real else np.int32) for row in rows[1:FIRST_VALUE]]
+        shape = next(each for each in instruction.modifiers if each in _SHAPES)
+        if shape[0] == "a":  # the layer comes first, as an integer
+            layer = rows[1].astype(np.uint32).view(np.int32)
+            inner = words[1:] if shape == "a2d" else [words[1], np.zeros_like(layer)]
+            coordinates = [*inner[:2], layer]
+        else:
+            coordinates = words[: int(shape[0])]
+        content = self.memory.content
+        if opcode == "tld4":
+            channel = "rgba".index(next(each for each in instruction.modifiers if each in "rgba"))
+            return _with_results(rows, gather(texture, content, coordinates, channel))
+        return _with_results(rows, fetch(texture, content, coordinates, layered=shape[0] == "a"))
+
+    def _surface(self, item: FlatInstruction, surface: TextureObject, rows: Values, lanes: NDArray[Any]) -> Values:
+        """suld and sust: x in bytes."""
+        instruction = item.instruction
+        kind = np.dtype(f"u{instruction.types[-1].bytes}")
+        count = next((int(each[1:]) for each in instruction.modifiers if each in ("v2", "v4")), 1)
+        shape = next(each for each in instruction.modifiers if each in _SHAPES)
+        given = [row.astype(np.uint32).view(np.int32).astype(np.int64) for row in rows[1:FIRST_VALUE]]
+        order = _SURFACE_AXES[shape]
+        x, y, z = [np.zeros_like(given[0]) if at is None else given[at] for at in [*order, None, None]][:3]
+        limits = (surface.row_bytes - count * kind.itemsize, surface.extent[1] - 1, surface.extent[2] - 1)
+        inside = np.all([(each >= 0) & (each <= most) for each, most in zip((x, y, z), limits, strict=True)], axis=0)
+        if instruction.has("trap") and not inside.all():
+            raise _MisuseError("is outside the surface", lanes[~inside])
+        if (x % (count * kind.itemsize)).any():
+            raise _MisuseError("is at no multiple of its size", lanes[x % (count * kind.itemsize) != 0])
+        x, y, z = (np.clip(each, 0, most) for each, most in zip((x, y, z), limits, strict=True))
+        start = surface.address - GLOBAL_WINDOW
+        memory = self.memory.content[start : start + surface.size_bytes].view(kind)
+        first = (surface.offsets(np.zeros_like(x), y, z) + x) // kind.itemsize
+        used = inside | (not instruction.has("zero"))
+        for position in range(count):
+            if item.opcode == "sust":
+                memory[(first + position)[used]] = rows[FIRST_VALUE + position][used].astype(kind)
+            else:
+                rows[position] = np.where(used, memory[first + position], 0)
+        if item.opcode == "sust":
+            self.context[Context.CHANGES] += 1
+        rows[RESULT_ADDRESS] = surface.tiled(x, y, z).astype(np.uint64)
+        return rows
+
+
+#: Which coordinate is x, y and z; layers, which come first, count as z.
+_SURFACE_AXES: dict[str, tuple[int | None, ...]] = {
+    "1d": (0,),
+    "2d": (0, 1),
+    "3d": (0, 1, 2),
+    "a1d": (1, None, 0),
+    "a2d": (1, 2, 0),
+}
+_SHAPES = tuple(_SURFACE_AXES)
+
+
+def _with_results(rows: Values, found: Fetch) -> Values:
+    rows[: len(found.values)] = found.values
+    rows[RESULT_ADDRESS] = found.addresses.astype(np.uint64)
+    return rows
+
+
+class _MisuseError(Exception):
+    """What a kernel did wrong, and in which lanes."""
+
+    def __init__(self, text: str, lanes: NDArray[Any]) -> None:
+        super().__init__(text)
+        self.lanes = lanes
