@@ -54,6 +54,10 @@ def pairs(aspect):
             # The same where computation, not memory, is what takes the time.
             slow = {"instructions__sfu__interval": 400}
             yield (chain(warps), gpu(**slow)), (chain(warps), gpu(**slow, instructions__sfu__subsystem="special"))
+            # And where instructions of both run side by side, within one interval.
+            mixed = with_graph(*[("comp", ()), ("sfu", ())] * 4, warps_per_sm=warps)
+            slow |= {"instructions__comp__interval": 400}
+            yield (mixed, gpu(**slow)), (mixed, gpu(**slow, instructions__sfu__subsystem="special"))
         elif aspect is Aspect.ISSUE_LIMIT:
             yield usual, (chain(warps), gpu(issue_width=0.125))
         elif aspect is Aspect.SCHEDULER:

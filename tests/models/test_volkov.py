@@ -73,3 +73,34 @@ def test_prediction_is_the_oracles(comp, mem, timing, warps, issue):
     assert prediction.terms["WPC"] == pytest.approx(oracle.volkov(shares, warps, issue), rel=1e-14)
     assert prediction.terms["Lambda_app"] == oracle.app_latency(shares)
     assert prediction.ipc == pytest.approx(prediction.terms["WPC"] * (comp[0] + mem[0]), rel=1e-14)
+
+
+@pytest.mark.parametrize(("alpha", "warps"), [(0, 30), (48.8, 54), (1e9, 24)])
+def test_the_cusp_of_the_thesis(alpha, warps):
+    """Volkov (2016) §4.3, §4.5, on Maxwell: arithmetic needs 24 warps, memory 30, and both at once 54."""
+    machine = gpu(
+        "lemeire-example",
+        issue_width=1000,
+        max_warps=64,
+        instructions__comp__latency=6,
+        instructions__comp__interval=1 / 4,
+        instructions__mem__latency=368,
+        instructions__mem__interval=1 / 0.082,
+    )
+    found = run("volkov", with_mix({"mem": 1, "comp": alpha}, {"warps_per_sm": 8}), machine)
+    assert found.terms["warps_to_saturate"] == pytest.approx(warps, abs=0.3)
+
+
+def test_concurrent_instructions_are_not_concurrent_warps():
+    """Volkov (2016) Fig. 4.7: latencies 3 and 12, four additions per access; six warps fill the adder."""
+    machine = gpu(
+        "lemeire-example",
+        issue_width=1000,
+        instructions__comp__latency=3,
+        instructions__comp__interval=1,
+        instructions__mem__latency=12,
+        instructions__mem__interval=0.5,
+    )
+    six, five = (run("volkov", with_mix({"mem": 1, "comp": 4}, {"warps_per_sm": n}), machine) for n in (6, 5))
+    assert six.terms["WPC"] == six.terms["WPC_roof"] == 1 / 4
+    assert five.terms["WPC"] < 1 / 4

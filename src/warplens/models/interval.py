@@ -31,7 +31,7 @@ from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import GPUMECH, LEMEIRE, MDM, MDM_CAL, Paper
 from .prediction import Condition
 
-#: Scheduling policies modelled with the greedy-then-oldest equations; the others use round robin.
+#: Scheduling policies modelled with the greedy-then-oldest equations.
 _GREEDY = ("gto", "oldest")
 _POLICIES = {"rr": k.ROUND_ROBIN, "gto": k.GREEDY_THEN_OLDEST}
 _MDM_QUEUES = (k.MDM_QUEUE, k.MDM_QUEUE_CAL2019)
@@ -263,7 +263,7 @@ class IntervalModel(Model):
     def _terms(self, gpu: Gpu) -> k.Terms:
         variant, policy = self.variant, self.variant.policy
         if policy is None:
-            policy = _POLICIES[self.policy or ("gto" if gpu.scheduler in _GREEDY else "rr")]
+            policy = _POLICIES[self.policy or ("gto" if is_greedy(gpu) else "rr")]
         requests = k.MSHR_CAPPED if self.dram_requests == "mshr-capped" else k.ALL_REQUESTS
         return k.Terms(policy, variant.mshr, variant.queue, requests)
 
@@ -383,12 +383,17 @@ class IntervalModel(Model):
                 for words, limit in limits.items()
             ),
             *given_stalls(case),
-            *_left_out(case),
+            *without_banks(case),
             Condition(
                 "DRAM demand exceeds its bandwidth (ρ ≥ 1); the queueing delay is the paper's cap",
                 found["utilisation"] >= 1.0,
             ),
         )
+
+
+def is_greedy(gpu: Gpu) -> bool:
+    """Whether the machine's scheduler follows the greedy equations; the others follow round robin."""
+    return gpu.scheduler in _GREEDY
 
 
 def _service_cycles(case: Case) -> dict[str, Any]:
@@ -424,7 +429,7 @@ def given_stalls(case: Case) -> tuple[Condition, ...]:
     return (Condition(f"the profile's stall cycles are given and do not follow {', '.join(changed)}"),)
 
 
-def _left_out(case: Case) -> tuple[Condition, ...]:
+def without_banks(case: Case) -> tuple[Condition, ...]:
     """A warning if accesses hold the banks of shared memory for longer than a cycle: intervals have no banks."""
     most = max(bank_cycles(case.facts).values(), default=1.0)
     text = f"bank conflicts are left out; accesses hold the banks of shared memory for {most:.1f} cycles on average"

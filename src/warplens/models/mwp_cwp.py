@@ -35,7 +35,16 @@ class MemoryWarps:
     latency: Array
     departure: Array
     peak_bandwidth_warps: Array
+    dram_latency: Array
+    """Unloaded latency of an access that no cache serves."""
+    transactions: Array
+    """Transactions of an access on average."""
     derived: bool
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        text = "the machine gives no departure delays; they are derived from its bandwidth"
+        return (Condition(text),) if self.derived else ()
 
     @property
     def unlimited(self) -> Array:
@@ -56,7 +65,8 @@ def memory_warps(case: Case, mix: InstructionMix) -> MemoryWarps:
             timing, weight = case.timing(name), entry.count / mix.memory_count
             latency = latency + weight * case.array(timing.latency_cycles)
             interval = interval + weight * case.array(timing.interval_cycles)
-        return MemoryWarps(latency, latency, latency, interval, case.array(np.inf), False)
+        unlimited, one = case.array(np.inf), case.array(1.0)
+        return MemoryWarps(latency, latency, latency, interval, unlimited, latency, one, False)
     derived = gpu.dram.departure_coalesced_cycles is None
     if derived:
         level = "noc" if gpu.noc.bandwidth_bytes_per_s is not None else "dram"
@@ -77,7 +87,16 @@ def memory_warps(case: Case, mix: InstructionMix) -> MemoryWarps:
     bytes_per_warp = mix.bytes_per_request or case.require("l1.line_bytes")
     per_warp = case.array(gpu.clock_hz) * bytes_per_warp / latency  # Eq. (H-7)
     peak = case.require("dram.bandwidth_bytes_per_s") / (per_warp * case.active_sms)  # Eq. (H-6)
-    return MemoryWarps(latency_coal, latency_uncoal, latency, departure, peak, derived)
+    return MemoryWarps(
+        latency_coal,
+        latency_uncoal,
+        latency,
+        departure,
+        peak,
+        case.array(gpu.memory_latency_cycles_now(needed_by)),
+        1.0 + (transactions - 1.0) * weight_uncoal,
+        derived,
+    )
 
 
 @dataclass(frozen=True)
@@ -98,13 +117,8 @@ class MwpCwp(Model):
         if mix.memory_count == 0:
             return self.without_memory(case, mix)
         memory = memory_warps(case, mix)
-        conditions = (
-            (Condition("the machine gives no departure delays; they are derived from its bandwidth"),)
-            if memory.derived
-            else ()
-        )
         outcome = self.lemeire_form if self.form == "lemeire" else self.hong_kim_form
-        return outcome(case, mix, memory, conditions)
+        return outcome(case, mix, memory, memory.conditions)
 
     def without_memory(self, case: Case, mix: InstructionMix) -> Outcome:
         if self.form == "lemeire":

@@ -26,6 +26,13 @@ HONG_KIM = Paper(
     "An analytical model for a GPU architecture with memory-level and thread-level parallelism awareness",
     "ISCA 2009",
 )
+GPUPERF = Paper(
+    "gpuperf-ppopp2012",
+    "S",
+    "Sim, Dasgupta, Kim & Vuduc",
+    "A performance analysis framework for identifying potential benefits in GPGPU applications",
+    "PPoPP 2012",
+)
 GPUMECH = Paper(
     "gpumech-micro2014",
     "G",
@@ -60,6 +67,13 @@ NATH_TULLSEN = Paper(
     "Nath & Tullsen",
     "The CRISP performance model for dynamic voltage and frequency scaling in a GPGPU",
     "MICRO 2015",
+)
+GCOM = Paper(
+    "gcom-isca2022",
+    "Q",
+    "Lee, Ha, Lee, Woo, Lee, Jang & Kim",
+    "GCoM: a detailed GPU core model for accurate analytical modeling of modern GPUs",
+    "ISCA 2022",
 )
 WARPLENS = Paper(
     "warplens", "W", "warplens", "The warps of one SM as a closed network", "this package's documentation"

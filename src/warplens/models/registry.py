@@ -10,6 +10,8 @@ from ..machine import Gpu
 from ..workload import Workload
 from .base import Model, parse_options, solve
 from .crisp import Crisp
+from .gcom import Gcom
+from .gpuperf import GpuPerf
 from .interval import INTERVAL_MODELS
 from .markov_chain import MarkovChain
 from .mwp_cwp import CorrectedMwpCwp, MwpCwp
@@ -28,11 +30,13 @@ _ALL: tuple[type[Model], ...] = (
     Transit,
     MwpCwp,
     CorrectedMwpCwp,
+    GpuPerf,
     WorkFlow,
     CorrectedWorkFlow,
     _NAIVE,
     MarkovChain,
     *_INTERVAL,
+    Gcom,
     Pipeline,
     Crisp,
     Warplens,

@@ -16,9 +16,9 @@ FORMATS = (".png", ".svg", ".pdf")
 #: Families of models: one colour each; members differ in their dashes.
 _FAMILIES = (
     ("pipeline",),
-    ("mdm", "mdm-cal2019", "mdm-mshr", "mdm-queue"),
+    ("mdm", "mdm-cal2019", "mdm-mshr", "mdm-queue", "gcom"),
     ("volkov", "roofline"),
-    ("mwp-cwp-corrected", "mwp-cwp"),
+    ("mwp-cwp-corrected", "mwp-cwp", "gpuperf"),
     ("gpumech", "gpumech-plus", "gpumech-rr-corrected", "gpumech-mt-mshr", "gpumech-mt"),
     ("transit",),
     ("wfg-corrected", "wfg"),
