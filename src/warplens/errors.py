@@ -43,6 +43,9 @@ class PtxError(InputError):
 class KernelFault(InputError):  # noqa: N818 (the word for it)
     """A kernel did what would end it on a GPU too: a wild access, a deadlock, a trap; or it ran past a limit."""
 
+    #: The name of the `Fault`, where it was one while the kernel ran.
+    kind: str = ""
+
 
 class OutOfBounds(KernelFault):
     """An access outside global memory, and the argument whose array lies nearest."""

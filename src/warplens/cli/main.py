@@ -19,6 +19,7 @@ from .init import init
 from .models import models
 from .predict import predict
 from .report import report
+from .run import run
 from .serve import serve
 from .simulate import simulate
 from .studies import reproduce, validate
@@ -63,6 +64,7 @@ for command in (
     check,
     reproduce,
     validate,
+    run,
     trace,
     convert,
     simulate,

@@ -12,6 +12,7 @@ import pytest
 
 from warplens.errors import InputError, MissingPackageError, TraceError, WarplensError
 from warplens.frontends.accelsim import export_launches, import_accelsim
+from warplens.frontends.cuda import toolkit
 from warplens.frontends.sass import build, nsight_counts, program_runs, trace, trace_program
 from warplens.frontends.sass.counts import read_counts
 from warplens.frontends.sass.trace import launch_ranges
@@ -272,7 +273,8 @@ def test_missing_tools_are_named(monkeypatch, tmp_path):
     with pytest.raises(MissingPackageError, match=r"NVIDIA's driver, but libcuda\.so\.1"):
         build.find_tools()
     monkeypatch.setattr(build, "_compute_capability", lambda: (9, 0))
-    monkeypatch.setattr(build, "_homes", lambda nvcc: iter([tmp_path]))
+    monkeypatch.setattr(build, "homes", lambda *_: iter([tmp_path]))
+    monkeypatch.setattr(toolkit, "homes", lambda *_: iter([tmp_path]))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingPackageError) as caught:
         build.find_tools()

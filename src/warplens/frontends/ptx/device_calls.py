@@ -41,6 +41,10 @@ class Printed:
     """What the blocks of a launch print, in the order of the blocks."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, for the next run of the same launch."""
         self.parts: list[tuple[int, bytes]] = []
         self.size_bytes = 0
         self.is_cut = False

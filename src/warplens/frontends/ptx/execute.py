@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,11 @@ class CompiledKernel:
     registers: Allocation
     recording: bool
 
-    @property
+    @cached_property
+    def instruction_count(self) -> int:
+        return sum(1 for _ in self.kernel.instructions)
+
+    @cached_property
     def may_run_in_parallel(self) -> bool:
         """Whether blocks can run in parallel with the same result: nothing depends on which comes first."""
         for item in self.kernel.instructions:
@@ -214,12 +220,13 @@ class Launch:
                 f"{kernel.name}: registers and local memory of a block take {self.worker_bytes >> 20} MiB; at most "
                 f"{MOST_WORKING_BYTES >> 20} are allowed"
             )
-        self.seen = np.zeros(sum(1 for _ in kernel.instructions) + 1, dtype=np.uint8)
+        self.seen = np.zeros(compiled.instruction_count + 1, dtype=np.uint8)
         self.printed = Printed()
         self.texel_bytes: dict[int, int] = {}
         self.stop = threading.Event()
         self.lock = threading.Lock()
         self.instructions = self.thread_instructions = 0
+        self.workers, self.deadline = 1, math.inf
 
     def execute(
         self,
@@ -229,14 +236,29 @@ class Launch:
         progress: Callable[[int, int], None] | None,
     ) -> Execution:
         started = time.perf_counter()
-        self.deadline = started + self.most_seconds
         total = math.prod(self.grid) if blocks is None else min(blocks, math.prod(self.grid))
+        kept: list[WarpGroup] = []
+        self.run([range(total)], workers, consume or kept.append, progress)
+        self.memory.copy_back()
+        return self.result(total, time.perf_counter() - started, tuple(kept))
+
+    def run(
+        self,
+        parts: Sequence[range],
+        workers: int | None = None,
+        consume: Callable[[WarpGroup], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        here: bool = False,
+    ) -> None:
+        """Run parts of the grid in order. With `here`, one worker does so in the caller's thread, on its stack."""
+        self.deadline = time.perf_counter() + self.most_seconds
+        total = sum(map(len, parts))
         if workers is None:
             workers = (os.cpu_count() or 1) if self.compiled.may_run_in_parallel else 1
         self.workers = workers = max(1, min(workers, total, MOST_WORKING_BYTES // self.worker_bytes))
-        kept: list[WarpGroup] = []
-        queue = _Queue(total)
-        sink = _InOrder(consume or kept.append, progress, total, self.stop)
+        queue = _Queue(parts)
+        sink = _InOrder(consume, progress, parts, self.stop)
         failures: list[BaseException] = []
 
         def work() -> None:
@@ -255,7 +277,17 @@ class Launch:
                 if worker is not None:
                     worker.close()
 
-        with _stack_of(STACK_BYTES + 2 * len(self.compiled.code.ir)):
+        if here:
+            work()
+        else:
+            self._in_threads(work, workers)
+        if failures and isinstance(failures[0], MemoryError):
+            raise KernelFault(f"{self.compiled.kernel.name}: there is not enough memory to run it") from None
+        if failures:
+            raise failures[0]
+
+    def _in_threads(self, work: Callable[[], None], workers: int) -> None:
+        with _stack_of(self.stack_bytes):
             threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
             for thread in threads:
                 thread.start()
@@ -268,22 +300,25 @@ class Launch:
             for thread in threads:
                 thread.join()
             raise
-        if failures and isinstance(failures[0], MemoryError):
-            raise KernelFault(f"{self.compiled.kernel.name}: there is not enough memory to run it") from None
-        if failures:
-            raise failures[0]
-        self.memory.copy_back()
+
+    @property
+    def stack_bytes(self) -> int:
+        """Stack that running the code takes."""
+        return STACK_BYTES + 2 * len(self.compiled.code.ir)
+
+    def result(self, blocks: int, seconds: float, groups: tuple[WarpGroup, ...] = ()) -> Execution:
+        """What came out of running so many blocks."""
         kernel = self.compiled.kernel
         return Execution(
             kernel.name,
             self.instructions,
             self.thread_instructions,
-            total,
-            time.perf_counter() - started,
+            blocks,
+            seconds,
             self.compiled.registers.registers_per_thread,
             build_static_table(kernel, self.compiled.registers, self.seen, self.texel_bytes),
-            self._header(total),
-            tuple(kept),
+            self._header(blocks),
+            groups,
             self.compiled.recording,
             self.printed.text,
         )
@@ -343,16 +378,19 @@ def _stack_of(size_bytes: int) -> Iterator[None]:
 class _Queue:
     """Pieces of work: few blocks at first, then enough for a good number of instructions."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.position, self.size = total, 0, 1
+    def __init__(self, parts: Sequence[range]) -> None:
+        self.left, self.size = [part for part in reversed(parts) if part], 1
         self.lock = threading.Lock()
 
     def next(self) -> tuple[int, int] | None:
         with self.lock:
-            first = self.position
-            count = min(self.size, self.total - first)
-            self.position += count
-            return (first, count) if count > 0 else None
+            if not self.left:
+                return None
+            part = self.left.pop()
+            count = min(self.size, len(part))
+            if count < len(part):
+                self.left.append(part[count:])
+            return part.start, count
 
     def learn(self, blocks: int, instructions: int) -> None:
         with self.lock:
@@ -365,14 +403,18 @@ class _InOrder:
 
     def __init__(
         self,
-        consume: Callable[[WarpGroup], None],
+        consume: Callable[[WarpGroup], None] | None,
         progress: Callable[[int, int], None] | None,
-        total: int,
+        parts: Sequence[range],
         stop: threading.Event,
     ) -> None:
-        self.consume, self.progress, self.total, self.stop = consume, progress, total, stop
+        self.consume, self.progress, self.stop = consume, progress, stop
+        self.done, self.total = 0, sum(map(len, parts))
         self.waiting: dict[int, tuple[int, WarpGroup | None]] = {}
-        self.next = 0
+        filled = [part for part in parts if part]
+        self.next = filled[0].start if filled else 0
+        #: Where a part ends, the next one starts.
+        self.jumps = {a.stop: b.start for a, b in pairwise(filled)}
         self.moved = threading.Condition()
 
     def put(self, first: int, count: int, group: WarpGroup | None) -> None:
@@ -382,9 +424,10 @@ class _InOrder:
             self.waiting[first] = (count, group)
             while self.next in self.waiting:
                 done, found = self.waiting.pop(self.next)
-                if found is not None:
+                if found is not None and self.consume is not None:
                     self.consume(found)
-                self.next += done
+                self.done += done
+                self.next = self.jumps.get(self.next + done, self.next + done)
             self.moved.notify_all()
             if self.progress is not None:
-                self.progress(self.next, self.total)
+                self.progress(self.done, self.total)

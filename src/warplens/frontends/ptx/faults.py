@@ -28,6 +28,19 @@ def explain(
 ) -> KernelFault:
     """The error for a fault noted in a context."""
     fault = Fault(int(context[Context.FAULT]))
+    error = _explained(fault, kernel, memory, context, frames, block)
+    error.kind = fault.name
+    return error
+
+
+def _explained(
+    fault: Fault,
+    kernel: FlatKernel,
+    memory: GlobalMemory,
+    context: NDArray[np.int64],
+    frames: NDArray[np.int64],
+    block: tuple[int, int, int],
+) -> KernelFault:
     items = list(kernel.instructions)
     if fault == Fault.DEADLOCK:
         return KernelFault(f"{kernel.name}: {_block(context)}: {_deadlock(kernel, items, context, frames, block)}")

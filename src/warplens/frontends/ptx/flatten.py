@@ -30,7 +30,7 @@ from .program import (
     Vector,
 )
 from .renaming import Instance, Renaming
-from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, MOST_LOCAL_BYTES, align
+from .spaces import GRANULE_BYTES, MOST_LOCAL_BYTES, align
 
 MOST_INSTRUCTIONS = 200_000
 MOST_CALL_DEPTH = 64
@@ -86,7 +86,7 @@ def _arrival_after_copies(item: Instruction) -> list[Instruction]:
 
 def variable_addresses(module: PtxModule) -> tuple[dict[str, int], int]:
     """Addresses of global and constant variables, and the first free one after them."""
-    found, position = {}, GLOBAL_WINDOW
+    found, position = {}, module.variables_address
     for variable in module.variables.values():
         if variable.space in ("global", "const"):
             found[variable.name] = position
@@ -94,7 +94,7 @@ def variable_addresses(module: PtxModule) -> tuple[dict[str, int], int]:
     return found, position
 
 
-def _function_addresses(module: PtxModule) -> dict[str, int]:
+def function_addresses(module: PtxModule) -> dict[str, int]:
     """Addresses of the functions that pointers lead to."""
     taken = {name for variable in module.variables.values() for _, name, _ in variable.pointers}
     for function in module.functions.values():
@@ -142,7 +142,7 @@ class _Flattener(Renaming):
         self.instances = 0
         self.local_bytes = 0
         self.addresses, self.first_free = variable_addresses(module)
-        self.functions = _function_addresses(module)
+        self.functions = function_addresses(module)
         self.shared_offsets: dict[tuple[str, str], int] = {}
         self.shared_bytes = 0
         self._place_shared()

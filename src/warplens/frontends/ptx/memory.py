@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ class GlobalMemory:
 
     content: NDArray[np.uint8]
     valid: NDArray[np.uint16]
-    allocations: tuple[Allocation, ...]
+    allocations: Collection[Allocation]
     parameters: bytes
     parameter_address: int
     arrays: tuple[tuple[NDArray[Any], int], ...]
@@ -183,9 +183,10 @@ def _allocated(kernel: FlatKernel, allocations: Sequence[Allocation], size_bytes
 def _fill_variables(kernel: FlatKernel, content: NDArray[np.uint8], constants: Mapping[str, NDArray[Any]]) -> None:
     """Write the initial values of the module's variables."""
     module = kernel.module
+    addresses = {**kernel.function_addresses, **kernel.variable_addresses}
     for name, address in kernel.variable_addresses.items():
         start = address - GLOBAL_WINDOW
-        initial = _initial(module, module.variables[name], kernel)
+        initial = initial_bytes(module, module.variables[name], addresses)
         content[start : start + len(initial)] = np.frombuffer(initial, dtype=np.uint8)
     for name, array in constants.items():
         variable = module.variables.get(name)
@@ -301,10 +302,11 @@ def _scalar(value: Any, parameter: Variable, where: str) -> bytes:
         raise KernelFault(f"{where}: {value!r} does not fit the parameter's type .{kind}") from None
 
 
-def _initial(module: PtxModule, variable: Variable, kernel: FlatKernel) -> bytes:
+def initial_bytes(module: PtxModule, variable: Variable, addresses: Mapping[str, int]) -> bytes:
+    """What a variable holds at first; `addresses` are those of variables and functions."""
     content = bytearray(variable.initial or b"")
     for offset, name, addend in variable.pointers:
-        address = kernel.variable_addresses.get(name, kernel.function_addresses.get(name))
+        address = addresses.get(name)
         if address is None:
             raise PtxError(
                 f"{module.name}: line {variable.line}: {variable.name} is initialised with the address of {name!r}, "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from .spaces import GLOBAL_WINDOW
+
 
 @dataclass(frozen=True)
 class Type:
@@ -256,6 +258,8 @@ class PtxModule:
     variables: Mapping[str, Variable]
     #: Source files by number.
     files: Mapping[int, str] = field(default_factory=dict)
+    #: Where its global and constant variables start.
+    variables_address: int = GLOBAL_WINDOW
 
     @property
     def entries(self) -> dict[str, Function]:

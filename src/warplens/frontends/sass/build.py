@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from ...errors import MissingPackageError
 from ...result_cache import cache_folder, content_hash
+from ..cuda.toolkit import find_program, homes
 
 #: Names a folder with `sanitizer_patching.h` and `libsanitizer-public.so` in it or below it.
 SANITIZER_VARIABLE = "WARPLENS_SANITIZER"
@@ -42,7 +39,7 @@ def find_tools() -> Tools:
     """Find what tracing needs; the error names what is missing and where to get it."""
     capability = _compute_capability()
     missing = []
-    nvcc, nvdisasm = _program("nvcc"), _program("nvdisasm")
+    nvcc, nvdisasm = find_program("nvcc"), find_program("nvdisasm")
     if nvcc is None:
         missing.append("nvcc (the CUDA toolkit's compiler)")
     if nvdisasm is None:
@@ -57,7 +54,7 @@ def find_tools() -> Tools:
             f"tracing on a GPU needs {', '.join(missing)}; install it, put it on PATH or below CUDA_HOME, "
             f"or name the folder of Compute Sanitizer in {SANITIZER_VARIABLE}"
         )
-    return Tools(nvcc, nvdisasm, headers.parent, library, capability, _program("ncu"))
+    return Tools(nvcc, nvdisasm, headers.parent, library, capability, find_program("ncu"))
 
 
 def _compute_capability() -> tuple[int, int]:
@@ -82,38 +79,12 @@ def _compute_capability() -> tuple[int, int]:
     return major.value, minor.value
 
 
-def _homes(nvcc: str | None) -> Iterator[Path]:
-    """Folders of CUDA toolkits and of NVIDIA's Python packages."""
-    for variable in (SANITIZER_VARIABLE, "CUDA_HOME", "CUDA_PATH"):
-        if value := os.environ.get(variable):
-            yield Path(value)
-    for found in (nvcc, shutil.which("compute-sanitizer")):
-        if found:
-            yield from list(Path(found).resolve().parents)[:3]
-    yield Path("/usr/local/cuda")
-    spec = find_spec("nvidia")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        yield from sorted(Path(place).glob("cu*"), reverse=True)
-        yield from sorted(Path(place).glob("cuda_*"), reverse=True)
-
-
 def _find(name: str, nvcc: str | None) -> Path | None:
-    for home in _homes(nvcc):
+    for home in homes(nvcc, SANITIZER_VARIABLE):
         for below in _BELOW:
             path = home / below / name
             if path.is_file():
                 return path.resolve()
-    return None
-
-
-def _program(name: str) -> str | None:
-    """A program on PATH, or in the `bin` of a toolkit or package."""
-    if found := shutil.which(name):
-        return found
-    for home in _homes(None):
-        path = home / "bin" / name
-        if path.is_file() and os.access(path, os.X_OK):
-            return str(path)
     return None
 
 

@@ -1,0 +1,6 @@
+"""A stand-in for the CUDA runtime and driver: unmodified programs run their kernels here, on the CPU."""
+
+from .recording import LaunchInfo, Listener, Recording
+from .server import Server
+
+__all__ = ["LaunchInfo", "Listener", "Recording", "Server"]

@@ -1,0 +1,58 @@
+"""CUDA programs from their sources: nvcc of the compiler packages, or an installed one, linked with the stand-in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import CompileError, FileError, MissingPackageError, install_command
+from ..cuda.toolkit import find_program, packages
+from .build import LIBRARY, host_compiler
+
+#: How names of sources and of what may be linked with them end.
+SOURCE_ENDINGS = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
+_MOST_WORDS = 4000
+
+
+def find_nvcc() -> str:
+    """nvcc of NVIDIA's packages, else of an installed toolkit."""
+    for home in packages():
+        path = home / "bin" / "nvcc"
+        if path.is_file() and os.access(path, os.X_OK) and (home / "include" / "cuda_runtime.h").is_file():
+            return str(path)
+    found = find_program("nvcc")
+    if found is None:
+        raise MissingPackageError(
+            f"compiling programs needs nvcc; install its packages: {install_command('programs')}, or a CUDA toolkit"
+        )
+    return found
+
+
+def compile_program(
+    sources: Sequence[Path], folder: Path, stand_in: Path, architecture: int, options: Sequence[str] = ()
+) -> Path:
+    """The program made of some sources, in a folder. It holds PTX, and machine code that tells its registers."""
+    for each in sources:
+        if not each.is_file():
+            raise FileError(f"{each}: there is no such file")
+    target = folder / sources[0].stem
+    nvcc = find_nvcc()
+    command = [
+        nvcc, "-O3", "-lineinfo", "-w", f"-arch=sm_{architecture}", "-ccbin", host_compiler(), "-cudart", "none",
+        *_includes(nvcc), *options, *(str(each) for each in sources), "-o", str(target),
+        str(stand_in / LIBRARY), "-Xlinker", f"-rpath={stand_in}", "-lm", "-lpthread",
+    ]  # fmt: skip
+    ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if ran.returncode:
+        words = (ran.stderr or ran.stdout).strip()[:_MOST_WORDS]
+        names = ", ".join(str(each) for each in sources)
+        raise CompileError(f"{names}: nvcc says:\n{words}")
+    return target
+
+
+def _includes(nvcc: str) -> list[str]:
+    """Headers of Thrust and CUB lie in a folder of their own since CUDA 13."""
+    home = Path(nvcc).resolve().parent.parent
+    return [f"-I{place}" for place in (home / "include" / "cccl", home / "include") if place.is_dir()]

@@ -1,0 +1,121 @@
+// What handles of the API point to. Everything runs in the order in which the program asks for it, which is one that
+// streams allow.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client.h"
+
+namespace warplens {
+
+struct Dim3 {
+  unsigned x, y, z;
+};
+
+struct Module {
+  std::string image;
+  int64_t id = -1;
+  int error = 0;
+  bool tried = false;
+};
+
+struct Function {
+  Module* module = nullptr;
+  std::string name;
+  int64_t id = -1;
+  int error = 0;
+  bool tried = false;
+  int64_t dynamic_shared_limit = 0;
+  // In the order of the reply to OP_FUNCTION.
+  struct Attributes {
+    int64_t shared_bytes, constant_bytes, local_bytes, most_threads, registers, ptx_version, binary_version,
+        most_dynamic_shared_bytes;
+  } attributes = {};
+  struct Parameter {
+    uint32_t offset, bytes;
+  };
+  std::vector<Parameter> parameters;
+};
+
+struct Launch {
+  Function* function;
+  Dim3 grid, block;
+  size_t shared_bytes;
+  bool cooperative;
+  Dim3 cluster;
+  std::string parameters;
+};
+
+enum NodeType { NODE_KERNEL = 0, NODE_COPY = 1, NODE_SET = 2, NODE_HOST = 3, NODE_GRAPH = 4, NODE_EMPTY = 5 };
+
+struct Node {
+  NodeType type;
+  std::function<int(struct Stream*)> run;
+  Launch launch = {};
+};
+
+struct Graph {
+  std::vector<std::shared_ptr<Node>> nodes;
+};
+
+struct Stream {
+  int64_t id;
+  unsigned flags = 0;
+  int priority = 0;
+  Graph* capture = nullptr;
+  bool began_capture = false;
+};
+
+struct Event {
+  int64_t id;
+  unsigned flags = 0;
+  bool recorded = false;
+  Graph* capture = nullptr;
+};
+
+// A handle of the API: null and 1 are the legacy stream, 2 is that of the thread.
+Stream* stream_of(void* handle);
+// Run now, or add to the graph that the stream records.
+int submit(Stream* stream, NodeType type, std::function<int(Stream*)> run);
+int run_graph(Graph* graph, Stream* stream);
+
+int load_module(Module* module);
+int load_function(Function* function);
+// Bytes of a fat binary, a cubin or a PTX text.
+std::string image_bytes(const void* image);
+std::string pack_parameters(const Function* function, void** arguments);
+int launch(const Launch& launch, Stream* stream);
+int run_launch(const Launch& launch, Stream* stream);
+// The kernel that a host function, or a handle, stands for; null where there is none.
+Function* function_of(const void* handle);
+// Address and size of a variable that a host variable stands for.
+int symbol_of(const void* host, void** address, size_t* bytes);
+
+enum Direction { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_POINTER };
+
+// Rows of bytes: `width` of each of `height` rows in `depth` slices; a slice is `slice_rows` rows long.
+struct Copy {
+  char* to;
+  const char* from;
+  size_t to_pitch, from_pitch, to_slice, from_slice, width, height, depth;
+};
+int copy(void* to, const void* from, size_t bytes, int direction, Stream* stream);
+int copy_rows(const Copy& what, int direction, Stream* stream);
+// Set `count` elements of 1, 2 or 4 bytes in each row.
+int fill(void* at, size_t pitch, unsigned value, size_t element_bytes, size_t width, size_t height, Stream* stream);
+
+// Channels of an array, and a piece of device memory that holds it.
+struct Array {
+  char* data;
+  int x, y, z, w, kind;
+  size_t width, height, depth, element_bytes, pitch;
+  unsigned flags;
+};
+
+const char* error_name(int error);
+const char* error_text(int error);
+
+}  // namespace warplens

@@ -1,0 +1,29 @@
+"""Programs of the tests, built once, and a way to run them with the stand-in for CUDA."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from warplens.errors import MissingPackageError
+from warplens.frontends.runtime.build import build_stand_in
+from warplens.frontends.runtime.compile import compile_program, find_nvcc
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="session")
+def stand_in():
+    if shutil.which("c++") is None:
+        pytest.skip("the stand-in for CUDA needs a C++ compiler")
+    return build_stand_in()
+
+
+@pytest.fixture(scope="session")
+def api_program(stand_in, tmp_path_factory):
+    """The program that uses each part of the runtime API, by `PART…`."""
+    try:
+        find_nvcc()
+    except MissingPackageError as error:
+        pytest.skip(str(error))
+    return compile_program([PROGRAMS / "api.cu"], tmp_path_factory.mktemp("api"), stand_in, 90, ["-O1"])

@@ -1,0 +1,58 @@
+"""A listener that only notes what it is told, and a run of a program with it."""
+
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warplens.frontends.runtime import Recording, Server
+from warplens.frontends.runtime.build import LIBRARY
+from warplens.machine import load_gpu
+
+
+@dataclass
+class Notes:
+    launches: list = field(default_factory=list)
+    executions: list = field(default_factory=list)
+    copies: list = field(default_factory=list)
+    failures: list = field(default_factory=list)
+    events: dict = field(default_factory=dict)
+
+    def launched(self, info, execution):
+        self.launches.append(info)
+        if execution is not None:
+            self.executions.append(execution)
+
+    def copied(self, process, direction, size_bytes, stream):
+        self.copies.append((direction, size_bytes))
+
+    def recorded(self, process, event, stream):
+        self.events[event] = len(self.launches)
+
+    def awaited(self, process, stream, event): ...
+
+    def synchronized(self, process, stream): ...
+
+    def elapsed(self, process, first, second):
+        return 1e-5 * (self.events[second] - self.events[first])
+
+    def failed(self, message):
+        self.failures.append(message)
+
+
+def run(command, stand_in, recording=None, gpu="h200"):
+    """(What the program prints, its exit code, what it did)."""
+    notes = Notes()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "socket"
+        server = Server(path, load_gpu(gpu), recording or Recording(launches=frozenset()), notes)
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(stand_in / LIBRARY),
+            "LD_LIBRARY_PATH": str(stand_in),
+            "WARPLENS_RUN_SOCKET": str(path),
+        }
+        ran = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=60)
+        server.close()
+    return ran.stdout + ran.stderr, ran.returncode, notes

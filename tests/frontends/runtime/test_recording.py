@@ -1,0 +1,29 @@
+"""Blocks that stand for a launch are spread over its grid."""
+
+from itertools import pairwise
+
+import pytest
+
+from warplens.frontends.ptx.chosen_blocks import chosen_blocks
+from warplens.frontends.runtime.recording import Recording
+
+
+@pytest.mark.parametrize(
+    ("total", "limit", "wave"), [(1000, 10, 132), (1000, 264, 132), (700, 33, 2), (5000, 1, 132)]
+)
+def test_runs_are_spread_evenly_and_centred(total, limit, wave):
+    parts = chosen_blocks(total, limit, wave)
+    assert 0.9 * limit <= sum(map(len, parts)) <= limit and all(len(part) <= max(wave, 8) for part in parts)
+    assert all(a.stop <= b.start for a, b in pairwise(parts))
+    assert abs(parts[0].start - (total - parts[-1].stop)) <= 1
+
+
+def test_a_small_grid_is_recorded_whole():
+    assert chosen_blocks(100, 200, 132) == [range(100)]
+    assert Recording(waves=1).blocks(100, 132, 10) == [range(100)]
+
+
+def test_long_blocks_are_fewer():
+    assert sum(map(len, Recording().blocks(10_000, 1056, 30_000))) == 100
+    assert sum(map(len, Recording(waves=2).blocks(10_000, 1056, 30_000))) == 2112
+    assert sum(map(len, Recording().blocks(10_000, 1056, 1e12))) == 1
