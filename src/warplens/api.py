@@ -18,6 +18,7 @@ from .models.prediction import combine
 from .notebook import Displayed
 from .traces import LaunchTrace
 from .workload import Workload, analyse, workload_of_trace
+from .workload.results import Results
 
 if TYPE_CHECKING:
     from .explanation import Answer, VersionComparison
@@ -55,6 +56,14 @@ class Comparison(Displayed):
     answers: tuple[Answer, ...] = ()
     version: str = field(default=__version__, repr=False)
 
+    def of_launch(self, index: int) -> Comparison:
+        """The same of another launch that is equal but for its number."""
+        return replace(
+            self,
+            predictions=tuple(replace(prediction, launch=index) for prediction in self.predictions),
+            inputs=tuple({**found, "launch": index} for found in self.inputs),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "schema": JSON_SCHEMA,
@@ -91,16 +100,19 @@ def load_workloads(
     if static and name.endswith(TRACE_ENDINGS):
         raise InputError(f"{path}: is a trace; counting without running needs a workload file with a [cuda] table")
     if name.endswith(".wlt"):
-        from .traces import read_trace
+        from .traces import first_alike, read_trace
 
-        traces: Sequence[Any] = read_trace(path)
+        launches = read_trace(path)
+        results = [Results() for _ in launches]
+        return [
+            workload_of_trace(launch, order=order, selection=selection, results=results[alike])
+            for launch, alike in zip(launches, first_alike(launches), strict=True)
+        ]
     elif name.endswith(TRACE_ENDINGS):
         from .frontends.accelsim import load_accelsim
 
-        traces = load_accelsim(path)
-    else:
-        return _workloads_of_toml(path, order, selection, gpu, static, progress)
-    return [workload_of_trace(each, order=order, selection=selection) for each in traces]
+        return [workload_of_trace(each, order=order, selection=selection) for each in load_accelsim(path)]
+    return _workloads_of_toml(path, order, selection, gpu, static, progress)
 
 
 def _workloads_of_toml(
@@ -337,6 +349,17 @@ def summary(workload: Workload, machine: Gpu) -> dict[str, Any]:
     """What was found out about a placed workload, of a batch on the machine as named; nothing where all was given."""
     batch = any(isinstance(value, np.ndarray) for value in machine.overrides.values())
     return analyse(workload, machine.original or machine if batch else machine).summary()
+
+
+def of_launches(workloads: Iterable[Workload], ask: Callable[[Workload], Comparison]) -> list[Comparison]:
+    """What is asked of each launch; those that share results are asked about once."""
+    known: dict[int, Comparison] = {}
+    found = []
+    for workload in workloads:
+        if id(workload.results) not in known:
+            known[id(workload.results)] = ask(workload)
+        found.append(known[id(workload.results)].of_launch(workload.launch_index))
+    return found
 
 
 def join(parts: Sequence[Comparison]) -> Comparison:

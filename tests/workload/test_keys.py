@@ -172,12 +172,12 @@ def test_one_prediction_does_every_costly_step_once(monkeypatch, model, walks):
 
         monkeypatch.setattr(owner, name, counting)
 
-    for name in ("simulate_caches", "representative_warp", "collect_events"):
+    for name in ("simulate_caches", "representative_warp", "EventStream"):
         count(steps, name)
     count(MemoryTrace, "groups")
     count(Gpu, "get")
     predict(workload_of_trace(tiny_trace()), gpu, model)
-    assert [counts[name] for name in ("simulate_caches", "representative_warp", "collect_events")] == [1, 1, 1]
+    assert [counts[name] for name in ("simulate_caches", "representative_warp", "EventStream")] == [1, 1, 1]
     assert counts["groups"] == walks
     assert counts["get"] < 100
 

@@ -6,6 +6,7 @@ from .caches import MissProfile, simulate_caches
 from .dependence import DependenceGraph, Instruction
 from .events import (
     Events,
+    EventStream,
     IssueTiming,
     collect_events,
     collect_events_of,
@@ -33,6 +34,7 @@ __all__ = [
     "CacheRun",
     "Coalescing",
     "DependenceGraph",
+    "EventStream",
     "Events",
     "FlowNode",
     "Instruction",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..traces import CLASS_IDS, CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
-from ..traces.rewrite import joined, lane_addresses
+from ..traces.grouping import joined, part_of
+from ..traces.rewrite import lane_addresses
 from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
@@ -228,11 +229,11 @@ def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
             continue
         begins = np.concatenate(([0], np.flatnonzero(np.diff(group.block)) + 1, [len(group)]))
         here = wanted[(wanted >= seen) & (wanted < seen + len(begins) - 1)] - seen
-        parts += [_warps(group, int(begins[b]), int(begins[b + 1])) for b in here]
+        parts += [part_of(group, int(begins[b]), int(begins[b + 1])) for b in here]
         lengths = np.maximum.reduceat(np.diff(group.start), begins[:-1])
         if lengths.max() > most:
             most, b = int(lengths.max()), int(np.argmax(lengths))
-            longest = _warps(group, int(begins[b]), int(begins[b + 1]))
+            longest = part_of(group, int(begins[b]), int(begins[b + 1]))
         seen += len(begins) - 1
     # Large blocks: sample fewer, to stay within the limits on warps and instructions.
     room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
@@ -241,28 +242,6 @@ def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
     if longest is not None and most > DIFFERENT * max(int(np.diff(part.start).max()) for part in chosen):
         chosen.append(longest)
     return joined(chosen)
-
-
-def _warps(group: WarpGroup, first: int, last: int) -> WarpGroup:
-    def part(offsets: Any, *columns: Any) -> Iterator[Any]:
-        yield offsets[first : last + 1] - offsets[first]
-        yield from (column[offsets[first] : offsets[last]] for column in columns)
-
-    start, static, mask = part(group.start, group.static, group.mask)
-    access_start, base, stride = part(group.access_start, group.base, group.stride)
-    lane_start, lanes = part(group.lane_start, group.lanes)
-    return WarpGroup(
-        group.block[first:last],
-        group.warp[first:last],
-        start,
-        static,
-        mask,
-        access_start,
-        base,
-        stride,
-        lane_start,
-        lanes,
-    )
 
 
 def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:

@@ -41,7 +41,7 @@ def family_of(run: CacheRun) -> CacheRun | None:
 
 
 def simulate_families(
-    events_of: Callable[[Coalescing], Sequence[Events]], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
+    events_of: Callable[[Coalescing], Iterable[Events]], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
 ) -> dict[int, MissProfile]:
     """Profiles, by index, of the runs in large enough families; the caller simulates the others."""
     families: dict[CacheRun, list[int]] = {}
@@ -80,6 +80,7 @@ def simulate_family(
         _family_kernels.simulate_family(
             chunk.block_start, chunk.event_start, chunk.event_static, chunk.line_start, kinds, lines, family
         )
+        del chunk, lines  # the next ones take their room
     l1_dirty = written_sectors(l1_states, config.sectors) if config.l1_write_back else 0
     made = {}
     place_in_stack = np.arange(len(tags)) % config.llc_ways

@@ -168,6 +168,7 @@ def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: Cac
             )
         else:
             cycles += run_in_progress(chunk, kinds, lines, caches, run.timing, arrivals)
+        del chunk, lines  # the next ones take their room
     l1_dirty = written_sectors(caches.l1_states, config.sectors) if config.l1_write_back else 0
     dirty = written_sectors(caches.llc_states, config.sectors) if config.llc_write_back else 0
     uneven = [unevenness(each) for each in bank_load]

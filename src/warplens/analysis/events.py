@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ STALL = 15
 BRANCH, TAKEN, GUARD = "branch", "taken", "guard"
 #: Blocks are simulated in chunks of this size; caches keep their contents between chunks.
 CHUNK_BYTES = 256 * 2**20
+#: Most bytes of events that are kept; more are collected anew for each simulation.
+KEPT_BYTES = CHUNK_BYTES // 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +95,45 @@ def compute_latencies(static: StaticTable, latency_of_class: Callable[[str], flo
     return np.array([used[index] for index in static.class_id], dtype=np.float64)
 
 
+@dataclass(eq=False)
+class EventStream:
+    """The events of a launch, chunk by chunk. Few are kept; many are collected anew each time."""
+
+    trace: LaunchTrace
+    line_bytes: int
+    latency_of_class: Callable[[str], float]
+    _kept: Events | None = field(default=None, repr=False)
+
+    def __iter__(self) -> Iterator[Events]:
+        if self._kept is not None:
+            yield self._kept
+        else:
+            yield from collect_events(self.trace, self.line_bytes, self.latency_of_class)
+
+    @cached_property
+    def blocks(self) -> int:
+        """Thread blocks that the trace holds."""
+        for chunk, more in _chunks(self.trace, self.line_bytes, self.latency_of_class):
+            if more:
+                del chunk
+                break
+            if chunk.nbytes <= KEPT_BYTES:
+                self._kept = chunk
+            return len(chunk.block_start) - 1
+        return sum(len(_block_start(group)) - 1 for group in self.trace.groups() if len(group))
+
+
 def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]) -> Iterator[Events]:
     """The events of a launch in chunks of whole thread blocks."""
+    for chunk, _ in _chunks(trace, line_bytes, latency_of_class):
+        yield chunk
+        del chunk  # the next one takes its room
+
+
+def _chunks(
+    trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]
+) -> Iterator[tuple[Events, bool]]:
+    """Chunks, and whether more follow."""
     if line_bytes < GRANULES or line_bytes & (line_bytes - 1):
         raise MachineError(f"l1.line_bytes: {line_bytes}: coalescing needs a power of two of at least {GRANULES}")
     static = trace.static
@@ -104,14 +144,13 @@ def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callab
     for group in trace.groups():
         if not len(group):
             continue
-        events = collect_events_of(group, static, kinds, timing, line_bytes)
-        held.append(events)
-        size += events.nbytes
         if size > CHUNK_BYTES:
-            yield _join(held)
-            held, size = [], 0
+            yield _join(held), True
+            size = 0
+        held.append(collect_events_of(group, static, kinds, timing, line_bytes))
+        size += held[-1].nbytes
     if held:
-        yield _join(held)
+        yield _join(held), False
 
 
 def collect_events_of(
@@ -150,35 +189,35 @@ def collect_events_of(
         np.zeros(kernels.NO_REGISTER, kernels.REGISTER),
         columns,
     )
-    new_block = np.flatnonzero(np.diff(group.block)) + 1
     filled = columns._replace(line_id=columns.line_id[:used].copy(), line_words=columns.line_words[:used].copy())
-    return Events(np.concatenate(([0], new_block, [warps])).astype(np.int64), *filled)
+    return Events(_block_start(group), *filled)
+
+
+def _block_start(group: WarpGroup) -> NDArray[np.int64]:
+    """Where the warps of each thread block of a group begin, and the end."""
+    new_block = np.flatnonzero(np.diff(group.block)) + 1
+    return np.concatenate(([0], new_block, [len(group)])).astype(np.int64)
 
 
 def _join(parts: list[Events]) -> Events:
-    """Join the events of several groups; offsets shift accordingly."""
+    """Join the events of several groups; offsets shift accordingly.
+
+    The parts are used up, column by column: they and the whole never take room at the same time.
+    """
     if len(parts) == 1:
-        return parts[0]
+        return parts.pop()
+    columns = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Events)}
+    parts.clear()
 
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    def offsets(name: str, values: str) -> Any:
-        bases = np.cumsum([0, *(len(getattr(part, values)) for part in parts)])
-        moved = [getattr(part, name)[:-1] + base for part, base in zip(parts, bases, strict=False)]
+    def offsets(name: str, counts: list[int]) -> Any:
+        bases = np.cumsum([0, *counts])
+        moved = [each[:-1] + base for each, base in zip(columns.pop(name), bases, strict=False)]
         return np.concatenate([*moved, bases[-1:]])
 
-    warps = np.cumsum([0, *(len(part.event_start) - 1 for part in parts)])
-    blocks = [part.block_start[:-1] + base for part, base in zip(parts, warps, strict=False)]
-    return Events(
-        block_start=np.concatenate([*blocks, warps[-1:]]),
-        event_start=offsets("event_start", "event_static"),
-        event_static=joined("event_static"),
-        event_instructions=joined("event_instructions"),
-        event_gap=joined("event_gap"),
-        event_dependence=joined("event_dependence"),
-        event_tail=joined("event_tail"),
-        line_start=offsets("line_start", "line_id"),
-        line_id=joined("line_id"),
-        line_words=joined("line_words"),
-    )
+    starts = {
+        "block_start": [len(each) - 1 for each in columns["event_start"]],
+        "event_start": [len(each) for each in columns["event_static"]],
+        "line_start": [len(each) for each in columns["line_id"]],
+    }
+    made = {name: offsets(name, counts) for name, counts in starts.items()}
+    return Events(**made, **{name: np.concatenate(columns.pop(name)) for name in list(columns)})

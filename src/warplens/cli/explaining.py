@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..api import Comparison, join, place, predict_best
+from ..api import Comparison, join, of_launches, place, predict_best
 from ..explanation import RULES, explain
 from ..machine import Gpu
 from ..workload import Workload
@@ -41,10 +41,10 @@ def explain_launches(
     look: bool,
 ) -> Comparison:
     """Predictions of all launches, and an answer for each group; with `look`, the longest ones get advice."""
-    parts = [
-        predict_best(workload, machines, overrides=overrides, options=options)
-        for workload in progress(workloads, "predicting", lambda workload: workload.name)
-    ]
+    parts = of_launches(
+        progress(workloads, "predicting", lambda workload: workload.name),
+        lambda workload: predict_best(workload, machines, overrides=overrides, options=options),
+    )
     answers = []
     for index, machine in enumerate(machines):
         times = [float(part.predictions[index].seconds) for part in parts]

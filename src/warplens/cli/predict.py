@@ -64,7 +64,7 @@ def predict(
 
     if not models:
         compile_models_aside(*(() if models is None else ("warplens",)))
-    from ..api import Comparison, compare, join
+    from ..api import Comparison, compare, join, of_launches
     from ..machine import load_gpu
     from .explaining import explain_launches
 
@@ -77,10 +77,10 @@ def predict(
         if models == ():
             results.append(explain_launches(chosen, machines, overrides, options, look=advice > 0))
             continue
-        parts = [
-            compare(workload, machines, models, overrides=overrides, options=options)
-            for workload in progress(chosen, "predicting", lambda workload: workload.name)
-        ]
+        parts = of_launches(
+            progress(chosen, "predicting", lambda workload: workload.name),
+            lambda workload: compare(workload, machines, models, overrides=overrides, options=options),
+        )
         results.append(join(parts))
     if not results:
         raise selection.nothing()

@@ -262,12 +262,12 @@ class Scene:
         *,
         header: LaunchHeader | None = None,
         static: StaticTable | None = None,
-        at_once: bool = False,
+        together: int = 1,
         **columns: Any,
     ) -> Scene:
         """The scene of a changed trace. `columns` replace those of the static table, `header` the grid and blocks."""
         static = replace(static or self.static, **columns) if columns else static
-        trace = changed(self.trace, change, static=static, header=header, at_once=at_once)
+        trace = changed(self.trace, change, static=static, header=header, together=together)
         launch = self.workload.launch
         if header is not None:
             launch = replace(launch, blocks=float(header.blocks), threads_per_block=header.threads_per_block)
@@ -305,7 +305,7 @@ class Scene:
             )
         x, y, z = header.grid
         fewer = replace(larger, grid=(-(-x * y * z // factor), 1, 1))
-        return self.with_trace(lambda group, _: merge_blocks(group, factor, per_block), header=fewer, at_once=True)
+        return self.with_trace(lambda group, _: merge_blocks(group, factor, per_block), header=fewer, together=factor)
 
     def with_launch(self, **values: Any) -> Scene:
         """The scene of another launch: blocks, registers_per_thread, shared_memory_per_block_bytes, …"""

@@ -15,7 +15,7 @@ from .schema import (
     active_lanes,
     static_table,
 )
-from .store import EMPTY_GROUP, StoredLaunch, TraceWriter, read_trace
+from .store import EMPTY_GROUP, StoredLaunch, TraceWriter, first_alike, read_trace
 
 __all__ = [
     "CLASS_IDS",
@@ -33,6 +33,7 @@ __all__ = [
     "TraceWriter",
     "WarpGroup",
     "active_lanes",
+    "first_alike",
     "read_trace",
     "static_table",
 ]

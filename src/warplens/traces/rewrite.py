@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._codes import IRREGULAR
+from .grouping import joined, with_neighbours
 from .schema import LaunchHeader, LaunchTrace, StaticTable, WarpGroup, active_lanes
 
 Change = Callable[[WarpGroup, StaticTable], WarpGroup]
@@ -28,12 +29,12 @@ class ChangedTrace:
     #: May have rows more than the original, for changed instructions.
     static: StaticTable
     change: Change | None
-    #: All groups are changed as one, for changes that cross their borders.
-    at_once: bool = False
+    #: As many neighbouring blocks are always changed in one group, for changes that cross the borders of groups.
+    together: int = 1
 
     def groups(self) -> Iterator[WarpGroup]:
         groups = self.original.groups()
-        for group in [joined(list(groups))] if self.at_once else groups:
+        for group in groups if self.together == 1 else with_neighbours(groups, self.together):
             yield group if self.change is None else self.change(group, self.original.static)
 
 
@@ -43,10 +44,10 @@ def changed(
     *,
     static: StaticTable | None = None,
     header: LaunchHeader | None = None,
-    at_once: bool = False,
+    together: int = 1,
 ) -> ChangedTrace:
     """A trace with other groups, another static table or another header."""
-    return ChangedTrace(trace, header or trace.header, static or trace.static, change, at_once)
+    return ChangedTrace(trace, header or trace.header, static or trace.static, change, together)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,31 +228,6 @@ def _regrouped(
         group.stride[access],
         starts(*lane_parts),
         group.lanes[lane],
-    )
-
-
-def joined(parts: list[WarpGroup]) -> WarpGroup:
-    """Several groups as one."""
-
-    def column(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    def offsets(name: str, values: str) -> Any:
-        bases = np.cumsum([0, *(len(getattr(part, values)) for part in parts)])
-        moved = [getattr(part, name)[:-1] + base for part, base in zip(parts, bases, strict=False)]
-        return np.concatenate([*moved, bases[-1:]])
-
-    return WarpGroup(
-        column("block"),
-        column("warp"),
-        offsets("start", "static"),
-        column("static"),
-        column("mask"),
-        offsets("access_start", "base"),
-        column("base"),
-        column("stride"),
-        offsets("lane_start", "lanes"),
-        column("lanes"),
     )
 
 

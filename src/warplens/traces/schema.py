@@ -157,9 +157,11 @@ class WarpGroup:
 
 
 def active_lanes(mask: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Active lanes of each mask."""
-    bits = np.unpackbits(np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1)
-    return bits.sum(axis=1, dtype=np.int64)
+    """Active lanes of each mask: sums of its bits in pairs, then in fours and bytes, then of the bytes."""
+    pairs = mask - ((mask >> 1) & 0x55555555)
+    fours = (pairs & 0x33333333) + ((pairs >> 2) & 0x33333333)
+    found = (((fours + (fours >> 4)) & 0x0F0F0F0F) * np.uint32(0x01010101)) >> 24
+    return found.astype(np.int64)
 
 
 class LaunchTrace(Protocol):

@@ -17,8 +17,9 @@ import os
 import struct
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -173,6 +174,8 @@ class TraceWriter:
 
 #: Where the header of an entry says how long its name and its extra field are, which follow.
 _NAME_LENGTH = 26
+#: Bytes that are read at once.
+_PIECE = 1 << 20
 
 
 class StoredLaunch(Described):
@@ -182,6 +185,16 @@ class StoredLaunch(Described):
         self, path: Path, index: int, header: LaunchHeader, static: StaticTable, warps: zipfile.ZipInfo
     ) -> None:
         self.path, self.index, self.header, self.static, self._warps = path, index, header, static, warps
+
+    def _repeats(self, other: StoredLaunch) -> bool:
+        """Whether it is stored as the same bytes, its number apart."""
+        if replace(self.header, launch_index=0) != replace(other.header, launch_index=0):
+            return False
+        try:
+            with self._warps_entry() as one, other._warps_entry() as two:
+                return all(piece == two.read(_PIECE) for piece in iter(lambda: one.read(_PIECE), b""))
+        except _DAMAGE as error:
+            raise self._damaged(error) from None
 
     def _warps_entry(self) -> zipfile.ZipExtFile:
         """Opened without the list of all entries, which is long in a file of thousands of launches."""
@@ -203,12 +216,29 @@ class StoredLaunch(Described):
                     if problem is not None:
                         raise ValueError(problem)
                     yield group
-                while entry.read(1 << 20):  # to the end of the entry, where its checksum is compared
+                while entry.read(_PIECE):  # to the end of the entry, where its checksum is compared
                     pass
-        except FileNotFoundError:
-            raise TraceError(f"{self.path}: the file no longer exists") from None
         except _DAMAGE as error:
-            raise TraceError(f"{self.path}: launch {self.index} is damaged ({error}); record it again") from None
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> TraceError:
+        if isinstance(error, FileNotFoundError):
+            return TraceError(f"{self.path}: the file no longer exists")
+        return TraceError(f"{self.path}: launch {self.index} is damaged ({error}); record it again")
+
+
+def first_alike(launches: Sequence[StoredLaunch]) -> list[int]:
+    """For each launch of a file the first one that is stored as the same bytes."""
+    known: dict[Any, list[int]] = {}
+    found = []
+    for index, launch in enumerate(launches):
+        # Equal checksums do not prove that launches are equal, but few others are left to compare.
+        others = known.setdefault((id(launch.static), launch._warps.CRC, launch._warps.file_size), [])
+        first = next((other for other in others if launch._repeats(launches[other])), None)
+        if first is None:
+            others.append(index)
+        found.append(index if first is None else first)
+    return found
 
 
 def read_trace(path: str | Path) -> list[StoredLaunch]:
@@ -226,27 +256,29 @@ def read_trace(path: str | Path) -> list[StoredLaunch]:
                     f"{path}: has trace format version {about.get('version')}, this warplens reads {VERSION}; "
                     "use the warplens that recorded it, or a newer one"
                 )
-            return [_launch(path, container, index) for index in range(int(about["launches"]))]
+            tables: dict[bytes, StaticTable] = {}
+            return [_launch(path, container, index, tables) for index in range(int(about["launches"]))]
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file") from None
     except _DAMAGE as error:
         raise TraceError(f"{path}: is not a complete warplens trace ({error}); record it again") from None
 
 
-def _launch(path: Path, container: zipfile.ZipFile, index: int) -> StoredLaunch:
+def _launch(path: Path, container: zipfile.ZipFile, index: int, tables: dict[bytes, StaticTable]) -> StoredLaunch:
+    """`tables` has the static instructions of launches before it: those of the same kernel share theirs."""
     try:
         header = header_of_json(container.read(f"{index}/launch.json"))
     except ValueError as error:
         raise ValueError(f"launch {index} has no valid header: {error}") from None
-    with container.open(f"{index}/static.arrow") as entry, pa.ipc.open_stream(entry) as stream:
-        table = stream.read_all()
-        while entry.read(1 << 20):  # to the end of the entry, where its checksum is compared
-            pass
-    static = _static(table)
-    problem = problem_of_static(static)
-    if problem is not None:
-        raise TraceError(f"{path}: launch {index}: {problem}")
-    return StoredLaunch(path, index, header, static, container.getinfo(f"{index}/warps.arrow"))
+    raw = container.read(f"{index}/static.arrow")
+    if raw not in tables:
+        with pa.ipc.open_stream(raw) as stream:
+            static = _static(stream.read_all())
+        problem = problem_of_static(static)
+        if problem is not None:
+            raise TraceError(f"{path}: launch {index}: {problem}")
+        tables[raw] = static
+    return StoredLaunch(path, index, header, tables[raw], container.getinfo(f"{index}/warps.arrow"))
 
 
 # -- columns to Arrow and back ----------------------------------------------------------

@@ -14,14 +14,13 @@ from ..analysis import (
     CacheRun,
     Coalescing,
     DependenceGraph,
-    Events,
+    EventStream,
     InstructionMix,
     IntervalProfile,
     MissProfile,
     MixEntry,
     ProfileBatch,
     cache_runs,
-    collect_events,
     instruction_kinds,
     simulate_caches,
     simulate_families,
@@ -125,7 +124,7 @@ def simulated(workload: Workload, run: CacheRun) -> MissProfile:
         if workload.before_simulation is not None:
             workload.before_simulation()
         events = _events(workload, run.coalescing)
-        fitted, longer = _fitted(run, sum(len(chunk.block_start) - 1 for chunk in events), trace.header.blocks)
+        fitted, longer = _fitted(run, events.blocks, trace.header.blocks)
         found = simulate_caches(events, instruction_kinds(trace.static), fitted)
         # Lines that a hash spreads over banks at random load them the more evenly, the more SMs ask for their own.
         chance = (fitted.config.sms / run.config.sms) ** 0.5 if run.config.llc_hashed else 1.0
@@ -163,22 +162,18 @@ def _simulate_families(workload: Workload, runs: Sequence[CacheRun]) -> None:
     unknown = [run for run in runs if results.known(trace, run, MissProfile) is None]
     if not unknown:
         return
-    recorded = sum(len(chunk.block_start) - 1 for chunk in _events(workload, unknown[0].coalescing))
+    recorded = _events(workload, unknown[0].coalescing).blocks
     fitted = [_fitted(run, recorded, trace.header.blocks)[0] for run in unknown]
     events_of = functools.partial(_events, workload)
     for index, made in simulate_families(events_of, instruction_kinds(trace.static), fitted).items():
         results.get(trace, unknown[index], MissProfile, functools.partial(lambda each: each, made))
 
 
-def _events(workload: Workload, coalescing: Coalescing) -> list[Events]:
+def _events(workload: Workload, coalescing: Coalescing) -> EventStream:
     """Accesses and barriers of the whole trace; cache simulations of all machines share them."""
     assert workload.trace is not None
     trace = workload.trace
-
-    def collect() -> list[Events]:
-        return list(collect_events(trace, coalescing.line_bytes, coalescing.latency_of))
-
-    return workload.results.once(coalescing, collect)
+    return workload.results.once(coalescing, lambda: EventStream(trace, coalescing.line_bytes, coalescing.latency_of))
 
 
 def _warp_choice(workload: Workload, gpu: Gpu, needed_by: str, runs: Sequence[CacheRun] = ()) -> WarpChoice:

@@ -12,8 +12,8 @@ from ..scene import Scene
 
 #: Instructions of the longest block over their median, from which on blocks are unequal.
 UNEQUAL = 1.1
-#: Pieces of a block that are dealt out, and instructions up to which those of the whole launch are.
-PARTS, MOST = 16, 1 << 25
+#: Pieces of a block that are dealt out, and instructions of the blocks that they are dealt out to, at most.
+PARTS, MOST = 16, 1 << 22
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -27,6 +27,8 @@ def look(scene: Scene) -> Iterable[Finding]:
     longest = int(np.argmax(counts))
     last = first[longest + 1] if longest + 1 < len(first) else len(group)
     mine = np.bincount(group.static[group.start[first[longest]] : group.start[last]], minlength=len(scene.static))
+    blocks = scene.trace.header.blocks
+    together = max(1, min(blocks, int(blocks * MOST // max(scene.executions.sum(), 1))))
     beyond = mine - np.bincount(group.static, minlength=len(scene.static)) / len(counts)
     yield Finding(
         text=(
@@ -34,7 +36,7 @@ def look(scene: Scene) -> Iterable[Finding]:
             f"instructions, {ratio:.1f} times the median of {median:,.0f}; its SM works on when others are done."
         ),
         removal=lambda seen: seen.with_trace(
-            lambda group, static: deal_blocks(group, static, PARTS), at_once=bool(scene.executions.sum() < MOST)
+            lambda group, static: deal_blocks(group, static, PARTS), together=together
         ),
         weights=np.maximum(beyond, 0.0),
     )

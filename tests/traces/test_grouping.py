@@ -1,0 +1,78 @@
+"""The same warps in other groups, and launches that repeat others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference.traces import Step, evenly, memory_trace, spelled_out
+from warplens import api
+from warplens.analysis import EventStream, events
+from warplens.traces import StaticInstruction, TraceWriter, WarpGroup, first_alike, read_trace
+from warplens.traces.grouping import joined, part_of, with_neighbours
+
+ROWS = (
+    StaticInstruction(0, "ld", "load_global", "global", 4, (1,), (2, 3)),
+    StaticInstruction(16, "add", "int32", destinations=(2,), sources=(1,)),
+)
+STEPS = st.one_of(st.just(Step(1)), st.builds(lambda base: Step(0, evenly(base, 4)), st.integers(1, 1 << 30)))
+BLOCKS = st.lists(st.lists(st.lists(STEPS, max_size=3), min_size=1, max_size=2), min_size=1, max_size=9)
+
+
+def cut(group: WarpGroup, places: set[int]) -> list[WarpGroup]:
+    """A group cut into several, at borders of blocks."""
+    borders = [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(group.block)) if int(at) in places), len(group)]
+    return [part_of(group, *pair) for pair in pairwise(borders)]
+
+
+@given(BLOCKS, st.integers(1, 4), st.sets(st.integers(0, 20)))
+def test_neighbours_are_in_one_group(blocks: Any, together: int, places: set[int]) -> None:
+    trace = memory_trace(ROWS, blocks)
+    whole = joined(list(trace.groups()))
+    found = list(with_neighbours(cut(whole, places), together))
+    assert spelled_out(joined(found), trace.static) == spelled_out(whole, trace.static)
+    held = [set((group.block // together).tolist()) for group in found]
+    assert all(not one & other for at, one in enumerate(held) for other in held[:at])
+
+
+@pytest.mark.parametrize("kept", [0, 2**30])
+@pytest.mark.parametrize("chunk", [0, 2**30])
+def test_events_of_a_stream_are_the_same_whether_they_are_kept(kept: int, chunk: int, monkeypatch: Any) -> None:
+    blocks = [[[Step(0, evenly(128 * block, 4)), Step(1)]] for block in range(1, 6)]
+    trace = memory_trace(ROWS, blocks, blocks_per_group=2)
+    monkeypatch.setattr(events, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(events, "KEPT_BYTES", kept)
+    stream = EventStream(trace, 128, lambda name: 4.0)
+    expected = [[1, 2, 3, 4, 5]] if chunk else [[1, 2], [3, 4], [5]]
+    assert [each.line_id.tolist() for each in stream] == expected
+    assert stream.blocks == 5
+    assert [each.line_id.tolist() for each in stream] == expected
+
+
+def test_launches_that_repeat_others_share_their_results(tmp_path: Path) -> None:
+    path = tmp_path / "many.wlt"
+    with TraceWriter(path) as writer:
+        for index, steps in enumerate((1, 2, 1, 2, 3)):
+            trace = memory_trace(ROWS, [[[Step(1)] * steps]], registers_per_thread=16)
+            for group in trace.groups():
+                writer.write(group)
+            writer.end_launch(replace(trace.header, launch_index=index), trace.static)
+    assert first_alike(read_trace(path)) == [0, 1, 0, 1, 4]
+    workloads = api.load_workloads(path)
+    asked: list[int] = []
+
+    def ask(workload: Any) -> Any:
+        asked.append(workload.launch_index)
+        return api.compare(workload, ["h200"], ["roofline"])
+
+    found = api.of_launches(workloads, ask)
+    assert asked == [0, 1, 4]
+    alone = [api.compare(api.workload_of_trace(launch), ["h200"], ["roofline"]) for launch in read_trace(path)]
+    assert [each.to_dict() for each in found] == [each.to_dict() for each in alone]
