@@ -161,7 +161,7 @@ class SetWork:
         (index,) = configurations.tolist()
         rows, compiler = [], compiler_version()
         try:
-            workload, machine = Work(self.space, self.machine, "search").workload(
+            workload, machine = Work(self.space, self.machine, "full").workload(
                 {**self.space.configurations[index], **self.fixed}
             )
             for clock in self.clocks:
