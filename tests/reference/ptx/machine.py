@@ -32,6 +32,9 @@ from .integers import NotCoveredError, ones
 from .memory import Allocation, FaultError, GlobalMemory, Space, parameter_bytes, place_shared, up_to, window_of
 
 LANES = 32
+CLUSTER_BARRIER = -1
+#: Bits of an address in shared memory below the number of its block in the cluster, counted from 1.
+SHARED_BITS = 24
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class Launch:
     ) -> None:
         self.module, self.grid, self.block = module, grid, block
         self.kernel = module.functions[entry]
+        self.cluster = (*self.kernel.cluster, 1, 1, 1)[:3]
         self.codes = {name: Code(each) for name, each in module.functions.items() if each.body is not None}
         self.memory = GlobalMemory(module, self.kernel, arguments)
         content, self.parameter_offsets = parameter_bytes(self.kernel.parameters, self.memory.parameters)
@@ -110,8 +114,19 @@ class Launch:
 
     def run(self) -> Run:
         x, y, z = self.grid
-        for number in range(x * y * z):
-            _Block(self, number, (number % x, number // x % y, number // x // y)).run()
+        blocks = [
+            _Block(self, number, (number % x, number // x % y, number // x // y)) for number in range(x * y * z)
+        ]
+        clusters: dict[tuple[int, ...], list[_Block]] = {}
+        for block in blocks:
+            place = tuple(at // size for at, size in zip(block.index, self.cluster, strict=True))
+            clusters.setdefault(place, []).append(block)
+        for cluster in clusters.values():
+            for block in cluster:
+                block.cluster = cluster
+            runs = [block.run() for block in cluster]
+            while runs:  # every block to its next barrier of the cluster
+                runs = [run for run in runs if next(run, None) is not None]
         self.memory.give_back()
         total = sum(each.mask.bit_count() for records in self.records.values() for each in records)
         return Run(self.records, total)
@@ -121,6 +136,7 @@ class _Block:
     def __init__(self, launch: Launch, number: int, index: tuple[int, int, int]) -> None:
         self.launch, self.number, self.index = launch, number, index
         self.shared = Space("shared", [Allocation("shared", 0, bytearray(launch.shared_bytes))])
+        self.cluster = [self]
         x, y, z = launch.block
         count = x * y * z
         threads_of = [Thread((each % x, each // x % y, each // x // y), each % LANES) for each in range(count)]
@@ -128,8 +144,11 @@ class _Block:
             _Warp(self, start // LANES, threads_of[start : start + LANES]) for start in range(0, count, LANES)
         ]
 
-    def run(self) -> None:
-        """Warps in order, each to its next barrier; a barrier opens when every warp that still runs waits at it."""
+    def run(self) -> Generator[str, None, None]:
+        """Warps in order, each to its next barrier; a barrier opens when every warp that still runs waits at it.
+
+        Yields where all wait at the cluster's barrier.
+        """
         runs = {warp.number: warp.run() for warp in self.warps}
         answers: dict[int, int | None] = dict.fromkeys(runs)
         while runs:
@@ -141,6 +160,8 @@ class _Block:
                     del runs[number]
             if len({each[:2] for each in waiting.values()}) > 1:
                 raise FaultError("warps of a block wait at different barriers")
+            if any(number == CLUSTER_BARRIER for _, number, _ in waiting.values()):
+                yield "waits for its cluster"
             flags = [flag for _, _, lanes in waiting.values() for flag in lanes.values()]
             for number, (operation, _, _) in waiting.items():
                 results = {"popc": sum(flags), "and": int(all(flags)), "or": int(any(flags)), "": 0}
@@ -318,6 +339,10 @@ class _Warp:
             del thread.local.allocations[kept[lane] :]
 
     def _barrier(self, item: Instruction, on: set[int]) -> Generator[Barrier, int, None]:
+        if item.has("cluster"):
+            if item.has("wait"):
+                yield "", CLUSTER_BARRIER, {}
+            return
         word = Type("u", 32)
         lane = min(on)
         if item.has("red"):
@@ -391,7 +416,19 @@ class _Warp:
             compare = {"eq": lambda a: a == lane, "lt": lambda a: a < lane, "le": lambda a: a <= lane}
             compare |= {"gt": lambda a: a > lane, "ge": lambda a: a >= lane}
             return sum(1 << each for each in range(LANES) if compare[relation](each))
+        place = [at % size for at, size in zip(self.block.index, launch.cluster, strict=True)]
+        if base in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid"):
+            number = "xyz".index(axis)
+            size = launch.cluster[number]
+            return {
+                "cluster_ctaid": place[number],
+                "cluster_nctaid": size,
+                "clusterid": self.block.index[number] // size,
+                "nclusterid": launch.grid[number] // size,
+            }[base]
         others = {
+            "cluster_ctarank": self.block.cluster.index(self.block),
+            "cluster_nctarank": len(self.block.cluster),
             "laneid": lane,
             "warpid": self.number,
             "nwarpid": len(self.block.warps),
@@ -439,6 +476,9 @@ class _Warp:
         address = (self.value(lane, base, Type("u", 64)) + operand.offset) % (1 << 64)
         if space == "generic":
             space, address = window_of(address)
+        if space == "shared" and address >> SHARED_BITS:
+            other = self.block.cluster[(address >> SHARED_BITS) - 1]
+            return other.shared, address & ones(SHARED_BITS)
         return {"shared": self.block.shared, "local": thread.local, "global": self.launch.memory}[space], address
 
     @staticmethod

@@ -324,7 +324,14 @@ def _allocate(warp: _Warp, item: Instruction, lane: int) -> None:
     warp.write(lane, target, warp.allocate(lane, warp.value(lane, size, TYPES["u64"]), alignment))
 
 
+def _in_other_block(warp: _Warp, item: Instruction, lane: int) -> None:
+    target, source, rank = item.operands
+    address = warp.value(lane, source, item.types[-1]) & ~(ones(5) << 24)
+    warp.write(lane, target, address | (warp.value(lane, rank, TYPES["u32"]) + 1) << 24)
+
+
 _SPECIAL = {
+    "mapa": _in_other_block,
     "alloca": _allocate,
     "createpolicy": _policy,
     "mov": _move,

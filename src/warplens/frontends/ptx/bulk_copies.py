@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from ...errors import KernelFault
 from .bulk_record import BulkRecord
 from .codegen.bulk import copy_spaces
-from .codegen.layout import BulkAction, Context, Frame
+from .codegen.layout import SHARED_BITS, BulkAction, Context, Frame
 from .faults import at_fault
 from .flat import FlatInstruction
 from .mbarriers import MBarrier
+from .program import Instruction
 from .spaces import GLOBAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .tensor_maps import MAP_BYTES, TensorMap
 
@@ -76,6 +77,8 @@ class BulkCopies:
         self.threads: dict[int, _Thread] = {}
         self.record = BulkRecord(launch.compiled.code.bulk_segments, launch.compiled.code.most_words)
         self.frame = 0
+        #: The queues of the cluster's blocks, by rank.
+        self.peers = [self]
         self.error: KernelFault | None = None
         self.callback = CALLBACK(self._called)
         context[Context.BULK] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
@@ -151,12 +154,17 @@ class BulkCopies:
     # -- memory ---------------------------------------------------------------------------------------
 
     def _shared_offset(self, address: int) -> int:
+        return self._in_cluster(address)[1]
+
+    def _in_cluster(self, address: int) -> tuple[BulkCopies, int]:
+        """The block whose shared memory has an address, and the offset there."""
         address &= (1 << 64) - 1
-        return (
-            address - SHARED_WINDOW
-            if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES
-            else address & 0xFFFFFFFF
-        )
+        inside = SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES
+        offset = address - SHARED_WINDOW if inside else address & 0xFFFFFFFF
+        number = offset >> SHARED_BITS
+        if number > len(self.peers):
+            raise _MisuseError(f"shared memory at {offset:#x}, which is in no block of the cluster")
+        return (self.peers[number - 1] if number else self), offset & ((1 << SHARED_BITS) - 1)
 
     def _shared_bytes(self, address: int, size: int, alignment: int = _CHUNK) -> slice:
         start = self._shared_offset(address)
@@ -198,27 +206,64 @@ class BulkCopies:
         rank = next((int(each[0]) for each in instruction.modifiers if each in ("1d", "2d", "3d", "4d", "5d")), 0)
         reduction = next((each for each in instruction.modifiers if each in _REDUCTIONS), "")
         loads = copy_spaces(instruction) == ["shared", "global"]
+        if copy_spaces(instruction) == ["shared", "shared"]:
+            self._to_other_block(values)
+            return
         if rank:
             at, where = (0, 1) if loads else (2 + rank - 1, 0)
             corner = values[where + 1 : where + 1 + rank]
-            copy, size = self._box(item, values[where], corner, values[at], loads, reduction)
-        else:
-            size = values[2]
-            dtype = _DTYPES.get(instruction.modifiers[-1]) if reduction else None
-            copy = self._line(item, values[0], values[1], size, loads, reduction, dtype)
-        if not loads:
-            self.threads.setdefault(thread, _Thread()).open.append(copy)
-            return
-        barrier = self._shared_offset(values[2 + rank if rank else 3])
+        frame = self.frame
+        for target in self._targets(instruction, values[0], values[3 + rank if rank else 4]) if loads else [self]:
+            if rank:
+                copy, size = target._box(frame, item, values[where], corner, values[at], loads, reduction)
+            else:
+                size = values[2]
+                dtype = _DTYPES.get(instruction.modifiers[-1]) if reduction else None
+                copy = target._line(frame, item, values[0], values[1], size, loads, reduction, dtype)
+            frame = 0  # one read of global memory serves all blocks
+            if loads:
+                target._await(self._shared_offset(values[2 + rank if rank else 3]), copy, size)
+            else:
+                self.threads.setdefault(thread, _Thread()).open.append(copy)
+
+    def _targets(self, instruction: Instruction, address: int, mask: int) -> list[BulkCopies]:
+        """The blocks that a load is for: several of a multicast."""
+        if not instruction.has("multicast::cluster"):
+            return [self._in_cluster(address)[0]]
+        ranks = [rank for rank in range(16) if mask >> rank & 1]
+        if not ranks or ranks[-1] >= len(self.peers):
+            raise _MisuseError(f"the mask {mask & 0xFFFF:#x} names blocks that the cluster does not have")
+        return [self.peers[rank] for rank in ranks]
+
+    def _await(self, barrier: int, copy: Callable[[], None], size: int) -> None:
+        """Queue a copy that one of this block's mbarriers counts."""
 
         def arrive() -> None:
             copy()
             self._deliver(barrier, size)
 
         self.awaited.append((barrier, arrive))
+        self._count()
+
+    def _to_other_block(self, values: list[int]) -> None:
+        """A copy from this block's shared memory to that of another in the cluster."""
+        to, source, size, barrier = values[:4]
+        if (to | source | size) % _CHUNK or size < 0:
+            raise _MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
+        (target, _), (waiting, place) = self._in_cluster(to), self._in_cluster(barrier)
+        if target is not waiting:
+            raise _MisuseError("the mbarrier is in another block than the memory that is copied to")
+        there, here = target._shared_bytes(to, size), self._shared_bytes(source, size)
+
+        def copy() -> None:
+            target.shared[there] = self.shared[here]
+            target.context[Context.CHANGES] += 1
+
+        target._await(place, copy, size)
 
     def _line(
         self,
+        frame: int,
         item: FlatInstruction,
         to: int,
         source: int,
@@ -232,7 +277,7 @@ class BulkCopies:
             raise _MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
         outside = self._global_bytes(source if loads else to, size)
         inside = self._shared_bytes(to if loads else source, size)
-        self.record.add(self.frame, item.index, np.array([source if loads else to]), size)
+        self.record.add(frame, item.index, np.array([source if loads else to]), size)
 
         def copy() -> None:
             if loads:
@@ -245,7 +290,14 @@ class BulkCopies:
         return copy
 
     def _box(
-        self, item: FlatInstruction, map_address: int, corner: list[int], place: int, loads: bool, reduction: str
+        self,
+        frame: int,
+        item: FlatInstruction,
+        map_address: int,
+        corner: list[int],
+        place: int,
+        loads: bool,
+        reduction: str,
     ) -> tuple[Callable[[], None], int]:
         """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
         found = TensorMap.unpacked(self._content(map_address, MAP_BYTES).tobytes())
@@ -258,7 +310,7 @@ class BulkCopies:
         used = rows[rows >= 0] if size else rows[:0]
         for address in (used.min(), used.max()) if len(used) else ():
             self._global_bytes(int(address), size)
-        self.record.add(self.frame, item.index, used, size)
+        self.record.add(frame, item.index, used, size)
         chunks = found.chunks(start)
         row_bytes = found.box[0] * found.element_bytes
         columns = slice(first * found.element_bytes, last * found.element_bytes)

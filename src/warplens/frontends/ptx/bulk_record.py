@@ -32,8 +32,8 @@ class BulkRecord:
         self.realloc.argtypes, self.realloc.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
 
     def add(self, frame_address: int, instruction: int, starts: NDArray[np.int64], size: int) -> None:
-        """Record accesses to `size` bytes at each of the addresses."""
-        if instruction not in self.segments or not size or not len(starts):
+        """Record accesses to `size` bytes at each of the addresses, if there is a frame to record them in."""
+        if not frame_address or instruction not in self.segments or not size or not len(starts):
             return
         first, last = starts // SECTOR_BYTES, (starts + size - 1) // SECTOR_BYTES
         most = int((last - first).max()) + 1

@@ -31,6 +31,7 @@ from .program import PtxModule
 from .record import build_static_table, inlined_chains, kernel_file
 from .registers import Allocation, allocate_registers
 from .spaces import MOST_SHARED_BYTES, MOST_WORKING_BYTES, align
+from .team import Team, teams
 from .worker import WARP_LANES, Worker
 
 MOST_THREADS_PER_BLOCK = 1024
@@ -48,6 +49,10 @@ MOST_GROUPS_WAITING = 16
 MOST_SOURCE_CHARACTERS = 256 * 1024
 
 Dimensions = int | Sequence[int]
+Consume = Callable[[WarpGroup], None] | None
+Progress = Callable[[int, int], None] | None
+#: What a worker does, and what is left when all are done.
+Work = tuple[Callable[[Any], None], Callable[[], None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +117,18 @@ class Execution:
 
 
 def compile_kernel(
-    module: PtxModule, entry: str, *, recording: bool = True, warps: float = math.inf
+    module: PtxModule,
+    entry: str,
+    *,
+    recording: bool = True,
+    warps: float = math.inf,
+    cluster: Sequence[int] | None = None,
 ) -> CompiledKernel:
-    """Native code for one kernel of a module; it is worth the more to optimise, the more warps run it."""
-    kernel = flatten(module, entry)
+    """Native code for one kernel of a module; it is worth the more to optimise, the more warps run it.
+
+    `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
+    """
+    kernel = flatten(module, entry, cluster)
     flow = Flow(kernel)
     code = build_module(kernel, flow, recording=recording)
     registers = allocate_registers(kernel, flow)
@@ -145,6 +158,7 @@ def execute(
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     apart_bytes: int = 0,
+    cluster: Sequence[int] | None = None,
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
@@ -153,11 +167,12 @@ def execute(
     instead of keeping them; `progress(done, all)` is called now and then with
     numbers of blocks. `registers_per_thread` and `name` go to the trace's header;
     by default an estimate and the entry's name. `apart_bytes` lie between arrays.
+    `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
     warps = count * -(-math.prod(extents[1]) // WARP_LANES)
-    compiled = compile_kernel(module, entry, recording=record, warps=warps)
+    compiled = compile_kernel(module, entry, recording=record, warps=warps, cluster=cluster)
     run = Launch(
         compiled,
         *extents,
@@ -220,6 +235,16 @@ class Launch:
                 f"{kernel.name}: registers and local memory of a block take {self.worker_bytes >> 20} MiB; at most "
                 f"{MOST_WORKING_BYTES >> 20} are allowed"
             )
+        if any(count % each for count, each in zip(grid, kernel.cluster, strict=True)):
+            raise KernelFault(f"{kernel.name}: the grid {grid} is no multiple of its clusters of {kernel.cluster}")
+        self.is_cooperative = kernel.waits_for_its_grid and memory.grid_workspace != 0
+        self.team_blocks = math.prod(grid) if self.is_cooperative else kernel.cluster_blocks
+        self.worker_bytes *= self.team_blocks
+        if self.worker_bytes > MOST_WORKING_BYTES:
+            raise KernelFault(
+                f"{kernel.name}: the {self.team_blocks} blocks that wait for one another take "
+                f"{self.worker_bytes >> 20} MiB; at most {MOST_WORKING_BYTES >> 20} are allowed"
+            )
         self.seen = np.zeros(compiled.instruction_count + 1, dtype=np.uint8)
         self.printed = Printed()
         self.texel_bytes: dict[int, int] = {}
@@ -237,6 +262,8 @@ class Launch:
     ) -> Execution:
         started = time.perf_counter()
         total = math.prod(self.grid) if blocks is None else min(blocks, math.prod(self.grid))
+        if self.team_blocks > 1:
+            total = self.team_blocks * sum(team[0] < total for team in teams(self))
         kept: list[WarpGroup] = []
         self.run([range(total)], workers, consume or kept.append, progress)
         self.memory.copy_back()
@@ -257,19 +284,15 @@ class Launch:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.compiled.may_run_in_parallel else 1
         self.workers = workers = max(1, min(workers, total, MOST_WORKING_BYTES // self.worker_bytes))
-        queue = _Queue(parts)
-        sink = _InOrder(consume, progress, parts, self.stop)
+        work_of = self._work_in_teams if self.team_blocks > 1 else self._work_in_blocks
+        work_on, finish = work_of(parts, consume, progress)
         failures: list[BaseException] = []
 
         def work() -> None:
             worker = None
             try:
-                worker = Worker(self)
-                while not self.stop.is_set() and (piece := queue.next()) is not None:
-                    before = worker.instructions
-                    for first, count, group in worker.run(*piece):
-                        sink.put(first, count, group)
-                    queue.learn(piece[1], worker.instructions - before)
+                worker = Team(self) if self.team_blocks > 1 else Worker(self)
+                work_on(worker)
             except BaseException as error:
                 failures.append(error)
                 self.stop.set()
@@ -285,6 +308,44 @@ class Launch:
             raise KernelFault(f"{self.compiled.kernel.name}: there is not enough memory to run it") from None
         if failures:
             raise failures[0]
+        finish()
+
+    def _work_in_blocks(self, parts: Sequence[range], consume: Consume, progress: Progress) -> Work:
+        """Workers take pieces of the parts; their records are passed on in the order of blocks."""
+        queue, sink = _Queue(parts), _InOrder(consume, progress, parts, self.stop)
+
+        def work_on(worker: Any) -> None:
+            while not self.stop.is_set() and (piece := queue.next()) is not None:
+                before = worker.instructions
+                for first, count, group in worker.run(*piece):
+                    sink.put(first, count, group)
+                queue.learn(piece[1], worker.instructions - before)
+
+        return work_on, lambda: None
+
+    def _work_in_teams(self, parts: Sequence[range], consume: Consume, progress: Progress) -> Work:
+        """Workers take whole teams, each of the part that has its first block; records follow when all are done."""
+        waiting = (blocks for blocks in teams(self) if any(blocks[0] in part for part in parts))
+        records: list[tuple[int, WarpGroup]] = []
+
+        def work_on(team: Any) -> None:
+            while not self.stop.is_set():
+                with self.lock:
+                    blocks = next(waiting, None)
+                if blocks is None:
+                    return
+                for block, group in team.run(blocks):
+                    if group is not None:
+                        records.append((block, group))
+
+        def finish() -> None:
+            for _, group in sorted(records, key=lambda each: each[0]):
+                if consume is not None:
+                    consume(group)
+            if progress is not None:
+                progress(sum(map(len, parts)), sum(map(len, parts)))
+
+        return work_on, finish
 
     def _in_threads(self, work: Callable[[], None], workers: int) -> None:
         with _stack_of(self.stack_bytes):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import KernelFault, OutOfBounds
-from .codegen.layout import Context, Fault, Frame, State
+from .codegen.layout import CLUSTER_BARRIER, Context, Fault, Frame, State
 from .flat import FlatInstruction, FlatKernel
 from .flatten import MOST_LEVELS
 from .mbarriers import MBarrier
@@ -149,7 +149,8 @@ def _deadlock(
         if frame[Frame.STATE] in (State.WAITING, State.POLLING):
             barrier = int(frame[Frame.BARRIER])
             polls = frame[Frame.STATE] == State.POLLING
-            key = int(frame[Frame.INSTRUCTION]), _mbarrier(context, barrier) if polls else f"barrier {barrier}"
+            name = "the barrier of the cluster" if barrier == CLUSTER_BARRIER else f"barrier {barrier}"
+            key = int(frame[Frame.INSTRUCTION]), _mbarrier(context, barrier) if polls else name
             lanes = int(frame[Frame.ACTIVE if polls else Frame.ALIVE])
             waiting.setdefault(key, []).extend(warp * 32 + lane for lane in range(32) if lanes >> lane & 1)
     parts = [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from .program import Address, Instruction, Operand, Pair, PtxModule, Register, Symbol, Type, Vector
+from .program import Address, Instruction, Operand, Pair, PtxModule, Register, Special, Symbol, Type, Vector
 
 #: Instructions whose operands are all sources.
 NO_DESTINATION = frozenset(
@@ -118,6 +119,17 @@ class FlatKernel:
     first_free_address: int
     #: Addresses of functions that pointers lead to.
     function_addresses: Mapping[str, int]
+    #: Blocks of its clusters, by axis.
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def cluster_blocks(self) -> int:
+        return math.prod(self.cluster)
+
+    @property
+    def waits_for_its_grid(self) -> bool:
+        """Whether it has barriers of the whole grid: it reads where those are kept."""
+        return any(Special("%envreg2") in item.instruction.operands for item in self.instructions)
 
     @property
     def instructions(self) -> Iterator[FlatInstruction]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import PtxError, nearest
-from . import wmma
+from .expansions import MADE_OF_OTHERS, STACK, STACK_BYTES, expanded
 from .flat import CARRY, BasicBlock, FlatInstruction, FlatKernel
 from .program import (
     TYPES,
@@ -21,7 +21,6 @@ from .program import (
     Operand,
     PtxModule,
     Register,
-    Sink,
     SourcePlace,
     Special,
     Symbol,
@@ -34,6 +33,7 @@ from .spaces import GRANULE_BYTES, MOST_LOCAL_BYTES, align
 
 MOST_INSTRUCTIONS = 200_000
 MOST_CALL_DEPTH = 64
+MOST_CLUSTER_BLOCKS = 16
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
 #: How often a function that calls itself is inlined within itself, and its copies if each level calls several times.
 MOST_LEVELS, MOST_COPIES = 32, 64
@@ -46,8 +46,6 @@ DEVICE_CALLS: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "free": (0, (64,)),
     "__assertfail": (0, (64, 64, 32, 64, 64)),
 }
-#: The register that counts the bytes of a thread's stack, and how many there are.
-STACK, STACK_BYTES = "%stack", 16 * 1024
 #: Bytes between the addresses of functions, which no access reaches.
 FUNCTION_BYTES = 16
 
@@ -62,26 +60,18 @@ def _symbols(operand: Operand) -> Iterator[str]:
             yield from _symbols(each)
 
 
-def flatten(module: PtxModule, entry: str) -> FlatKernel:
-    """One kernel of a module, ready to analyse and compile."""
+def flatten(module: PtxModule, entry: str, cluster: Sequence[int] | None = None) -> FlatKernel:
+    """One kernel of a module, ready to analyse and compile; `cluster` where the kernel itself requires none."""
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.name}: no kernel is named {entry!r}; {nearest(entry, module.entries)}")
-    if math.prod(kernel.cluster) > 1:
-        size = "×".join(str(each) for each in kernel.cluster)
+    x, y, z = (*(kernel.cluster or cluster or ()), 1, 1, 1)[:3]
+    if not 1 <= x * y * z <= MOST_CLUSTER_BLOCKS or min(x, y, z) < 1:
         raise PtxError(
-            f"{module.name}: line {kernel.line}: {entry} needs clusters of {size} blocks; one is supported"
+            f"{module.name}: line {kernel.line}: {entry} needs clusters of {x} × {y} × {z} blocks; "
+            f"at most {MOST_CLUSTER_BLOCKS} are possible"
         )
-    return _Flattener(module, kernel).run()
-
-
-def _arrival_after_copies(item: Instruction) -> list[Instruction]:
-    """cp.async.mbarrier.arrive: the lanes' copies, then an arrival, unless it also counts as one more to await."""
-    copies = replace(item, modifiers=("async", "wait_all"), operands=())
-    if not item.has("noinc"):
-        return [copies]
-    arrival = replace(item, opcode="mbarrier", modifiers=item.modifiers[2:], operands=(Sink(), *item.operands))
-    return [copies, arrival]
+    return replace(_Flattener(module, kernel).run(), cluster=(x, y, z))
 
 
 def variable_addresses(module: PtxModule) -> tuple[dict[str, int], int]:
@@ -289,7 +279,7 @@ class _Flattener(Renaming):
             renamed = replace(renamed, place=renamed.place.called_from(instance.call))
         flat = FlatInstruction(renamed, self.count, pc, instance.function.name)
         self.count += 1
-        if item.name.startswith(("wmma.mma.", "cp.async.mbarrier.arrive", "alloca.", "stacksave.", "stackrestore.")):
+        if item.name.startswith(MADE_OF_OTHERS):
             return self._expanded(flat, block)
         if item.opcode == "call":
             return self._call(item, flat, block, instance, callers)
@@ -316,8 +306,7 @@ class _Flattener(Renaming):
 
     def _expanded(self, flat: FlatInstruction, block: BasicBlock) -> BasicBlock:
         """Instructions made of others: products of wmma, arrivals that wait for copies, memory from the stack."""
-        item = flat.instruction
-        parts = {"wmma": wmma.products, "cp": _arrival_after_copies}.get(item.opcode, self._on_the_stack)(item)
+        parts = expanded(flat.instruction, self.registers)
         if parts is None:
             name = flat.instruction.name
             raise self.fail(flat.instruction, f"{name}: this form of the instruction is not supported")
@@ -325,26 +314,6 @@ class _Flattener(Renaming):
             block.instructions.append(replace(flat, instruction=part, index=self.count))
             self.count += 1
         return block
-
-    def _on_the_stack(self, item: Instruction) -> list[Instruction] | None:
-        """alloca takes the next bytes of the thread's stack; a register counts those in use."""
-        for name in (STACK, "%allocated"):
-            self.registers[name] = TYPES["b64"]
-        used, found = Register(STACK), Register("%allocated")
-        if not item.types or item.types[0].bits != 64 or not 1 <= len(item.operands) <= 3:
-            return None
-        if item.opcode != "alloca":
-            operands = (item.operands[0], used) if item.opcode == "stacksave" else (used, item.operands[0])
-            return [replace(item, opcode="mov", modifiers=("b64",), operands=operands)]
-        target, size, *given = item.operands
-        alignment = int(given[0].value) if given and isinstance(given[0], Immediate) else 8
-        steps: list[tuple[str, str, tuple[Operand, ...]]] = [
-            ("add", "u64", (found, used, Immediate(alignment - 1))),
-            ("and", "b64", (found, found, Immediate(-alignment))),
-            ("add", "u64", (used, found, size)),
-            ("add", "u64", (target, found, Special(STACK))),
-        ]
-        return [replace(item, opcode=name, modifiers=(kind,), operands=each) for name, kind, each in steps]
 
     def _with_stack(self, blocks: tuple[BasicBlock, ...]) -> None:
         """Give the stack its place in local memory, after all variables."""

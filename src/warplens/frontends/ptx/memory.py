@@ -43,6 +43,8 @@ class GlobalMemory:
     parameter_address: int
     arrays: tuple[tuple[NDArray[Any], int], ...]
     heap: Heap | None = None
+    #: Address of what barriers of the whole grid use; 0 if there are none.
+    grid_workspace: int = 0
     #: Texture and surface objects by the number that stands for them in a kernel.
     textures: Mapping[int, TextureObject] = field(default_factory=dict)
 
@@ -148,6 +150,7 @@ def lay_out_memory(
             raise KernelFault(f"{where} is {kind}, where the kernel expects {parameter.size_bytes} bytes")
         start = kernel.parameter_offsets[parameter.name]
         raw[start : start + len(value)] = value
+    workspace = allocate("the barrier of the grid", GRANULE_BYTES) if kernel.waits_for_its_grid else 0
     arrays_end = len(allocations)
     heap_address = allocate("the heap of malloc", HEAP_BYTES * ROOM) if kernel.calls("malloc") else 0
     content = _aligned(position - GLOBAL_WINDOW)
@@ -160,7 +163,7 @@ def lay_out_memory(
         content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
     heap = Heap(heap_address, HEAP_BYTES, valid) if heap_address else None
     return GlobalMemory(
-        content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, textures
+        content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, workspace, textures
     )
 
 

@@ -17,7 +17,7 @@ _SPECIAL = {
     *(f"%lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")),
     *("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi", "%clock64"),
     *(f"%{name}.{axis}" for name in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid") for axis in "xyz"),
-    *("%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"),
+    *("%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster", "%envreg1", "%envreg2"),
     *("%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size", "%dynamic_smem_size"),
 }
 _VECTOR_SPECIAL = (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import KernelFault
 from ...traces import WarpGroup
 from .bulk_copies import BulkCopies
 from .codegen.layout import COPY_ENTRIES, COPY_ENTRY_BYTES, Context, Frame, Status
@@ -74,6 +75,7 @@ class Worker:
             Context.SLICE: SLICE_INSTRUCTIONS,
             Context.ROOM_LEFT: MOST_RECORD_BYTES // 8,
             Context.RECORD_FULL: RECORD_FULL_WORDS,
+            Context.GRID_WORKSPACE: launch.memory.grid_workspace,
         }
         for name, value in values.items():
             self.context[name] = value
@@ -84,6 +86,7 @@ class Worker:
         for axis in range(3):
             self.context[Context.GRID_X + axis] = launch.grid[axis]
             self.context[Context.BLOCK_X + axis] = launch.block[axis]
+            self.context[Context.CLUSTER_X + axis] = compiled.kernel.cluster[axis]
         self._set_up_frames()
 
     def _set_up_frames(self) -> None:
@@ -110,29 +113,41 @@ class Worker:
     def run(self, first: int, count: int) -> Iterator[tuple[int, int, WarpGroup | None]]:
         """Run blocks first … first + count - 1; yields (first block, blocks, their record) as records fill up."""
         launch, context = self.launch, self.context
-        lengths = np.zeros((count, launch.warps), dtype=np.int64)
-        context[Context.LENGTHS] = lengths.ctypes.data if launch.compiled.recording else 0
-        context[Context.STARTED] = 0
-        context[Context.BLOCK] = first
+        lengths = self.begin(first, count)
         end = first + count
         while not launch.stop.is_set():
-            status = self._call(first, end - first)
+            status = self.call(first, end - first)
             if status == Status.FAULT:
-                for each in (self.bulk, self.calls, self.textures):
-                    if each.error is not None:
-                        raise each.error
-                raise explain(launch.compiled.kernel, launch.memory, context, self.frames, launch.block)
+                raise self.fault()
             done = int(context[Context.BLOCK]) - first
             between_blocks = not context[Context.STARTED]
             full = self.frames[:, Frame.RECORD_LENGTH].sum() > RECORD_FULL_WORDS
             if done and (status == Status.DONE or (between_blocks and full)):
-                yield first, done, self._record(lengths[:done], first)
+                yield first, done, self.record(lengths[:done], first)
                 first += done
                 lengths[:] = 0
             if status == Status.DONE:
                 return
 
-    def _call(self, first: int, count: int) -> int:
+    def begin(self, first: int, count: int) -> NDArray[np.int64]:
+        """Start with a block; returns where the lengths of the blocks' records will stand."""
+        lengths = np.zeros((count, self.launch.warps), dtype=np.int64)
+        self.context[Context.LENGTHS] = lengths.ctypes.data if self.launch.compiled.recording else 0
+        self.context[Context.STARTED] = 0
+        self.context[Context.BLOCK] = first
+        return lengths
+
+    @property
+    def error(self) -> KernelFault | None:
+        """A fault that Python found."""
+        return next((each.error for each in (self.bulk, self.calls, self.textures) if each.error is not None), None)
+
+    def fault(self) -> KernelFault:
+        """The error for a fault that was noted."""
+        launch = self.launch
+        return self.error or explain(launch.compiled.kernel, launch.memory, self.context, self.frames, launch.block)
+
+    def call(self, first: int, count: int) -> int:
         """Run until the allowance is spent, and size the next so that limits are looked at often enough."""
         launch, context = self.launch, self.context
         given = min(self.allowance, launch.instructions_left)
@@ -146,11 +161,11 @@ class Worker:
         before = self.instructions, self.thread_instructions
         self.instructions = int(self.frames[:, Frame.INSTRUCTIONS_TOTAL].sum())
         self.thread_instructions = int(self.frames[:, Frame.THREAD_INSTRUCTIONS].sum())
-        if status != Status.FAULT:
+        if status != Status.FAULT or context[Context.TEAM]:  # a team goes on after some faults
             launch.count(self.instructions - before[0], self.thread_instructions - before[1])
         return status
 
-    def _record(self, lengths: NDArray[np.int64], first: int) -> WarpGroup | None:
+    def record(self, lengths: NDArray[np.int64], first: int) -> WarpGroup | None:
         """The record of some blocks; its memory is used again, or given back where it is large."""
         if not self.launch.compiled.recording:
             return None

@@ -13,7 +13,7 @@ from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import async_copies, runtime
 from .bulk import copy_in_bulk
 from .lanes import I1, LANES, POINTER, Value, floats, integers
-from .layout import Context, Frame
+from .layout import SHARED_BITS, Context, Frame
 from .lowering import lowers
 from .runtime import Fields, i32, i64
 
@@ -57,6 +57,8 @@ def translated(
     place, hosts = g.buffer("addresses", integers(64)), g.buffer(name, integers(64))
     g.builder.store(address, place)
     window = "global" if space in ("constant", "param") else space
+    if g.kernel.cluster_blocks > 1:
+        window = {"shared": "cluster", "generic": "generic_of_cluster"}.get(window, window)
     checked = runtime.translate(g.module, window, writes=item.opcode in ("st", "atom", "red"))
     arguments = [place, mask, i32(size), i32(item.index), hosts]
     failed = g.builder.call(checked, [g.context, g.frame, *arguments])
@@ -68,13 +70,20 @@ def translated(
 
 def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value, space: str) -> None:
     if space == "shared":
-        g.builder.store(g.builder.add(address, g.integer(64, SHARED_WINDOW)), place)
+        offset = g.builder.and_(address, g.integer(64, (1 << SHARED_BITS) - 1))  # without the number of a block
+        g.builder.store(g.builder.add(offset, g.integer(64, SHARED_WINDOW)), place)
     elif space == "local":
         g.builder.store(_interleaved(g, address), place)
     elif space == "generic":
         offset = g.builder.sub(address, g.integer(64, LOCAL_WINDOW))
         local = g.builder.icmp_unsigned("<", offset, g.integer(64, WINDOW_BYTES))
-        g.builder.store(g.builder.select(local, _interleaved(g, offset), address), place)
+        recorded = g.builder.select(local, _interleaved(g, offset), address)
+        if g.kernel.cluster_blocks > 1:
+            inside = g.builder.sub(address, g.integer(64, SHARED_WINDOW))
+            shared = g.builder.icmp_unsigned("<", inside, g.integer(64, WINDOW_BYTES))
+            own = g.builder.and_(address, g.integer(64, ~(0x1F << SHARED_BITS)))
+            recorded = g.builder.select(shared, own, recorded)
+        g.builder.store(recorded, place)
     g.builder.call(runtime.record_access(g.module), [g.context, g.frame, place, mask])
 
 

@@ -82,8 +82,9 @@ def copy_in_bulk(g: KernelBuilder, item: FlatInstruction) -> None:
     if "wait_group" in modifiers:
         count = _values(g, item, g.operand(item, 0))
         return call_bulk(g, item, BulkAction.WAIT, count)
-    other = any(each.startswith(("im2col", "tile::", "multicast", "cp_mask")) for each in modifiers)
-    if other or copy_spaces(item.instruction) not in (["shared", "global"], ["global", "shared"]):
+    other = any(each.startswith(("im2col", "tile::", "cp_mask")) for each in modifiers)
+    spaces = copy_spaces(item.instruction)
+    if other or spaces not in (["shared", "global"], ["global", "shared"], ["shared", "shared"]):
         raise g.not_covered(item)
     operands = [value for each in item.instruction.operands for value in _values(g, item, each)]
     return call_bulk(g, item, BulkAction.START, operands)

@@ -10,6 +10,7 @@ from ..flat import FlatInstruction
 from ..program import TYPES, Pair
 from . import runtime
 from .lanes import I1, I32, I64, POINTER, integers
+from .layout import SHARED_BITS, Context
 from .lowering import lowers
 from .runtime import Fields, i32
 
@@ -94,12 +95,22 @@ def _elect(g: KernelBuilder, item: FlatInstruction) -> None:
 
 @lowers("mapa", "getctarank")
 def _in_cluster(g: KernelBuilder, item: FlatInstruction) -> None:
-    """A cluster of one block: every address is its own, and its rank is 0."""
+    """mapa: an address of shared memory in another block of the cluster; getctarank: the block of an address."""
     kind = item.instruction.types[-1]
+    builder = g.builder
+    address = g.read(g.operand(item, 1), kind)
+    number = g.integer(kind.bits, (1 << 5) - 1 << SHARED_BITS)
+    if g.kernel.cluster_blocks == 1:
+        return g.write(item, address if item.opcode == "mapa" else g.integer(32, 0))
     if item.opcode == "mapa":
-        g.write(item, g.read(g.operand(item, 1), kind))
-    else:
-        g.write(item, g.integer(32, 0))
+        rank = g.resize(g.read(g.operand(item, 2), TYPES["u32"]), kind.bits)
+        above = builder.shl(builder.add(rank, g.integer(kind.bits, 1)), g.integer(kind.bits, SHARED_BITS))
+        return g.write(item, builder.or_(builder.and_(address, builder.not_(number)), builder.and_(above, number)))
+    found = builder.lshr(builder.and_(address, number), g.integer(kind.bits, SHARED_BITS))
+    other = builder.sub(g.resize(found, 32), g.integer(32, 1))
+    own = g.splat(builder.trunc(g.get(Context.CLUSTER_RANK), I32))
+    is_own = builder.icmp_unsigned("==", found, g.integer(kind.bits, 0))
+    return g.write(item, builder.select(is_own, own, other))
 
 
 @lowers("match")

@@ -25,7 +25,7 @@ from . import runtime
 from .calls import call_device_function
 from .divergence import DivergentLanes
 from .lanes import I32, I64, LANES, POINTER, Value, integers
-from .layout import CLUSTER_BARRIER, SAVE_AREA, Context, Fault, Frame, Status
+from .layout import CLUSTER_BARRIER, SAVE_AREA, Arrival, Context, Fault, Frame, Status
 from .lowering import LOWERINGS
 from .runtime import i32, i64
 from .scheduler import build_scheduler
@@ -356,11 +356,22 @@ class KernelBuilder(DivergentLanes):
                 self.write(item, self.splat(builder.icmp_unsigned("!=", held, i64(0))))
 
     def _cluster_barrier(self, item: FlatInstruction) -> None:
-        """A cluster of one block: nobody else arrives, so only the wait waits."""
-        if "wait" in item.instruction.modifiers:
+        """Only the wait waits; it ends at once if all others of the cluster have arrived since this warp did."""
+        if item.guard is not None:
+            raise self.not_covered(item)
+        if "wait" not in item.instruction.modifiers:
+            self.put(Frame.CLUSTER, int(Arrival.ARRIVED))
+            return
+        builder = self.builder
+        complete = builder.icmp_unsigned("==", self.get(Frame.CLUSTER), i64(Arrival.COMPLETE))
+        with builder.if_then(builder.not_(complete)):
+            go_on = builder.append_basic_block("go_on")
             self.put(Frame.BARRIER, CLUSTER_BARRIER)
             self.put(Frame.BARRIER_THREADS, i64(0))
             self.suspend(Status.BARRIER, self.live_after(item), item)
+            builder.branch(go_on)
+            builder.position_at_end(go_on)
+        self.put(Frame.CLUSTER, int(Arrival.NONE))
 
     def live_after(self, item: FlatInstruction) -> set[str]:
         """Registers that are read after an instruction in the middle of a block."""

@@ -52,7 +52,12 @@ class Context(IntEnum):
     RECORD_FULL = 127  # words of a record after which `run_blocks` returns to Python, at the end of a block
     DEVICE_CALL = 128  # function that kernels' calls of printf, malloc, free and assert go to
     TEXTURE_CALL = 129  # function that reads textures and surfaces
-    FIELDS = 130
+    TEAM = 130  # other blocks run in turn with this one
+    CLUSTER_X, CLUSTER_Y, CLUSTER_Z = 131, 132, 133
+    CLUSTER_RANK = 134
+    CLUSTER_SHARED = 135  # host addresses of the shared memory of the cluster's blocks: 16 fields
+    GRID_WORKSPACE = 151  # address of what barriers of the whole grid use
+    FIELDS = 152
 
 
 class Frame(IntEnum):
@@ -81,6 +86,7 @@ class Frame(IntEnum):
     INSTRUCTIONS_TOTAL = 20
     COPIES = 21  # queue of asynchronous copies, and its entries
     COPIES_LENGTH = 22
+    CLUSTER = 23  # whether the warp has arrived at the cluster's barrier
     THREAD_X = 24  # 32 × int32
     THREAD_Y = 40
     THREAD_Z = 56
@@ -91,6 +97,8 @@ class Frame(IntEnum):
 COPY_ENTRIES, COPY_ENTRY_BYTES = 512, 656
 #: Barriers that a block has: 16 by number, and that of its cluster.
 BARRIERS, CLUSTER_BARRIER = 17, 16
+#: Bits of an address in shared memory below the number of its block in the cluster (0: its own).
+SHARED_BITS = 24
 MOST_DEPTH = 128
 #: Byte offset of the register save area in a frame.
 SAVE_AREA = (Frame.STACK + 3 * MOST_DEPTH) * 8
@@ -104,6 +112,15 @@ class Status(IntEnum):
     INTERRUPTED = 2
     FAULT = 3
     POLLING = 4  # waits at an mbarrier
+    STUCK = 5  # no warp can go on before another block of the team does something
+
+
+class Arrival(IntEnum):
+    """A warp and its cluster's barrier."""
+
+    NONE = 0
+    ARRIVED = 1
+    COMPLETE = 2  # all others have arrived too
 
 
 class State(IntEnum):

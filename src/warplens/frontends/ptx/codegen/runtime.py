@@ -7,13 +7,14 @@ They check lanes, translate addresses to host addresses and record them, in loop
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from llvmlite import ir
 
 from ....traces._codes import IRREGULAR
 from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, READ_ONLY, SHARED_WINDOW, WINDOW_BYTES
 from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers
-from .layout import Context, Fault, Frame
+from .layout import SHARED_BITS, Context, Fault, Frame
 
 #: Bits for the spaces that a generic access reached.
 SEEN_GLOBAL, SEEN_SHARED, SEEN_LOCAL = 1, 2, 4
@@ -113,7 +114,7 @@ def translate(module: ir.Module, space: str, *, writes: bool = False) -> ir.Func
             if met is not None:
                 noticed = builder.select(on, met, i64(0))
                 builder.store(builder.or_(builder.load(seen, typ=I64), noticed), seen)
-        if space == "generic":
+        if space.startswith("generic"):
             slot = self.at(self.get_pointer(Context.SPACES_SEEN), builder.zext(instruction, I64))
             noted = builder.or_(builder.load(slot, typ=I8), builder.trunc(builder.load(seen, typ=I64), I8))
             builder.store(noted, slot)
@@ -172,6 +173,28 @@ def _shared(self: Fields, writes: bool) -> _Where:
     return _window(self.get(Context.SHARED), self.get(Context.SHARED_BYTES), self)
 
 
+def _cluster(self: Fields, writes: bool) -> _Where:
+    """Shared memory of any block of the cluster: high bits of the address say which, 0 for the own one."""
+    builder = self.builder
+    size, own = self.get(Context.SHARED_BYTES), self.get(Context.SHARED)
+    blocks = self.get(Context.CLUSTER_X)
+    for axis in (Context.CLUSTER_Y, Context.CLUSTER_Z):
+        blocks = builder.mul(blocks, self.get(axis))
+    table = self.at(self.context, 8 * Context.CLUSTER_SHARED)
+
+    def where(address: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
+        number = builder.lshr(address, i64(SHARED_BITS))
+        offset = builder.and_(address, i64((1 << SHARED_BITS) - 1))
+        known = builder.icmp_unsigned("<=", number, blocks)
+        mine = builder.or_(builder.icmp_unsigned("==", number, i64(0)), builder.not_(known))
+        rank = builder.select(mine, i64(0), builder.sub(number, i64(1)))
+        base = builder.select(mine, own, self.load_lane(table, rank, I64))
+        host, fits, _ = _window(base, size, self)(offset, lane, width)
+        return host, builder.and_(fits, known), None
+
+    return where
+
+
 def _local(self: Fields, writes: bool) -> _Where:
     size = self.get(Context.LOCAL_BYTES)
     inner = _window(self.get(Frame.LOCAL), size, self)
@@ -183,10 +206,11 @@ def _local(self: Fields, writes: bool) -> _Where:
     return where
 
 
-def _generic(self: Fields, writes: bool) -> _Where:
+def _generic(self: Fields, writes: bool, *, cluster: bool = False) -> _Where:
+    shared = (_cluster if cluster else _shared)(self, writes)
     parts = (
         (GLOBAL_WINDOW, _global(self, writes), SEEN_GLOBAL),
-        (SHARED_WINDOW, _shared(self, writes), SEEN_SHARED),
+        (SHARED_WINDOW, shared, SEEN_SHARED),
         (LOCAL_WINDOW, _local(self, writes), SEEN_LOCAL),
     )
     builder = self.builder
@@ -211,6 +235,9 @@ _WHERE: dict[str, Callable[[Fields, bool], _Where]] = {
     "shared": _shared,
     "local": _local,
     "generic": _generic,
+    # Of kernels whose clusters have several blocks:
+    "cluster": _cluster,
+    "generic_of_cluster": partial(_generic, cluster=True),
 }
 
 

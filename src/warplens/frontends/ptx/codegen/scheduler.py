@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from .bulk import SIGNATURE
 from .lanes import I32, I64, LANES, POINTER, Value
-from .layout import BARRIERS, BulkAction, Context, Fault, Frame, State, Status
+from .layout import BARRIERS, CLUSTER_BARRIER, BulkAction, Context, Fault, Frame, State, Status
 from .runtime import Fields, i32, i64
 
 #: Bytes of memory that take about as long to clear as an instruction of a warp takes.
@@ -65,9 +65,7 @@ class _Scheduler(Fields):
         builder.branch(blocks["new_round"])
 
         builder.position_at_end(blocks["new_round"])
-        for name in (Context.NEXT_WARP, Context.SOME_RAN, Context.SOME_WAIT):
-            self.put(name, 0)
-        self.put(Context.ROUND_CHANGES, self.get(Context.CHANGES))
+        self._begin_round()
         builder.branch(blocks["rounds"])
 
         builder.position_at_end(blocks["rounds"])
@@ -94,6 +92,9 @@ class _Scheduler(Fields):
         with builder.if_then(waiting):
             released = self._release()
             with builder.if_then(builder.icmp_unsigned("==", released, i64(0)), likely=False):
+                with builder.if_then(builder.icmp_unsigned("!=", self.get(Context.TEAM), i64(0))):
+                    self._begin_round()
+                    builder.ret(i32(Status.STUCK))
                 self.put(Context.FAULT, int(Fault.DEADLOCK))
                 builder.ret(i32(Status.FAULT))
             builder.branch(blocks["new_round"])
@@ -102,6 +103,11 @@ class _Scheduler(Fields):
         self.put(Context.STARTED, 0)
         self.add_to(Context.BLOCK, i64(1))
         builder.cbranch(full, blocks["pause"], blocks["next_block"])
+
+    def _begin_round(self) -> None:
+        for name in (Context.NEXT_WARP, Context.SOME_RAN, Context.SOME_WAIT):
+            self.put(name, 0)
+        self.put(Context.ROUND_CHANGES, self.get(Context.CHANGES))
 
     def _branch_if_spent(self, pause: ir.Block, go_on: ir.Block) -> None:
         spent = self.builder.icmp_signed("<=", self.get(Context.ALLOWANCE), i64(0))
@@ -131,7 +137,14 @@ class _Scheduler(Fields):
         with self.count_loop(self.get(Context.WARPS)) as warp:
             self.frame = self._frame_of(warp)
             existing = self.get(Frame.EXISTING)
-            for name in (Frame.RESUME, Frame.DEPTH, Frame.STATE, Frame.INSTRUCTIONS, Frame.COPIES_LENGTH):
+            for name in (
+                Frame.RESUME,
+                Frame.DEPTH,
+                Frame.STATE,
+                Frame.INSTRUCTIONS,
+                Frame.COPIES_LENGTH,
+                Frame.CLUSTER,
+            ):
                 self.put(name, 0)
             self.put(Frame.ACTIVE, existing)
             self.put(Frame.ALIVE, existing)
@@ -233,7 +246,10 @@ class _Scheduler(Fields):
                 builder.icmp_unsigned("!=", wanted, i64(0)),
                 builder.icmp_unsigned(">=", builder.add(here, arrived), wanted),
             )
-            some = builder.icmp_unsigned("!=", here, i64(0))
+            # The barrier of a cluster of several blocks opens when the others have arrived.
+            apart = builder.icmp_unsigned("!=", number, i64(CLUSTER_BARRIER))
+            own = builder.or_(apart, builder.icmp_unsigned("==", self.get(Context.TEAM), i64(0)))
+            some = builder.and_(own, builder.icmp_unsigned("!=", here, i64(0)))
             with builder.if_then(builder.and_(some, builder.or_(everyone, enough))):
                 builder.store(i64(0), arrived_place)
                 self._publish(number)

@@ -175,9 +175,17 @@ class WarpValues(Fields):
             place = self.field((Frame.THREAD_X, Frame.THREAD_Y, Frame.THREAD_Z)[_AXES[axis]])
             return self.builder.load(place, typ=integers(32), align=4)
         dimensions = {"ntid": Context.BLOCK_X, "ctaid": Context.BLOCK_ID_X, "nctaid": Context.GRID_X}
-        dimensions |= {"clusterid": Context.BLOCK_ID_X, "nclusterid": Context.GRID_X}  # a block is a cluster
+        dimensions |= {"cluster_nctaid": Context.CLUSTER_X}
         if base in dimensions:
             return self.splat(self.builder.trunc(self.get(Context(dimensions[base] + _AXES[axis])), I32))
+        if base in ("clusterid", "nclusterid", "cluster_ctaid"):
+            count = self.get(Context(Context.CLUSTER_X + _AXES[axis]))
+            place = self.get(Context((Context.GRID_X if base[0] == "n" else Context.BLOCK_ID_X) + _AXES[axis]))
+            part = self.builder.urem if base == "cluster_ctaid" else self.builder.udiv
+            return self.splat(self.builder.trunc(part(place, count), I32))
+        if base in ("envreg1", "envreg2"):  # the address of the grid's barrier, its upper half first
+            workspace = self.get(Context.GRID_WORKSPACE)
+            return self.splat(self.builder.trunc(self.builder.lshr(workspace, i64(32 * (base == "envreg1"))), I32))
         lanes = range(LANES)
         tables: dict[str, list[int]] = {
             "laneid": list(lanes),
@@ -199,10 +207,13 @@ class WarpValues(Fields):
             "nwarpid": Context.WARPS,
             "dynamic_smem_size": Context.DYNAMIC_SHARED_BYTES,
             "total_smem_size": Context.SHARED_BYTES,
+            "cluster_ctarank": Context.CLUSTER_RANK,
         }
         if base in fields:
             return self.splat(self.builder.trunc(self.get(fields[base]), I32))
-        return self.integer(32, 1 if base in ("nsmid", "cluster_nctaid", "cluster_nctarank") else 0)
+        constants = {"nsmid": 1, "cluster_nctarank": self.kernel.cluster_blocks}
+        constants["is_explicit_cluster"] = self.kernel.cluster_blocks > 1
+        return self.integer(32, constants.get(base, 0))
 
 
 def _immediate_bits(operand: Immediate, kind: Type) -> int:
