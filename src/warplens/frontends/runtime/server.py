@@ -126,6 +126,8 @@ class Session:
         except WarplensError as error:
             self.server.listener.failed(str(error))
             return Answer(CudaError.NO_IMAGE if isinstance(error, NoPtxError) else CudaError.INVALID_PTX)
+        except IndexError:  # a module or kernel that was never loaded
+            return Answer(CudaError.INVALID_HANDLE)
 
     def _allocate(self, request: Request) -> Answer:
         size, kind = request.arguments[:2]
