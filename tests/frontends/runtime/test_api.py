@@ -16,6 +16,7 @@ PARTS = (
     "queries",
     "graphs",
     "printing",
+    "textures",
     "threads",
     "children",
     "errors",

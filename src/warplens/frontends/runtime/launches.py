@@ -15,6 +15,7 @@ from ..ptx.execute import Execution, Launch
 from ..ptx.heap import HEAP_BYTES, ROOM, Heap
 from ..ptx.memory import GlobalMemory
 from ..ptx.spaces import MOST_SHARED_BYTES
+from ..ptx.textures import TextureObject
 from ..ptx.worker import Worker
 from .arena import Arena
 from .messages import CudaError
@@ -75,6 +76,7 @@ class Launcher:
     numbers: LaunchNumbers
     kept: OrderedDict[tuple[object, ...], _Kept] = field(default_factory=OrderedDict)
     alike: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    textures: dict[int, TextureObject] = field(default_factory=dict)
     residents: dict[tuple[DeviceFunction, int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -217,6 +219,7 @@ class Launcher:
             self.parameter_address,
             (),
             self.heap,
+            self.textures,
         )
         resources = order.function.resources
         return Launch(

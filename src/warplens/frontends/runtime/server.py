@@ -17,6 +17,7 @@ from .messages import Answer, CudaError, Op, Request, receive, send
 from .modules import DeviceFunction, DeviceModule, NoPtxError, load_module
 from .properties import capability, device_attributes, device_properties, memory_bytes
 from .recording import Listener, Recording
+from .texture_objects import texture_of
 
 #: cudaDeviceSetLimit: stack, printf buffer, malloc heap and others, by number.
 _LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 128, 6: 0}
@@ -72,6 +73,7 @@ class Session:
     process: int
     modules: list[DeviceModule] = field(default_factory=list)
     functions: list[DeviceFunction] = field(default_factory=list)
+    created: int = 0
     limits: dict[int, int] = field(default_factory=lambda: dict(_LIMITS))
 
     def __post_init__(self) -> None:
@@ -97,6 +99,7 @@ class Session:
                 values=(self.arena.most_bytes - self.arena.used_bytes, memory_bytes(gpu))
             ),
             Op.LIMIT: self._limit,
+            Op.TEXTURE: self._texture,
         }
         self.notes: dict[Op, Callable[[tuple[int, ...]], None]] = {
             Op.COPIED: lambda given: listener.copied(self.process, *given[:3]),
@@ -179,6 +182,20 @@ class Session:
     def _occupancy(self, request: Request) -> Answer:
         function, threads, shared = request.arguments[:3]
         return Answer(values=(self.launcher.resident(self.functions[function], threads, shared),))
+
+    def _texture(self, request: Request) -> Answer:
+        """Create an object, or destroy one."""
+        objects = self.launcher.textures
+        if not request.arguments[0]:
+            return Answer(0 if objects.pop(request.arguments[1], None) else CudaError.INVALID_VALUE)
+        try:
+            made = texture_of(request.data)
+        except (ValueError, IndexError) as error:
+            self.server.listener.failed(f"a texture object cannot be created ({error})")
+            return Answer(CudaError.NOT_SUPPORTED)
+        self.created += 1
+        objects[self.created] = made
+        return Answer(values=(self.created,))
 
     def _limit(self, request: Request) -> Answer:
         write, number, value = request.arguments[:3]

@@ -57,6 +57,12 @@ __global__ void scale(T* values, T by) {
   values[threadIdx.x] *= by;
 }
 
+__global__ void sample(cudaTextureObject_t image, cudaTextureObject_t line, cudaSurfaceObject_t out, int width) {
+  int x = threadIdx.x, y = blockIdx.x;
+  float value = tex2D<float>(image, x + 1.0f, y + 0.5f) + tex1Dfetch<float>(line, x);
+  surf2Dwrite(value, out, x * (int)sizeof(float), y);
+}
+
 static std::vector<int> numbers(int n) {
   std::vector<int> made(n);
   for (int i = 0; i < n; i++) made[i] = i;
@@ -304,6 +310,43 @@ static void errors() {
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
 }
 
+static void textures() {
+  const int width = 32, height = 4;
+  std::vector<float> host(width * height), back(width * height);
+  for (size_t i = 0; i < host.size(); i++) host[i] = float(i);
+  cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  cudaArray_t image, out;
+  GOOD(cudaMallocArray(&image, &format, width, height));
+  GOOD(cudaMallocArray(&out, &format, width, height, cudaArraySurfaceLoadStore));
+  GOOD(cudaMemcpy2DToArray(image, 0, 0, host.data(), width * 4, width * 4, height, cudaMemcpyHostToDevice));
+  float* line;
+  GOOD(cudaMalloc(&line, width * 4));
+  GOOD(cudaMemcpy(line, host.data(), width * 4, cudaMemcpyHostToDevice));
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = image;
+  cudaTextureDesc reading = {};
+  reading.addressMode[0] = reading.addressMode[1] = cudaAddressModeClamp;
+  reading.filterMode = cudaFilterModeLinear;
+  cudaTextureObject_t smooth, plain;
+  GOOD(cudaCreateTextureObject(&smooth, &resource, &reading, nullptr));
+  cudaSurfaceObject_t surface;
+  resource.res.array.array = out;
+  GOOD(cudaCreateSurfaceObject(&surface, &resource));
+  resource.resType = cudaResourceTypeLinear;
+  resource.res.linear.devPtr = line;
+  resource.res.linear.desc = format;
+  resource.res.linear.sizeInBytes = width * 4;
+  reading = {};
+  GOOD(cudaCreateTextureObject(&plain, &resource, &reading, nullptr));
+  sample<<<height, width>>>(smooth, plain, surface, width);
+  GOOD(cudaMemcpy2DFromArray(back.data(), width * 4, out, 0, 0, width * 4, height, cudaMemcpyDeviceToHost));
+  CHECK(back[0] == 0.5f && back[31] == 62.0f && back[32] == 32.5f);
+  GOOD(cudaDestroyTextureObject(smooth));
+  GOOD(cudaDestroySurfaceObject(surface));
+  GOOD(cudaFreeArray(image));
+}
+
 static void printing() {
   for (int i = 0; i < 3; i++) say<<<2, 2>>>(i);
   GOOD(cudaDeviceSynchronize());
@@ -346,7 +389,7 @@ int main(int count, char** given) {
   const std::map<std::string, void (*)()> parts = {
       {"memory", memory},     {"pitched", pitched}, {"mapped", mapped}, {"symbols", symbols},
       {"streams", streams},   {"launches", launches}, {"queries", queries}, {"graphs", graphs},
-      {"errors", errors},     {"printing", printing}, {"threads", threads}, {"children", children}};
+      {"errors", errors},     {"printing", printing}, {"textures", textures}, {"threads", threads}, {"children", children}};
   for (int i = 1; i < count; i++) {
     int before = failures;
     parts.at(given[i])();
