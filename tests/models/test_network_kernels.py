@@ -60,6 +60,7 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine["queue"] = generator.integers(1, 12)
     for name, low, high in (("l1_latency", 5, 40), ("llc_latency", 40, 200), ("dram_latency", 50, 400)):
         machine[name] = generator.integers(low, high)
+    machine["tags"] = machine["l1_latency"]
     machine["sets"] = generator.choice([0, 4])
     machine["ways"] = generator.integers(1, 7)
     machine["outstanding"], machine["stores"] = generator.integers(2, 64, 2)
@@ -95,10 +96,13 @@ def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, coun
     for row in range(count):
         machines[row] = random_machine(generator, warps)
     cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
-    solve(stream, machines, k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy)
+    script = k.new_script(stream, machines[:1])
+    solve(
+        stream, machines, False, script[:0], k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy
+    )
     asked = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     sm = k.new_sm(stream, machines, blames=True)
-    solve(stream, machines, sm, k.new_memory(machines), *asked)
+    solve(stream, machines, False, script[:0], sm, k.new_memory(machines), *asked)
     for found, same in zip((cycles, waits, busy), asked, strict=True):
         assert np.array_equal(found, same)
     blames = np.zeros((len(stream.events), k.BLAMES))
@@ -109,3 +113,19 @@ def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, coun
         assert waits[row].tolist() == pytest.approx(list(expected_waits.values()), rel=1e-12, abs=1e-9)
         assert busy[row].tolist() == pytest.approx(list(expected_busy.values()), rel=1e-12, abs=1e-9)
     assert sm.blame == pytest.approx(blames, rel=1e-12, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), warps=st.integers(1, 4), events=st.integers(1, 8))
+def test_a_machine_that_follows_itself_does_the_same(seed, warps, events):
+    generator = np.random.default_rng(seed)
+    stream = random_stream(generator, 2, warps, events)
+    machines = np.zeros(1, k.MACHINE)
+    machines[0] = random_machine(generator, warps)
+    script, sm, memory = k.new_script(stream, machines), k.new_sm(stream, machines), k.new_memory(machines)
+    found = []
+    for follows in (False, True):
+        cycles, waits, busy = np.empty(1), np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
+        solve(stream, machines, follows, script, sm, memory, cycles, waits, busy)
+        found.append((cycles[0], busy[0].tolist()))
+    assert found[0] == found[1]

@@ -80,7 +80,7 @@ class Warp:
         self.state = "data"
         self.events: list[Event] = []
         self.at = 0
-        self.gap = self.since = self.rate = self.back = 0.0
+        self.gap = self.since = self.back = 0.0
         self.age = 0
         self.done: list[float] = []
         self.parts: list[list[float]] = []
@@ -120,8 +120,8 @@ class Network:
         self.recent["dram"] = machine["llc_latency"] + machine["dram_latency"]
         self.split = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         self.schedulers = max(int(machine["schedulers"]), 1)
-        self.load = [0.0] * self.schedulers
-        self.turns_free = [0.0] * self.schedulers
+        self.issue_free = [0.0] * self.schedulers
+        self.calendar: list[list[list[float]]] = [[] for _ in range(self.schedulers)]
         units = len(blocks[0][0][0].units)
         self.unit_free, self.unit_busy = [0.0] * units, [0.0] * units
         self.greedy = bool(machine["greedy"])
@@ -141,7 +141,7 @@ class Network:
         m = self.m
         sent = max(begin, *(self.free[name] for name in ("out", "bank in", "bank out", "in")))
         latency = event.left if event.level == "given" else m["llc_latency"]
-        hold = sent - begin + latency * event.weight - m["l1_latency"] * event.weight
+        hold = sent - begin + latency * event.weight - m["tags"] * event.weight
         if event.kind != "store":
             from_dram = min(event.dram_reads / (event.misses * event.weight), 1.0)
             hold += from_dram * (max(self.free["dram"] - sent, 0.0) + m["dram_latency"] * event.weight)
@@ -149,7 +149,7 @@ class Network:
 
     def access(self, now: float, event: Event, share: float) -> tuple[float, float, list[float]]:
         m, weight = self.m, event.weight
-        pipe = m["l1_latency"] * weight
+        pipe = m["tags"] * weight
         begin = max(now, self.free["port"])
         through = begin + event.port
         self.free["port"] = through
@@ -255,36 +255,45 @@ class Network:
         warp.gap = reach - start
         warp.state, warp.ready = "data", start
 
-    def has_room(self, warp: Warp, q: int) -> bool:
-        if not self.greedy:
-            return True
-        work = warp.event.issue * self.m["issue_interval"]
-        return 1.0 - self.load[q] >= 0.5 * (work / max(warp.gap, work, 1e-9)) - 1e-9
-
-    def in_turn(self, warp: Warp, q: int, now: float, work: float) -> float:
-        others, ahead = 0, max(self.turns_free[q] - now, 0.0)
-        for other in self.warps[q :: self.schedulers]:
-            if other is warp or other.ready >= NEVER:
-                continue
-            if other.state == "issuing":
-                others += 1
-            elif other.state == "data" and other.ready <= now:
-                others += 1
-                ahead += other.event.issue * self.m["issue_interval"]
-        self.turns_free[q] = max(self.turns_free[q], now) + work
-        return work + min(ahead, others * work)
+    def reserve(self, q: int, now: float, work: float, rate: float) -> float:
+        """Take at most `rate` slots per cycle of those that are free; a calendar has (until, free) of its spans."""
+        ahead = [span for span in self.calendar[q] if span[0] > now]
+        after: list[list[float]] = []
+        while work > 0.0:
+            until, free = ahead.pop(0) if ahead else (NEVER, 1.0)
+            taken = min(rate, free)
+            end = now + work / taken if taken > 1e-9 else NEVER
+            if end < until:
+                after.append([end, free - taken])
+                if until < NEVER:
+                    after.append([until, free])
+                now = end
+                break
+            work -= taken * (until - now)
+            now = until
+            after.append([until, free - taken])
+        self.calendar[q] = after + ahead
+        self.issue_free[q] = 0.0
+        for until, free in self.calendar[q]:
+            if free > 1e-9:
+                break
+            self.issue_free[q] = until
+        return now
 
     def issue(self, warp: Warp, q: int, now: float) -> None:
         event, many = warp.event, len(self.warps) - 1.0
         work = event.issue * self.m["issue_interval"]
         alone = max(warp.gap, work)
         if self.greedy:
-            reach = now + max(alone, work / max(1.0 - self.load[q], 1e-3))
+            reach = max(now + alone, self.reserve(q, now, work, work / max(alone, 1e-9)))
         else:
-            reach = now + max(alone, self.in_turn(warp, q, now, work))
-        self.waits["BASE"] += work + (reach - now - alone) + (now - warp.since)
+            free = max(self.issue_free[q], now)
+            self.issue_free[q] = free + work
+            on_scheduler = max(len(self.warps) / self.schedulers, 1.0)
+            reach = now + max(alone, min(free - now, (on_scheduler - 1.0) * work) + work)
+        self.waits["BASE"] += work + (reach - now - alone)
+        event.blame["BASE"] += work + (reach - now - alone)
         self.waits["DEP"] += alone - work
-        event.blame["BASE"] += work + (reach - now - alone) + (now - warp.since)
         event.blame["DEP"] += alone - work
         self.busy["issue"] += work / self.schedulers
         before = reach
@@ -302,9 +311,15 @@ class Network:
             self.busy["port"] += event.shared
             self.waits["L1"] += reach - before
             event.blame["shared"] += reach - before
-        warp.rate = work / max(reach - now, 1e-9)
-        self.load[q] += warp.rate
         warp.state, warp.ready = "issuing", reach
+
+    def call_next(self, q: int) -> None:
+        """Of the warps that wait for a scheduler, the oldest goes on when it is free."""
+        waiting = [warp for warp in self.warps[q :: self.schedulers] if warp.state == "at scheduler"]
+        for warp in waiting:
+            warp.ready = NEVER
+        if waiting:
+            min(waiting, key=lambda warp: warp.age).ready = self.issue_free[q]
 
     def chosen(self, state: str, candidates: list[Warp], last: int) -> Warp:
         """The oldest, or the next in turn after the last one."""
@@ -341,7 +356,6 @@ class Network:
         self.warps = [Warp(number) for number in range(count * per_block)]
         slots = [Slot(self.warps[s * per_block : (s + 1) * per_block]) for s in range(count)]
         queue, accesses, last_port, clock = [0.0] * max(int(m["queue"]), 1), 0, -1, 0.0
-        last_issued = [-1] * self.schedulers
         ends: list[float] = []
         while True:
             for slot in slots:
@@ -370,14 +384,16 @@ class Network:
             slot, q = slots[warp.number // per_block], warp.number % self.schedulers
             event = warp.event
             if warp.state == "data":
-                warp.since = now
-                if self.has_room(warp, q):
-                    self.issue(warp, q, now)
+                if self.greedy and self.issue_free[q] > now:
+                    warp.state, warp.since, warp.ready = "at scheduler", now, NEVER
                 else:
-                    warp.state, warp.ready = "at scheduler", NEVER
+                    self.issue(warp, q, now)
+                self.call_next(q)
                 continue
-            if not enters:
-                self.load[q] = max(self.load[q] - warp.rate, 0.0)
+            if warp.state == "at scheduler":
+                self.issue(warp, q, warp.since)
+                self.call_next(q)
+                continue
             if event.is_access and not enters and queue[accesses % len(queue)] > now:
                 warp.state, warp.since, warp.ready = "at port", now, NEVER
             else:
@@ -401,26 +417,15 @@ class Network:
                 self.leave(warp, slot, event, now)
                 if slot.alive == 0:
                     ends.append(slot.left_at)
-            if enters:
-                continue
-            last_issued[q] = warp.number
-            if self.greedy and warp.state == "data" and warp.ready <= now:
-                warp.since = now
-                if self.has_room(warp, q):
-                    self.issue(warp, q, now)
-            mine = self.warps[q :: self.schedulers]
-            while any(each.state == "at scheduler" for each in mine):
-                best = self.chosen("at scheduler", mine, last_issued[q])
-                if not self.has_room(best, q):
-                    break
-                last_issued[q] = best.number
-                self.issue(best, q, now)
         ends.sort()
         cycles = ends[-1]
         self.busy["units"] = max(self.unit_busy)
         if skipped:
             waves = (to_run - count) // count
-            cycles += skipped * (ends[count - 1 + waves * count] - ends[count - 1]) / waves
+            took = 0.0
+            for k in range(count):
+                took += (ends[k + waves * count] - ends[k]) / (waves * count)
+            cycles += skipped * took
             self.busy = {name: value * (1.0 + skipped * count / to_run) for name, value in self.busy.items()}
         return cycles
 

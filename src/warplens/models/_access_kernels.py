@@ -133,7 +133,7 @@ def hold_cycles(begin, event, machine, free):
     weight = event.weight
     sent = max(begin, free[R_SM_OUT], free[R_NET_IN], free[R_NET_OUT], free[R_SM_IN])
     latency = event.left if event.level == GIVEN else machine.llc_latency
-    hold = sent - begin + latency * weight - machine.l1_latency * weight
+    hold = sent - begin + latency * weight - machine.tags * weight
     if event.kind != STORE:
         from_dram = min(event.dram_reads / (event.misses * weight), 1.0)
         hold += from_dram * (max(free[R_DRAM] - sent, 0.0) + machine.dram_latency * weight)
@@ -240,7 +240,7 @@ def keep_places(first, last, taken, lines, event, machine, memory):
     is_load = event.kind == LOAD
     ring = LOADS if is_load else STORES
     size = machine.outstanding if is_load else machine.stores
-    pipe = machine.l1_latency * event.weight
+    pipe = machine.tags * event.weight
     memory.next_place[ring] = hold_until(
         memory.places, ring, size, memory.next_place[ring], taken, first - pipe, last - pipe, machine.in_order
     )

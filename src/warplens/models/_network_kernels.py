@@ -23,6 +23,7 @@ from ._network_records import (
     C_L1,
     DATA,
     ISSUING,
+    LEAST_RATE,
     LEAST_WAVES,
     MOST_WARPS,
     NEVER,
@@ -31,29 +32,65 @@ from ._network_records import (
     R_UNIT,
     RESOURCES,
 )
-from ._warp_kernels import book, enter_blocks, line_up, pass_event, reset, set_ready
+from ._warp_kernels import book, call_next, enter_blocks, line_up, pass_event, reset, set_ready
 
 
 @inlined
-def in_turn(w, q, now, work, stream, machine, sm):
-    """Cycles until a scheduler that serves all warps in turn has issued a warp's instructions.
+def reserve(q, now, work, rate, scheduler, calendar):
+    """When a warp that takes at most `rate` slots per cycle has issued, on slots that others have not reserved."""
+    booked = scheduler.booked
+    past = 0
+    while past < booked and calendar[q, past].until <= now:
+        past += 1
+    if past > 0:
+        booked -= past
+        for i in range(booked):
+            calendar[q, i] = calendar[q, i + past]
+    i = 0
+    while work > 0.0:
+        if i == booked:
+            calendar[q, i].free = 1.0
+            calendar[q, i].until = NEVER
+            booked += 1
+        span = calendar[q, i]
+        taken = min(rate, span.free)
+        end = now + work / taken if taken > LEAST_RATE else NEVER
+        if end < span.until:
+            if span.until < NEVER:
+                for j in range(booked, i, -1):
+                    calendar[q, j] = calendar[q, j - 1]
+                booked += 1
+            calendar[q, i].until = end
+            calendar[q, i].free -= taken
+            now = end
+            break
+        work -= taken * (span.until - now)
+        now = span.until
+        span.free -= taken
+        i += 1
+    scheduler.booked = booked
+    scheduler.free = 0.0
+    for i in range(booked):
+        if calendar[q, i].free > LEAST_RATE:
+            break
+        scheduler.free = calendar[q, i].until
+    return now
 
-    A warp waits at most for what the others have to issue, and at most for as much of each as it has itself.
+
+@inlined
+def take_slots(q, now, work, alone, machine, sm):
+    """When a warp has issued, which alone takes it `alone` cycles.
+
+    Under a greedy policy it takes what the slots that older warps leave; else all share them, so that a warp waits at
+    most as if each of the others had as much to issue.
     """
-    others = 0
     scheduler = sm.schedulers[q]
-    ahead = max(scheduler.issued - now, 0.0)
-    for other in range(q, sm.run[0].slots * machine.warps_per_block, machine.schedulers):
-        if other == w or sm.ready[other] >= NEVER:
-            continue
-        state = sm.warps[other].state
-        if state == ISSUING:
-            others += 1
-        elif state == DATA and sm.ready[other] <= now:
-            others += 1
-            ahead += stream.events[sm.warps[other].event].issue * machine.issue_interval
-    scheduler.issued = max(scheduler.issued, now) + work
-    return work + min(ahead, others * work)
+    if machine.greedy:
+        return max(now + alone, reserve(q, now, work, work / max(alone, LEAST_RATE), scheduler, sm.calendar))
+    free = max(scheduler.free, now)
+    scheduler.free = free + work
+    many = max(sm.run[0].slots * machine.warps_per_block / machine.schedulers, 1.0)
+    return now + max(alone, min(free - now, (many - 1.0) * work) + work)
 
 
 @inlined
@@ -74,17 +111,15 @@ def hold_units(e, now, reach, many, stream, units):
 
 
 @inlined
-def issue(w, q, now, work, stream, machine, sm, port, waits, busy):
-    """A warp issues the instructions before its next event, on the slots that others leave."""
-    warp, scheduler = sm.warps[w], sm.schedulers[q]
+def issue(w, now, stream, machine, sm, port, waits, busy):
+    """A warp issues the instructions before its next event, which it could have done from `now` on."""
+    warp = sm.warps[w]
     event = stream.events[warp.event]
+    work = event.issue * machine.issue_interval
     many = sm.run[0].slots * machine.warps_per_block - 1.0
     alone = max(warp.gap, work)
-    if machine.greedy:
-        reach = now + max(alone, work / max(1.0 - scheduler.taken, 1e-3))
-    else:
-        reach = now + max(alone, in_turn(w, q, now, work, stream, machine, sm))
-    issuing = work + (reach - now - alone) + (now - warp.since)
+    reach = take_slots(w % machine.schedulers, now, work, alone, machine, sm)
+    issuing = work + (reach - now - alone)
     waits[C_BASE] += issuing
     waits[C_DEP] += alone - work
     busy[R_ISSUE] += work / machine.schedulers
@@ -106,38 +141,8 @@ def issue(w, q, now, work, stream, machine, sm, port, waits, busy):
         waits[C_L1] += reach - before
         if len(sm.blame) > 0:
             sm.blame[warp.event, B_SHARED] += reach - before
-    warp.rate = work / max(reach - now, 1e-9)
-    scheduler.taken += warp.rate
     warp.state = ISSUING
     set_ready(w, reach, sm.ready, sm.order, sm.soonest, sm.first)
-
-
-@inlined
-def give_slots(w, now, begins, stream, machine, sm, port, waits, busy):
-    """Issue slots go to the warp itself if it `begins` or the scheduler is greedy, then to those that wait."""
-    q = w % machine.schedulers
-    scheduler, warps = sm.schedulers[q], sm.warps
-    asks = w
-    if not begins and (not machine.greedy or warps[w].state != DATA or sm.ready[w] > now):
-        asks = scheduler.first_in_line
-    if asks == w:
-        warps[w].since = now
-    while asks >= 0:
-        warp = warps[asks]
-        work = stream.events[warp.event].issue * machine.issue_interval
-        wanted = work / max(warp.gap, work, 1e-9)
-        waits_in_line = warp.state == AT_SCHEDULER
-        if not machine.greedy or 1.0 - scheduler.taken >= 0.5 * wanted - 1e-9:
-            issue(asks, q, now, work, stream, machine, sm, port, waits, busy)
-            if waits_in_line:
-                scheduler.first_in_line = warp.behind
-        elif waits_in_line:
-            break
-        elif begins:
-            warps[w].state = AT_SCHEDULER
-            set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
-            line_up(w, scheduler, warps)
-        asks = -1 if begins else scheduler.first_in_line
 
 
 @inlined
@@ -154,20 +159,21 @@ def next_at_port(machine, sm):
 
 
 @inlined
-def reach_event(w, now, enters, stream, machine, sm, memory, waits, busy):
-    """A warp has issued its instructions: its access enters the memory queue or waits for it, or its event passes."""
+def wait_for_queue(w, now, sm):
+    """A warp whose access finds the memory queue full lines up."""
+    warp = sm.warps[w]
+    warp.state = AT_PORT
+    warp.since = now
+    set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
+    sm.run[0].at_port += 1
+
+
+@inlined
+def reach_event(w, now, stream, machine, sm, memory, waits, busy):
+    """A warp has issued its instructions: its access enters the memory queue, or its event passes."""
     run, warp = sm.run[0], sm.warps[w]
     event = stream.events[warp.event]
     is_access = event.kind <= ATOMIC
-    if not enters:
-        scheduler = sm.schedulers[w % machine.schedulers]
-        scheduler.taken = max(scheduler.taken - warp.rate, 0.0)
-        if is_access and sm.queue[run.place] > now:
-            warp.state = AT_PORT
-            warp.since = now
-            set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
-            run.at_port += 1
-            return
     slot = sm.slots[w // machine.warps_per_block]
     back = now
     if is_access:
@@ -198,9 +204,10 @@ def begin_launch(machine, sm, memory):
 
 
 @inlined
-def follow_warps(stream, machine, sm, memory, waits, busy):
-    """Event by event, until no warp is left."""
+def follow_warps(stream, machine, sm, memory, waits, busy, script):
+    """Event by event, until no warp is left. A script that has room takes down the warp of each step."""
     run = sm.run[0]
+    steps = 0
     while True:
         if run.entered < run.to_run and run.entered - run.finished < run.slots:
             enter_blocks(stream, machine, sm)
@@ -215,11 +222,46 @@ def follow_warps(stream, machine, sm, memory, waits, busy):
         if now >= NEVER:
             break
         run.clock = now
-        begins = sm.warps[w].state == DATA
-        if not begins:
-            reach_event(w, now, enters, stream, machine, sm, memory, waits, busy)
-        if not enters:
-            give_slots(w, now, begins, stream, machine, sm, memory.free, waits, busy)
+        warp = sm.warps[w]
+        scheduler = sm.schedulers[w % machine.schedulers]
+        if warp.state == DATA and machine.greedy and scheduler.free > now:
+            line_up(w, scheduler, sm)
+            continue
+        if warp.state == ISSUING and stream.events[warp.event].kind <= ATOMIC and sm.queue[run.place] > now:
+            wait_for_queue(w, now, sm)
+            continue
+        if steps < len(script):
+            script[steps] = w
+            steps += 1
+        if warp.state == DATA:
+            issue(w, now, stream, machine, sm, memory.free, waits, busy)
+            call_next(scheduler, sm)
+        elif warp.state == AT_SCHEDULER:
+            scheduler.first_in_line = warp.behind
+            issue(w, warp.since, stream, machine, sm, memory.free, waits, busy)
+            call_next(scheduler, sm)
+        else:
+            reach_event(w, now, stream, machine, sm, memory, waits, busy)
+
+
+@inlined
+def follow_script(stream, machine, sm, memory, waits, busy, script):
+    """Step by step as another machine did: whatever takes less time on this one, no step comes later."""
+    run = sm.run[0]
+    for w in script:
+        if run.entered < run.to_run and run.entered - run.finished < run.slots:
+            enter_blocks(stream, machine, sm)
+        if run.finished == run.to_run:
+            break
+        warp, now = sm.warps[w], sm.ready[w]
+        if warp.state == DATA:
+            issue(w, now, stream, machine, sm, memory.free, waits, busy)
+            continue
+        if stream.events[warp.event].kind <= ATOMIC:
+            run.clock = max(now, sm.queue[run.place], run.clock)
+            book(run.clock - now, memory.split, waits)
+            now = run.clock
+        reach_event(w, now, stream, machine, sm, memory, waits, busy)
 
 
 @inlined
@@ -234,18 +276,27 @@ def cycles_of(ends, run):
     cycles = ends[run.to_run - 1]
     if run.skipped > 0:
         waves = (run.to_run - run.slots) // run.slots
-        cycles += run.skipped * (ends[run.slots - 1 + waves * run.slots] - ends[run.slots - 1]) / waves
+        took = 0.0
+        for k in range(run.slots):
+            took += (ends[k + waves * run.slots] - ends[k]) / (waves * run.slots)
+        cycles += run.skipped * took
     return cycles
 
 
 @kernel
-def solve(stream, machines, sm, memory, all_cycles, all_waits, all_busy):
-    """Cycles of a launch on each machine; adds up waits of warps by cause and busy cycles of resources."""
+def solve(stream, machines, follows, script, sm, memory, all_cycles, all_waits, all_busy):
+    """Cycles of a launch on each machine; adds up waits of warps by cause and busy cycles of resources.
+
+    Machines that follow serve warps in the order of the `script`; others write theirs there, if it has room.
+    """
     run = sm.run[0]
     for row in range(len(machines)):
         busy = all_busy[row]
         begin_launch(machines[row], sm, memory)
-        follow_warps(stream, machines[row], sm, memory, all_waits[row], busy)
+        if follows:
+            follow_script(stream, machines[row], sm, memory, all_waits[row], busy, script)
+        else:
+            follow_warps(stream, machines[row], sm, memory, all_waits[row], busy, script)
         all_cycles[row] = cycles_of(sm.ends, run)
         for u in range(len(sm.units)):
             busy[R_UNIT] = max(busy[R_UNIT], sm.units[u].busy)

@@ -38,6 +38,9 @@ ALL, BY_LLC, BY_DRAM = range(3)
 #: Weight of one miss in them.
 SMOOTHING = 0.1
 
+#: Fewer issue slots per cycle than this count as none.
+LEAST_RATE = 1e-9
+
 # What a warp does: waits for data, issues, waits for a scheduler, for the memory queue, at a barrier.
 DATA, ISSUING, AT_SCHEDULER, AT_PORT, AT_BARRIER = range(5)
 
@@ -82,6 +85,7 @@ MACHINE = _record(
     greedy=FLAG,
     queue=I64,
     l1_latency=F64,
+    tags=F64,  # cycles until the tags of the L1 are read: its latency on the machine as named
     llc_latency=F64,
     dram_latency=F64,
     sets=I64,
@@ -112,15 +116,16 @@ WARP = _record(
     age=I64,
     behind=I64,  # next in the line for the scheduler
     gap=F64,  # cycles of its own until the event
-    since=F64,  # when it began to wait for the scheduler or the memory queue
-    rate=F64,  # issue slots per cycle that it takes
+    since=F64,  # when it began to wait for the scheduler, for the memory queue or at the barrier
     back=F64,  # when all its accesses are back
 )
 SCHEDULER = _record(
-    taken=F64,  # slots per cycle
-    issued=F64,  # when a scheduler that takes turns has issued all that it was given
+    free=F64,  # when it has a slot that nobody has reserved
+    booked=I64,  # spans of its calendar
     first_in_line=I64,  # the oldest warp that waits for it, or -1
 )
+#: Issue slots per cycle that no warp has reserved, from the end of the span before it; after the last, all.
+SPAN = _record(until=F64, free=F64)
 UNIT = _record(free=F64, busy=F64)
 #: A place for a thread block.
 SLOT = _record(
@@ -181,6 +186,7 @@ class Sm(NamedTuple):
     source: Any  # the event that brings it: the event itself, or a slower one before it
     blame: Any  # cycles of all warps because of each event; no rows where nobody asks
     schedulers: Any
+    calendar: Any  # spans of each scheduler: one for each warp that has reserved slots, at most
     units: Any
     slots: Any
     queue: Any  # when the last accesses leave the memory queue
@@ -220,8 +226,17 @@ def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
         source=np.zeros((warps, events), dtype=I64),
         blame=np.zeros((len(stream.events) if blames else 0, BLAMES)),
         schedulers=np.zeros(machines["schedulers"].max(), SCHEDULER),
+        calendar=np.zeros((machines["schedulers"].max(), warps + 2), SPAN),
         units=np.zeros(stream.units.shape[1], UNIT),
         slots=np.zeros(slots, SLOT),
         queue=np.zeros(machines["queue"].max()),
         ends=np.zeros(max(LEAST_WAVES * slots, MOST_WARPS) + slots),
     )
+
+
+def new_script(stream: Stream, machines: Any) -> Any:
+    """Room for the warp of each step: two for each event of the warps that are followed."""
+    slots = np.minimum(machines["blocks_per_sm"], np.ceil(machines["blocks"]))
+    warps = int((slots * machines["warps_per_block"]).max())
+    events = int(np.diff(stream.event_start).max(initial=0))
+    return np.zeros(2 * events * ((LEAST_WAVES + 1) * warps + MOST_WARPS), dtype=I64)

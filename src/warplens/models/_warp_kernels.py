@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..jit import inlined
 from ._network_records import (
     AT_BARRIER,
+    AT_SCHEDULER,
     ATOMIC,
     BARRIER,
     C_SYNC,
@@ -61,9 +62,9 @@ def reset(sm):
         sm.soonest[node] = sm.order[node]
         sm.first[node] = 2 * node - leaves if 2 * node >= leaves else sm.first[2 * node]
     for q in range(len(sm.schedulers)):
-        scheduler = sm.schedulers[q]
-        scheduler.first_in_line = -1
-        scheduler.taken = scheduler.issued = 0.0
+        sm.schedulers[q].free = 0.0
+        sm.schedulers[q].first_in_line = -1
+        sm.schedulers[q].booked = 0
     for u in range(len(sm.units)):
         unit = sm.units[u]
         unit.free = unit.busy = 0.0
@@ -122,18 +123,33 @@ def enter_blocks(stream, machine, sm):
 
 
 @inlined
-def line_up(w, scheduler, warps):
+def call_next(scheduler, sm):
+    """The oldest warp that waits for a scheduler goes on when it is free."""
+    w = scheduler.first_in_line
+    if w >= 0:
+        set_ready(w, scheduler.free, sm.ready, sm.order, sm.soonest, sm.first)
+
+
+@inlined
+def line_up(w, scheduler, sm):
     """A warp waits for a scheduler, behind those that are older."""
+    warps = sm.warps
+    warps[w].state = AT_SCHEDULER
+    warps[w].since = sm.ready[w]
+    set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
     before = -1
     behind = scheduler.first_in_line
     while behind >= 0 and warps[behind].age < warps[w].age:
         before = behind
         behind = warps[behind].behind
     warps[w].behind = behind
-    if before < 0:
-        scheduler.first_in_line = w
-    else:
+    if before >= 0:
         warps[before].behind = w
+        return
+    if behind >= 0:
+        set_ready(behind, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
+    scheduler.first_in_line = w
+    call_next(scheduler, sm)
 
 
 @inlined

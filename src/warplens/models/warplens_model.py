@@ -9,7 +9,7 @@ import numpy as np
 
 from ..analysis.atomics import atomic_passes
 from ..errors import MissingInputError
-from ..workload import Needs
+from ..workload import Needs, analyse
 from ..workload.samples import sample_batches
 from ..workload.traced import compute_latencies_of
 from . import _network_records as k
@@ -48,6 +48,14 @@ WITHOUT = (
 )
 #: Busy fraction from which a resource decides the time.
 BOUND = 0.6
+#: What a machine has in common with the one whose order of service it follows: policies and numbers of warps.
+SHAPE = ("greedy", "in_order", "blocks", "blocks_per_sm", "warps_per_block")
+#: Times of its memory, and factors on them: who is served first differs between a fast memory and a slow one.
+TIMES = ("l1_latency", "llc_latency", "dram_latency", "dram_service", "dram_queue", "bank", "channel")
+ORDERS = (0.5, 2.0)
+NO_SCRIPT = np.zeros(0, dtype=k.I64)
+#: Cycles of each machine, waits of its warps by cause, and cycles that its resources are busy.
+Solved = tuple[Array, Array, Array]
 #: The network is solved again if its cycles exceed the cache simulation's estimate by this factor.
 SLOWER = 1.1
 #: Approximate number of events to follow; fewest and most events per warp, as powers of two.
@@ -94,11 +102,11 @@ class Warplens(Model):
         waits, busy = np.zeros((size, k.CAUSES)), np.zeros((size, k.RESOURCES))
         instructions = 0.0
         for rows, demand in self._demands(case):
-            part = _solved(demand, self._machines(case, demand)[rows])
+            part = _solved(demand, self._machines(case, demand)[rows], self._named(case, demand))
             self._put_atomics(case, rows, part)
             cycles[rows], waits[rows], busy[rows] = part
-            least = np.maximum(busy[rows].max(axis=1), 1.0)
-            cycles[rows] = least if self.without == "network" else np.maximum(cycles[rows], least)
+            if self.without == "network":
+                cycles[rows] = np.maximum(busy[rows].max(axis=1), 1.0)
             instructions = demand.instructions_per_warp
         return self._outcome(case, instructions, cycles, waits, busy)
 
@@ -106,9 +114,9 @@ class Warplens(Model):
         """To what the warps of a single traced machine owe the time that they spend."""
         ((rows, demand),) = self._demands(case)
         machines = self._machines(case, demand)[rows]
-        _solved(demand, machines)
+        _own(demand, machines)
         sm = k.new_sm(demand.stream, machines, blames=True)
-        _, waits, busy = _solve(demand.stream, machines, sm)
+        _, waits, busy = _solve(demand.stream, machines, sm=sm)
         return Blames(demand, machines[0], waits[0], busy[0], sm.blame)
 
     def _demands(self, case: Case) -> Any:
@@ -132,7 +140,7 @@ class Warplens(Model):
             config = demand_config(machine, classes, needed_by)
             yield rows, demand_of_sample(sample, misses, launch, config, self.without)
 
-    def _put_atomics(self, case: Case, rows: Any, part: tuple[Array, Array, Array]) -> None:
+    def _put_atomics(self, case: Case, rows: Any, part: Solved) -> None:
         """No bank is done before it has served, one by one, the lanes of atomics that meet at a word.
 
         The network follows packets, whatever lanes they have.
@@ -191,6 +199,7 @@ class Warplens(Model):
         machines["greedy"] = gpu.scheduler in ("gto", "oldest") and self.without != "scheduler"
         machines["in_order"] = self.without == "places"
         machines["l1_latency"] = gpu.l1.latency_cycles
+        machines["tags"] = (case.gpu.original or case.gpu).with_defaults.l1.latency_cycles
         machines["llc_latency"] = gpu.llc.latency_cycles
         if gpu.dram.latency_cycles is not None:
             machines["dram_latency"] = gpu.dram_latency_cycles_now(case.model_name)
@@ -209,6 +218,13 @@ class Warplens(Model):
             machines["block_start"] = gpu.block_start_cycles
             machines["block_launch"] = np.multiply(_or(gpu.block_launch_cycles, 0.0), sms)
         return machines
+
+    def _named(self, case: Case, demand: Demand) -> Any:
+        """The machine as named, if the case has overrides; else none."""
+        if case.gpu.original is None:
+            return None
+        named = analyse(case.workload, case.gpu.original, needed_by=case.model_name)
+        return self._machines(Case(named, case.model_name), demand)
 
     def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
         """Set the cycles per request and flit; the machine may limit stores and atomics separately."""
@@ -317,8 +333,24 @@ class Warplens(Model):
         return {name: cpi * rest[:, index] for index, name in enumerate(k.CAUSE_NAMES)}
 
 
-def _solved(demand: Demand, machines: Any) -> tuple[Array, Array, Array]:
-    """(Cycles, waits, busy cycles) of every machine; `arrivals` of machines is set."""
+def _solved(demand: Demand, machines: Any, named: Any) -> Solved:
+    """What every machine does; those with as many warps as the machine as `named` keep to its orders of service."""
+    follows = np.zeros(len(machines), dtype=bool)
+    if named is not None:
+        follows = np.all([np.ceil(machines[name] - 1e-9) == np.ceil(named[name] - 1e-9) for name in SHAPE], axis=0)
+    found = new_solved(len(machines))
+    for rows in (follows, ~follows):
+        if rows.any():
+            chosen = machines[rows]
+            solved = _changed(demand, chosen, named) if rows is follows else _own(demand, chosen)
+            for whole, part in zip(found, solved, strict=True):
+                whole[rows] = part
+    np.maximum(found[0], np.maximum(found[2].max(axis=1), 1.0), out=found[0])  # nothing is busy for longer
+    return found
+
+
+def _own(demand: Demand, machines: Any) -> Solved:
+    """What each machine does when it serves warps as they come; `arrivals` of machines is set."""
     found = _solve(demand.stream, machines)
     # The cache simulation counted loads of data in flight, at its own estimate of the run time. In a longer run
     # fewer loads find their data still in flight.
@@ -330,13 +362,44 @@ def _solved(demand: Demand, machines: Any) -> tuple[Array, Array, Array]:
     return found
 
 
-def _solve(stream: k.Stream, machines: Any, sm: k.Sm | None = None) -> tuple[Array, Array, Array]:
-    """(Cycles, waits, busy cycles) of every machine."""
+def _changed(demand: Demand, machines: Any, named: Any) -> Solved:
+    """What machines do that differ from the one as `named` in times: its cycles, changed as in a fixed order.
+
+    A machine of its own order may be slower with shorter times, because warps happen to meet elsewhere. In a fixed
+    order no time can fall and the sum rise. The better of two orders counts, those of a slow and of a fast memory.
+    """
+    named["sets"] = machines["sets"][0]  # which the demand depends on
+    (cycles,) = _own(demand, named)[0]
+    machines["arrivals"] = named["arrivals"]
+    rows = np.concatenate((named, machines))
+    best = new_solved(len(rows))
+    best[0][:] = np.inf
+    for scale in ORDERS:
+        leader, script = named.copy(), k.new_script(demand.stream, named)
+        for name in TIMES:
+            leader[name] *= scale
+        for name in k.NETWORK.names or ():
+            leader["network"][name] *= scale
+        _solve(demand.stream, leader, script)
+        found = _solve(demand.stream, rows, script, follows=True)
+        better = found[0] < best[0]
+        for whole, part in zip(best, found, strict=True):
+            whole[better] = part[better]
+    return best[0][1:] * (cycles / best[0][0]), best[1][1:], best[2][1:]
+
+
+def new_solved(count: int) -> Solved:
+    return np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
+
+
+def _solve(
+    stream: k.Stream, machines: Any, script: Any = NO_SCRIPT, *, follows: bool = False, sm: k.Sm | None = None
+) -> Solved:
+    """What each machine does: as the script says, or on its own, and writes it down."""
     from ._network_kernels import solve
 
-    count = len(machines)
-    found = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
-    solve(stream, machines, sm or k.new_sm(stream, machines), k.new_memory(machines), *found)
+    found = new_solved(len(machines))
+    solve(stream, machines, follows, script, sm or k.new_sm(stream, machines), k.new_memory(machines), *found)
     return found
 
 
