@@ -140,13 +140,17 @@ def _workloads_of_toml(
         from .workload.static import static_workload
 
         return [static_workload(for_gpu(launch, machine)) for launch in launches]
-    found = []
+    from .frontends.ptx.placement import Placement
+
+    found: list[Workload] = []
     buffers: dict[Any, Any] = {}
+    placement = Placement() if any(launch.caches == "warm" for launch in launches) else None
     for index, launch in enumerate(launches):
-        execution = record_launch(launch, machine, buffers=buffers, progress=progress)
+        execution = record_launch(launch, machine, buffers=buffers, placement=placement, progress=progress)
         workload = workload_of_trace(execution.trace, order=order, selection=selection)
         named = replace(
             workload,
+            after=found[-1] if found and launch.caches == "warm" else None,
             description=launch.description,
             path=launch.path,
             machine=launch.machine,

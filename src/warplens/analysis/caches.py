@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,8 +149,20 @@ class MissProfile:
         return self._total("dram_writes") * self.transfer_bytes
 
 
-def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: CacheRun) -> MissProfile:
-    """Run the events of a launch through the per-SM L1 caches and the shared L2 of one machine."""
+class LlcContent(NamedTuple):
+    """Tags and states of the L2's lines."""
+
+    tags: NDArray[np.int64]
+    states: NDArray[np.int64]
+
+
+def simulate_caches(
+    chunks: Iterable[Events], kinds: NDArray[np.uint8], run: CacheRun, llc: LlcContent | None = None
+) -> MissProfile:
+    """Run the events of a launch through the per-SM L1 caches and the shared L2 of one machine.
+
+    `llc` is what the L2 holds before, and then after; by default nothing.
+    """
     from ._round_kernels import simulate_rounds
     from .progress import run_in_progress
 
@@ -157,6 +170,8 @@ def simulate_caches(chunks: Iterable[Events], kinds: NDArray[np.uint8], run: Cac
     counters = np.zeros(len(kinds), dtype=COUNTERS)
     bank_load = np.zeros((2, config.llc_banks), dtype=np.int64)
     l1_tags, l1_states, llc_tags, llc_states = empty_caches(config)
+    if llc is not None:
+        llc_tags, llc_states = llc
     caches = Caches(l1_tags, l1_states, llc_tags, llc_states, config, counters, bank_load)
     arrivals = np.zeros(len(kinds), dtype=ARRIVALS)
     cycles = 0.0

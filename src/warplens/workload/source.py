@@ -41,6 +41,7 @@ from .source_arguments import read_argument, read_buffers, whole
 
 if TYPE_CHECKING:
     from ..frontends.ptx import Execution
+    from ..frontends.ptx.placement import Placement
 
 #: The keys of which a `[cuda]` table has exactly one.
 _SOURCES = ("source", "code", "ptx", "python")
@@ -96,6 +97,10 @@ class CudaLaunch:
     registers_per_thread: int | None = None
     record: RecordLimit = RecordLimit()
     static: StaticOptions = StaticOptions()
+    cluster: tuple[int, int, int] | None = None
+    """Blocks of a cluster, where the kernel itself requires none."""
+    caches: str = "cold"
+    """What the launch finds in the L2: nothing, or what the launches before have left (`warm`)."""
     description: str = ""
     machine: str | None = None
     machine_overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -264,13 +269,14 @@ def record_launch(
     *,
     parameters: Sequence[Built] | None = None,
     buffers: Buffers | None = None,
+    placement: Placement | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Execution:
     """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it.
 
     `parameters` are those of the launch, if they are built already; read-only arrays keep their values.
-    `buffers` keeps what launches before left in named buffers.
+    `buffers` keeps what launches before left in named buffers, and `placement` where those lie.
     """
     from ..frontends.ptx import execute, parse_ptx
 
@@ -291,6 +297,8 @@ def record_launch(
         blocks=blocks,
         registers_per_thread=compiled.registers_per_thread,
         name=launch.name,
+        cluster=launch.cluster,
+        placement=placement,
         constants={name: np.asarray(each.build()) for name, each in launch.constants.items()},
         consume=consume,
         progress=progress,
@@ -331,6 +339,8 @@ def _cuda_table(table: _Reader, buffers: Mapping[str, ArrayArgument]) -> dict[st
         "registers_per_thread": whole(table, "registers_per_thread", None, 1, 255),
         "arguments": tuple(read_argument(row, buffers) for row in table.rows("arguments")),
         "constants": _constants(table),
+        "cluster": _extents(table, "cluster", (16, 16, 16)) if "cluster" in table.table else None,
+        "caches": table.text("caches", "cold", choices=("cold", "warm")),
     }
     if math.prod(result["block"]) > _MOST_THREADS:
         raise table.fail("block", f"{math.prod(result['block'])} threads exceed the {_MOST_THREADS} of a block")

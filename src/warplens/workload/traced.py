@@ -27,6 +27,7 @@ from ..analysis import (
 )
 from ..analysis.banks import mean_bank_cycles, shared_accesses, with_conflicts
 from ..analysis.block_samples import BlockChoice, chosen_blocks
+from ..analysis.caches import LlcContent, empty_caches
 from ..analysis.representative import (
     Representative,
     WarpChoice,
@@ -111,7 +112,7 @@ def runs_of(
 
 def _simulate(workload: Workload, runs: Sequence[CacheRun], which: NDArray[np.int64]) -> CacheResults:
     """Simulate every run without a result once; runs of one family share a pass."""
-    if len(runs) > 1:
+    if len(runs) > 1 and workload.after is None:
         _simulate_families(workload, runs)
     return CacheResults(tuple(runs), which, tuple(simulated(workload, run) for run in runs))
 
@@ -125,7 +126,7 @@ def simulated(workload: Workload, run: CacheRun) -> MissProfile:
             workload.before_simulation()
         events = _events(workload, run.coalescing)
         fitted, longer = _fitted(run, events.blocks, trace.header.blocks)
-        found = simulate_caches(events, instruction_kinds(trace.static), fitted)
+        found = simulate_caches(events, instruction_kinds(trace.static), fitted, _left_in_llc(workload.after, run))
         # Lines that a hash spreads over banks at random load them the more evenly, the more SMs ask for their own.
         chance = (fitted.config.sms / run.config.sms) ** 0.5 if run.config.llc_hashed else 1.0
         return replace(
@@ -135,7 +136,26 @@ def simulated(workload: Workload, run: CacheRun) -> MissProfile:
             busiest_channel=1.0 + (found.busiest_channel - 1.0) * chance,
         )
 
+    if workload.after is not None:  # kept in memory only: the key would be that of all traces before
+        return workload.results.once(("warm", run), simulate)
     return workload.results.get(trace, run, MissProfile, simulate)
+
+
+def _left_in_llc(before: Workload | None, run: CacheRun) -> LlcContent | None:
+    """What a launch leaves in the L2 after those before it; None before the first."""
+    if before is None:
+        return None
+
+    def simulate() -> LlcContent:
+        trace = before.require_trace("the cache simulation")
+        events = _events(before, run.coalescing)
+        fitted, _ = _fitted(run, events.blocks, trace.header.blocks)
+        content = _left_in_llc(before.after, run) or LlcContent(*empty_caches(fitted.config)[2:])
+        simulate_caches(events, instruction_kinds(trace.static), fitted, content)
+        return content
+
+    content = before.results.once(("left in the L2", run), simulate)
+    return LlcContent(content.tags.copy(), content.states.copy())
 
 
 def _fitted(run: CacheRun, recorded: int, launched: int) -> tuple[CacheRun, float]:

@@ -60,6 +60,8 @@ class Workload:
     order: str = DEFAULT_ORDER
     selection: str = "clustering"
     launch_index: int = 0
+    #: The launch whose lines it finds in the L2; none if caches are cold.
+    after: Workload | None = field(default=None, repr=False)
     machine: str | None = None
     machine_overrides: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""

@@ -27,6 +27,7 @@ from .flatten import flatten
 from .flow import Flow
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
+from .placement import Placement
 from .program import PtxModule
 from .record import build_static_table, inlined_chains, kernel_file
 from .registers import Allocation, allocate_registers
@@ -159,6 +160,7 @@ def execute(
     progress: Callable[[int, int], None] | None = None,
     apart_bytes: int = 0,
     cluster: Sequence[int] | None = None,
+    placement: Placement | None = None,
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
@@ -168,6 +170,7 @@ def execute(
     numbers of blocks. `registers_per_thread` and `name` go to the trace's header;
     by default an estimate and the entry's name. `apart_bytes` lie between arrays.
     `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
+    `placement` keeps the addresses of arrays from one launch to the next.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
@@ -176,7 +179,7 @@ def execute(
     run = Launch(
         compiled,
         *extents,
-        lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes),
+        lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes, placement=placement),
         dynamic_shared_memory_bytes,
         most_instructions,
         most_seconds,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...errors import KernelFault, PtxError, nearest
 from .flat import FlatKernel
 from .heap import HEAP_BYTES, ROOM, Heap
+from .placement import Placement
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
 from .textures import Texture, TextureObject
@@ -93,11 +94,12 @@ def lay_out_memory(
     constants: Mapping[str, NDArray[Any]] | None = None,
     *,
     apart_bytes: int = 0,
+    placement: Placement | None = None,
 ) -> GlobalMemory:
     """Place variables where the code expects them, then the parameters, then the arrays in argument order.
 
     `constants` are initial values of module variables, by name. `apart_bytes` between arrays let an access
-    beyond the end of one be noticed as such.
+    beyond the end of one be noticed as such. `placement` has the arrays of launches before, and gets those of this.
     """
     module = kernel.module
     parameters = module.functions[kernel.name].parameters
@@ -108,12 +110,15 @@ def lay_out_memory(
         for name, address in kernel.variable_addresses.items()
     ]
     position, most_bytes = kernel.first_free_address, min(MOST_BYTES, _memory_bytes())
+    placed = Placement(position) if placement is None else placement
+    position = max(position, placed.end)
 
-    def allocate(name: str, size: int, argument: int | None = None) -> int:
+    def allocate(name: str, size: int, argument: int | None = None, at: int | None = None) -> int:
         nonlocal position
-        address = position
+        address = position if at is None else at
         allocations.append(Allocation(name, address, size, argument))
-        position = align(position + max(size, 1) + apart_bytes, GRANULE_BYTES) + GRANULE_BYTES
+        if at is None:
+            position = align(position + max(size, 1) + apart_bytes, GRANULE_BYTES) + GRANULE_BYTES
         if position - GLOBAL_WINDOW > most_bytes:
             raise KernelFault(
                 f"{kernel.name}: variables and arrays take {position - GLOBAL_WINDOW:,} bytes together; "
@@ -133,26 +138,21 @@ def lay_out_memory(
             if isinstance(given, list):  # pointers, which lie in memory too
                 given = np.frombuffer(b"".join(map(place, given)), np.uint8)
             owner = _owner(given, whole)
-            return struct.pack("<Q", _place(owner, number, where, arrays, allocate) + _offset(given, owner))
+            address = _place(owner, number, where, arrays, allocate, placed)
+            return struct.pack("<Q", address + _offset(given, owner))
 
-        if _is_array(argument) or isinstance(argument, list):
-            value = place(argument)
-        elif isinstance(argument, Texture):
+        if isinstance(argument, Texture):
             (address,) = struct.unpack("<Q", place(argument.array))
             textures[number + 1] = argument.at(address)
-            value = struct.pack("<Q", number + 1)
-        elif isinstance(argument, tuple):
-            value = _packed(argument, place)[0]
-        else:
-            value = _scalar(argument, parameter, where)
-        if len(value) != parameter.size_bytes:
-            kind = "an array's address" if isinstance(argument, np.ndarray) else f"{len(value)} bytes"
-            raise KernelFault(f"{where} is {kind}, where the kernel expects {parameter.size_bytes} bytes")
+            argument = np.uint64(number + 1)
+        value = _passed(argument, parameter, where, place)
         start = kernel.parameter_offsets[parameter.name]
         raw[start : start + len(value)] = value
     workspace = allocate("the barrier of the grid", GRANULE_BYTES) if kernel.waits_for_its_grid else 0
     arrays_end = len(allocations)
     heap_address = allocate("the heap of malloc", HEAP_BYTES * ROOM) if kernel.calls("malloc") else 0
+    placed.end = position
+    placed.arrays += [each for each in arrays if placed.find(each[0]) is None]
     content = _aligned(position - GLOBAL_WINDOW)
     valid = _allocated(kernel, allocations[:arrays_end], len(content))
     _fill_variables(kernel, content, constants or {})
@@ -165,6 +165,20 @@ def lay_out_memory(
     return GlobalMemory(
         content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, workspace, textures
     )
+
+
+def _passed(argument: Any, parameter: Variable, where: str, place: Callable[[Any], bytes]) -> bytes:
+    """The bytes of a parameter."""
+    if _is_array(argument) or isinstance(argument, list):
+        value = place(argument)
+    elif isinstance(argument, tuple):
+        value = _packed(argument, place)[0]
+    else:
+        value = _scalar(argument, parameter, where)
+    if len(value) != parameter.size_bytes:
+        kind = "an array's address" if isinstance(argument, np.ndarray) else f"{len(value)} bytes"
+        raise KernelFault(f"{where} is {kind}, where the kernel expects {parameter.size_bytes} bytes")
+    return value
 
 
 def _allocated(kernel: FlatKernel, allocations: Sequence[Allocation], size_bytes: int) -> NDArray[np.uint16]:
@@ -222,7 +236,12 @@ def _aligned(size: int) -> NDArray[np.uint8]:
 
 
 def _place(
-    array: NDArray[Any], number: int, where: str, arrays: list[tuple[NDArray[Any], int]], allocate: Any
+    array: NDArray[Any],
+    number: int,
+    where: str,
+    arrays: list[tuple[NDArray[Any], int]],
+    allocate: Any,
+    placement: Placement,
 ) -> int:
     """The address of an array; the same array passed twice has one address."""
     if not array.flags.c_contiguous:
@@ -235,7 +254,7 @@ def _place(
             if offset >= 0 and offset + array.nbytes <= other.nbytes:
                 return address + offset
             raise KernelFault(f"{where} overlaps another array in part; pass the whole array first, or copies")
-    address = int(allocate(f"argument {number}", array.nbytes, number))
+    address = int(allocate(f"argument {number}", array.nbytes, number, placement.find(array)))
     arrays.append((array, address))
     return address
 
