@@ -17,6 +17,7 @@ PARTS = (
     "graphs",
     "printing",
     "textures",
+    "grids",
     "threads",
     "children",
     "errors",

@@ -14,7 +14,7 @@ from ...traces import WarpGroup
 from ..ptx.execute import Execution, Launch
 from ..ptx.heap import HEAP_BYTES, ROOM, Heap
 from ..ptx.memory import GlobalMemory
-from ..ptx.spaces import MOST_SHARED_BYTES
+from ..ptx.spaces import GRANULE_BYTES, MOST_SHARED_BYTES
 from ..ptx.textures import TextureObject
 from ..ptx.worker import Worker
 from .arena import Arena
@@ -81,6 +81,7 @@ class Launcher:
 
     def __post_init__(self) -> None:
         self.parameter_address = self.arena.place(PARAMETER_BYTES, "the kernel's parameters")
+        self.grid_workspace = self.arena.place(GRANULE_BYTES, "the barrier of the grid")
         self.heap = Heap(self.arena.reserve(HEAP_BYTES * ROOM), HEAP_BYTES, self.arena.valid)
 
     def run(self, order: Ordered) -> tuple[int, bool, str]:
@@ -156,7 +157,7 @@ class Launcher:
         self.arena.write(self.parameter_address, order.parameters)
         if record:
             return self._record(order)
-        key = (id(order.function), order.grid, order.block, order.dynamic_shared_bytes)
+        key = (order.function, order.grid, order.block, order.dynamic_shared_bytes, order.cooperative, order.cluster)
         kept = self.kept.get(key)
         if kept is None:
             launch = self._launch(order, recording=False)
@@ -166,11 +167,10 @@ class Launcher:
         self.kept.move_to_end(key)
         launch, before = kept.launch, kept.launch.instructions
         launch.printed.clear()
-        parameters = kept.worker.parameters
         total = math.prod(order.grid)
-        small = kept.instructions <= SMALL_INSTRUCTIONS and launch.stack_bytes < SERVER_STACK_BYTES
-        if small or total == 1:
-            parameters[: len(order.parameters)] = bytearray(order.parameters)
+        is_small = total == 1 or kept.instructions <= SMALL_INSTRUCTIONS
+        if is_small and launch.team_blocks == 1 and launch.stack_bytes < SERVER_STACK_BYTES:
+            kept.worker.parameters[: len(order.parameters)] = bytearray(order.parameters)
             for _ in kept.worker.run(0, total):
                 pass
         else:
@@ -190,6 +190,8 @@ class Launcher:
         recorder.run([range(1)], consume=groups.append)
         wave = self.resident(order.function, math.prod(order.block), order.dynamic_shared_bytes) * int(self.gpu.sms)
         chosen = self.recording.blocks(total, wave, recorder.instructions)
+        if recorder.team_blocks > 1:  # blocks that wait for one another are recorded together
+            chosen = [range(total)]
         if chosen[0].start > 0:
             groups.clear()
         plain: Launch | None = None
@@ -210,7 +212,7 @@ class Launcher:
         return sum(each.instructions for each in both), "".join(each.printed.text for each in both), execution
 
     def _launch(self, order: Ordered, *, recording: bool) -> Launch:
-        compiled = order.function.code(recording=recording)
+        compiled = order.function.code(recording=recording, cluster=order.cluster)
         memory = GlobalMemory(
             self.arena.content,
             self.arena.valid,
@@ -218,8 +220,9 @@ class Launcher:
             self._padded(order),
             self.parameter_address,
             (),
-            self.heap,
-            self.textures,
+            heap=self.heap,
+            grid_workspace=self.grid_workspace if order.cooperative else 0,
+            textures=self.textures,
         )
         resources = order.function.resources
         return Launch(

@@ -20,6 +20,9 @@ from .fatbin import FatEntry, read_images
 
 #: Dynamic shared memory that a kernel may use without asking for more.
 DEFAULT_SHARED_BYTES = 48 * 1024
+#: Blocks of a cluster by axis, and what a launch without any says.
+Cluster = tuple[int, int, int]
+NO_CLUSTER: Cluster = (0, 0, 0)
 
 
 class NoPtxError(PtxError):
@@ -33,13 +36,16 @@ class DeviceFunction:
     module: DeviceModule
     name: str
     resources: KernelResources | None
-    compiled: dict[bool, CompiledKernel] = field(default_factory=dict)
+    compiled: dict[tuple[bool, Cluster], CompiledKernel] = field(default_factory=dict)
 
-    def code(self, *, recording: bool) -> CompiledKernel:
-        """Native code; that which records is another one."""
-        if recording not in self.compiled:
-            self.compiled[recording] = compile_kernel(self.module.ptx, self.name, recording=recording)
-        return self.compiled[recording]
+    def code(self, *, recording: bool, cluster: Cluster = NO_CLUSTER) -> CompiledKernel:
+        """Native code; that which records, or runs in clusters that the launch asks for, is another one."""
+        key = recording, cluster
+        if key not in self.compiled:
+            self.compiled[key] = compile_kernel(
+                self.module.ptx, self.name, recording=recording, cluster=None if cluster == NO_CLUSTER else cluster
+            )
+        return self.compiled[key]
 
     @cached_property
     def any_code(self) -> CompiledKernel:

@@ -63,6 +63,25 @@ __global__ void sample(cudaTextureObject_t image, cudaTextureObject_t line, cuda
   surf2Dwrite(value, out, x * (int)sizeof(float), y);
 }
 
+// Each block adds what the one before it stored, on the other side of a barrier of the whole grid.
+__global__ void pass_on(int* values) {
+  auto grid = cooperative_groups::this_grid();
+  if (threadIdx.x == 0) values[blockIdx.x] = blockIdx.x + 1;
+  grid.sync();
+  int before = values[(blockIdx.x + gridDim.x - 1) % gridDim.x];
+  grid.sync();
+  if (threadIdx.x == 0) values[blockIdx.x] += 100 * before;
+}
+
+__global__ void neighbour(int* values) {
+  __shared__ int mine;
+  auto cluster = cooperative_groups::this_cluster();
+  if (threadIdx.x == 0) mine = blockIdx.x;
+  cluster.sync();
+  if (threadIdx.x == 0) values[blockIdx.x] = *cluster.map_shared_rank(&mine, cluster.block_rank() ^ 1);
+  cluster.sync();
+}
+
 static std::vector<int> numbers(int n) {
   std::vector<int> made(n);
   for (int i = 0; i < n; i++) made[i] = i;
@@ -310,6 +329,28 @@ static void errors() {
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
 }
 
+static void grids() {
+  int *device, host[8];
+  GOOD(cudaMalloc(&device, sizeof host));
+  void* arguments[] = {&device};
+  GOOD(cudaLaunchCooperativeKernel((const void*)pass_on, dim3(8), dim3(64), arguments, 0, 0));
+  GOOD(cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost));
+  CHECK(host[0] == 801 && host[7] == 708);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = 2;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(8);
+  config.blockDim = dim3(32);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  GOOD(cudaLaunchKernelEx(&config, neighbour, device));
+  GOOD(cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost));
+  CHECK(host[0] == 1 && host[1] == 0 && host[7] == 6);
+  GOOD(cudaFree(device));
+}
+
 static void textures() {
   const int width = 32, height = 4;
   std::vector<float> host(width * height), back(width * height);
@@ -389,7 +430,7 @@ int main(int count, char** given) {
   const std::map<std::string, void (*)()> parts = {
       {"memory", memory},     {"pitched", pitched}, {"mapped", mapped}, {"symbols", symbols},
       {"streams", streams},   {"launches", launches}, {"queries", queries}, {"graphs", graphs},
-      {"errors", errors},     {"printing", printing}, {"textures", textures}, {"threads", threads}, {"children", children}};
+      {"errors", errors},     {"printing", printing}, {"textures", textures}, {"grids", grids}, {"threads", threads}, {"children", children}};
   for (int i = 1; i < count; i++) {
     int before = failures;
     parts.at(given[i])();
