@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..frontends.runtime import Recording, Server
 from ..frontends.runtime.build import LIBRARY, build_stand_in
 from ..frontends.runtime.compile import compile_program
+from ..frontends.runtime.needed import check_libraries
 from ..frontends.runtime.properties import capability
 from ..machine import Gpu
 from ..traces import TraceWriter, read_trace
@@ -55,6 +56,7 @@ def run_program(
             command = [str(made), *command]
         elif not command:
             raise InputError("give a program, or sources to compile")
+        check_libraries(command[0])
         path = output or folder / "program.wlt"
         with TraceWriter(path) as writer:
             tally = Tally(gpus, writer, say)

@@ -4,9 +4,11 @@ import subprocess
 
 import pytest
 
+from warplens.errors import InputError
 from warplens.frontends.cuda.compile import compile_cuda
 from warplens.frontends.runtime.build import host_compiler
 from warplens.frontends.runtime.fatbin import MAGIC
+from warplens.frontends.runtime.needed import check_libraries, needed_libraries
 
 from .conftest import PROGRAMS
 from .listening import run
@@ -34,6 +36,19 @@ def test_the_driver_runs_a_module(driver_program, stand_in, tmp_path):
     text, code, notes = run([driver_program, tmp_path / "scale.ptx"], stand_in)
     assert text == "h200 (predicted by warplens), 132 SMs: good\n" and code == 0
     assert [each.kernel for each in notes.launches] == ["scale", "scale"]
+
+
+def test_libraries_of_machine_code_are_refused_by_name(tmp_path):
+    (tmp_path / "main.cpp").write_text("int main() {}")
+    library, program = tmp_path / "libcublas.so.13", tmp_path / "program"
+    making = ["-shared", "-Wl,-soname,libcublas.so.13", "-x", "c++", "/dev/null", "-o", library]
+    subprocess.run([host_compiler(), *making], check=True)
+    linking = ["-Wl,--no-as-needed", library, "-o", program]
+    subprocess.run([host_compiler(), tmp_path / "main.cpp", *linking], check=True)
+    assert "libcublas.so.13" in needed_libraries(program)
+    assert needed_libraries(tmp_path / "main.cpp") == []
+    with pytest.raises(InputError, match=r"libcublas\.so\.13, whose kernels are machine code"):
+        check_libraries(str(program))
 
 
 def test_machine_code_alone_is_refused_with_a_remedy(driver_program, stand_in, tmp_path):

@@ -100,6 +100,7 @@ class Session:
             ),
             Op.LIMIT: self._limit,
             Op.TEXTURE: self._texture,
+            Op.REFUSE: self._refuse,
         }
         self.notes: dict[Op, Callable[[tuple[int, ...]], None]] = {
             Op.COPIED: lambda given: listener.copied(self.process, *given[:3]),
@@ -196,6 +197,13 @@ class Session:
         self.created += 1
         objects[self.created] = made
         return Answer(values=(self.created,))
+
+    def _refuse(self, request: Request) -> Answer:
+        self.server.listener.failed(
+            "the program has CUDA's runtime linked in and no table of symbols, so nothing can take its place; "
+            "do not strip it, or link it with nvcc -cudart shared"
+        )
+        return Answer(CudaError.NOT_SUPPORTED)
 
     def _limit(self, request: Request) -> Answer:
         write, number, value = request.arguments[:3]

@@ -360,4 +360,9 @@ API int cuGetProcAddress_v2(const char* name, void** function, int, uint64_t, in
 API int cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
   return cuGetProcAddress_v2(name, function, version, flags, nullptr);
 }
-API int cuGetExportTable(const void**, const void*) { return NOT_SUPPORTED; }
+
+// Only CUDA's own runtime asks for these tables: one that is linked into a program without a table of symbols.
+API int cuGetExportTable(const void**, const void*) {
+  ask(OP_REFUSE, {});
+  return NOT_SUPPORTED;
+}
