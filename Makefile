@@ -11,9 +11,9 @@ OUT    ?= out
 demo: $(VENV)/.runtime
 	@mkdir -p $(OUT)
 	$(BIN)/warplens predict examples/cuda/transpose.toml --gpu h200
-	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 \
+	$(BIN)/warplens predict examples/cuda/spmv.toml --gpu h200 --gpu a100 \
 	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --model warplens --plot $(OUT)/spmv.png
-	$(BIN)/warplens report examples/cuda/spmv.toml --gpu h200 --gpu mdm2020 -o $(OUT)/report.html
+	$(BIN)/warplens report examples/cuda/spmv.toml --gpu h200 --gpu a100 -o $(OUT)/report.html
 
 # Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
 test: $(VENV)/.dev

@@ -18,8 +18,8 @@ import warplens
 from warplens.reports.style import CATEGORY_COLOURS, pyplot, save
 
 HERE = Path(__file__).parent
-GPUS = ("mdm2020", "h200")
-MODELS = ("roofline", "gpumech", "mdm", "pipeline")
+GPUS = ("h200", "a100-40gb")
+MODELS = ("roofline", "mdm", "pipeline", "warplens")
 WARPS_PER_ROW = 4  # of the picture: 128 points
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     for gpu in GPUS:
         found = {each.model: each for each in made.predictions if each.gpu == gpu}
         print(f"{gpu:10s}" + "".join(f"{1e6 * found[name].seconds:10.2f}" for name in MODELS))
-        shares = {part: cycles / found["mdm"].cpi for part, cycles in found["mdm"].stack.items()}
+        shares = {part: cycles / found["warplens"].cpi for part, cycles in found["warplens"].stack.items()}
         print(
             "  of which " + ", ".join(f"{part} {100 * share:.0f} %" for part, share in shares.items() if share > 0.03)
         )
@@ -63,14 +63,14 @@ def draw(busy: np.ndarray, predictions: tuple[warplens.Prediction, ...], path: P
     left.grid(visible=False)
     figure.colorbar(shown, ax=left)
     for place, gpu in enumerate(GPUS):
-        made = next(each for each in predictions if (each.gpu, each.model) == (gpu, "mdm"))
+        made = next(each for each in predictions if (each.gpu, each.model) == (gpu, "warplens"))
         start = 0.0
         for part, cycles in made.stack.items():
             share, label = 100 * cycles / made.cpi, None if place else part
             right.barh(place, share, left=start, color=CATEGORY_COLOURS[part], label=label)
             start += share
     right.set_yticks(range(len(GPUS)), GPUS)
-    right.set_xlabel("share of the CPI, % (MDM)")
+    right.set_xlabel("share of the time, %")
     right.grid(axis="y", visible=False)
     figure.legend(loc="outside right upper", fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)

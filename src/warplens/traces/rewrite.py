@@ -1,13 +1,14 @@
 """Traces with something changed: other addresses, fewer executions, another instruction in place of one.
 
-A changed trace is read like any other. Groups are changed as they are read, so memory stays bounded.
+A changed trace is read like any other. Groups are changed as they are read, so memory stays bounded; a small trace is
+changed once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from .grouping import joined, with_neighbours
 from .schema import LaunchHeader, LaunchTrace, StaticTable, WarpGroup, active_lanes
 
 Change = Callable[[WarpGroup, StaticTable], WarpGroup]
+#: A prediction reads a trace three times. Changed groups of up to so many bytes are kept from one time to the next.
+MOST_KEPT_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +34,23 @@ class ChangedTrace:
     change: Change | None
     #: As many neighbouring blocks are always changed in one group, for changes that cross the borders of groups.
     together: int = 1
+    _kept: list[WarpGroup] = field(default_factory=list, init=False, repr=False)
 
     def groups(self) -> Iterator[WarpGroup]:
+        if self._kept:
+            yield from self._kept
+            return
         groups = self.original.groups()
+        made: list[WarpGroup] = []
+        room = -1 if self.change is None else MOST_KEPT_BYTES
         for group in groups if self.together == 1 else with_neighbours(groups, self.together):
-            yield group if self.change is None else self.change(group, self.original.static)
+            changed_group = group if self.change is None else self.change(group, self.original.static)
+            yield changed_group
+            room -= changed_group.nbytes
+            if room >= 0:
+                made.append(changed_group)
+        if room >= 0:
+            self._kept[:] = made
 
 
 def changed(

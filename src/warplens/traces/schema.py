@@ -9,7 +9,7 @@ active lanes are evenly spaced and as a list where they are not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -149,6 +149,10 @@ class WarpGroup:
     @property
     def instructions(self) -> int:
         return len(self.static)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, each.name).nbytes for each in fields(self))
 
     @property
     def blocks(self) -> int:
