@@ -123,11 +123,18 @@ def _workloads_of_toml(
     static: bool,
     progress: Progress | None,
 ) -> list[Workload]:
-    """Numbers by hand, or kernels with their source, which are run in order."""
+    """Numbers by hand, kernels with their source, or a function that launches some; they are run in order."""
     from .tomlfile import read_toml
+    from .workload.called import called_of, is_called
     from .workload.load import find_workload, workload_of_file
 
     file = read_toml(find_workload(path))
+    if is_called(file) and not static:
+        called = called_of(file)
+        machine = _machine_of_launch(called, gpu)
+        if machine is None:
+            raise InputError(f'{file.path}: names no machine to launch on; choose one with gpu="NAME"')
+        return called.workloads(machine, order=order, selection=selection)
     if "cuda" not in file.data:
         if static:
             raise InputError(f"{file.path}: has no [cuda] table; counting without running needs a source")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..api import JSON_SCHEMA, load_workloads, place
+from ..api import JSON_SCHEMA, place
 from ..errors import InputError
 from ..explanation import Advice, explain
 from ..frontends.cuda.compile import compiler_version
 from ..machine import Gpu, load_gpu
 from .baseline import baseline_of, mismatches, read_baseline, updated, write_baseline
-from .predicting import relative, snapshots
+from .predicting import launched, relative, snapshots
 from .project import Project, locate
 from .revisions import Repository
 from .snapshot import Snapshot
@@ -160,10 +160,11 @@ def first_advice(scope: Scope, worst: Verdict) -> Advice | None:
     """What to change first in a kernel that became slower: at the line that lost most, where there is such advice."""
     path = scope.project.root / worst.identity.path
     gpu = next((each for each in scope.gpus if each is not None and each.name == worst.gpu), None)
-    for workload in load_workloads(path, gpu=gpu):
-        if (workload.name, workload.launch_index) == (worst.identity.kernel, worst.identity.launch):
-            advice = explain(*place(workload, gpu)).advice
-            number = worst.line.line if worst.line else 0
-            there = (each for each in advice if number in [line.line for line in each.lines])
-            return next(there, advice[0] if advice else None)
+    with launched(path, gpu) as workloads:
+        for workload in workloads:
+            if (workload.name, workload.launch_index) == (worst.identity.kernel, worst.identity.launch):
+                advice = explain(*place(workload, gpu)).advice
+                number = worst.line.line if worst.line else 0
+                there = (each for each in advice if number in [line.line for line in each.lines])
+                return next(there, advice[0] if advice else None)
     return None

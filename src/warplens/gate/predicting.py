@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..api import TRACE_ENDINGS, load_workloads, place
+from ..errors import InputError
 from ..frontends.cuda.arguments import ArrayArgument
 from ..machine import Gpu, load_gpu
 from ..result_cache import content_hash, open_results, result_key
 from ..tomlfile import read_toml
+from ..workload import Workload
+from ..workload.called import is_called
 from ..workload.source import CompiledLaunch, CudaLaunch, compile_launch, cuda_launches_of, for_gpu, is_cuda_workload
+from .programs import Program, program_of
 from .snapshot import Snapshot, snapshot_of
 
 Progress = Callable[[int, int], None]
@@ -34,21 +39,37 @@ class _Recipe:
     #: Of a workload file with sources: its launches, and the local memory of each.
     launches: tuple[CudaLaunch, ...] = ()
     local_bytes: tuple[int | None, ...] = ()
+    program: Program | None = None
 
     def predicted(self) -> list[Snapshot]:
         found = []
-        for workload in load_workloads(self.path, gpu=self.gpu):
-            local = self.local_bytes[workload.launch_index] if self.local_bytes else None
-            found.append(snapshot_of(*place(workload, self.gpu), "", "", local))
+        with launched(self.path, self.gpu) as workloads:
+            for workload in workloads:
+                local = self.local_bytes[workload.launch_index] if self.local_bytes else None
+                found.append(snapshot_of(*place(workload, self.gpu), "", "", local))
         return found
 
     def labelled(self, snapshot: Snapshot) -> Snapshot:
         """A kept result is that of any project with the same kernel: paths and lines of source are this one's."""
         found = replace(snapshot, identity=replace(snapshot.identity, path=relative(self.path, self.root)))
+        if self.program is not None and self.program.source:
+            text = Path(self.program.source).read_text("utf-8", "replace")
+            return replace(found, source=relative(Path(self.program.source), self.root)).with_texts(text)
         if not self.launches:
             return found
         launch = self.launches[snapshot.identity.launch]
         return replace(found, source=relative(Path(launch.source_name), self.root)).with_texts(launch.text)
+
+
+@contextmanager
+def launched(path: Path, gpu: Gpu | None) -> Iterator[list[Workload]]:
+    """The launches of an input; a whole program runs, and what it recorded is there for as long."""
+    program = program_of(read_toml(path)) if path.suffix == ".toml" else None
+    if program is None or gpu is None:
+        yield load_workloads(path, gpu=gpu)
+    else:
+        with program.launched(gpu) as found:
+            yield found
 
 
 def relative(path: Path, root: Path) -> str:
@@ -96,6 +117,14 @@ def _recipe(path: Path, root: Path, gpu: Gpu | None) -> _Recipe:
     if path.name.endswith(TRACE_ENDINGS):
         return _Recipe(path, root, gpu, result_key((gpu, "trace"), *_contents(path)) if gpu is not None else "")
     file = read_toml(path)
+    if (program := program_of(file)) is not None:
+        if gpu is None:
+            raise InputError(f"{path}: a program names no GPU; choose some with --gpu, or in the settings")
+        contents = program.contents()
+        key = "" if contents is None else result_key((gpu, "program"), *contents)
+        return _Recipe(path, root, gpu, key, program=program)
+    if is_called(file):
+        return _Recipe(path, root, gpu, "")  # what a function does depends on more than its file
     if not is_cuda_workload(file):
         return _Recipe(path, root, gpu, result_key((gpu, "numbers"), file.text) if gpu is not None else "")
     launches = tuple(cuda_launches_of(file))

@@ -20,7 +20,10 @@ _KEYS = ("paths", "gpus", "baseline", "fail_above")
 #: Folders that hold no inputs of the project's own.
 _SKIPPED = {"build", "dist", "node_modules", "site-packages", "venv", "__pycache__"}
 #: Tables of which a workload file has at least one.
-_TABLES = {"cuda", "instruction_mix", "dependence_graph", "work_flow_graph", "interval_profile", "measured_run"}
+_TABLES = {
+    *("cuda", "python", "program", "instruction_mix", "dependence_graph", "work_flow_graph", "interval_profile"),
+    "measured_run",
+}
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ class Project:
         if not unique:
             names = ", ".join(given or self.paths)
             raise InputError(
-                f"{names}: holds no workload file (*.toml with a [cuda] table) and no trace (*.wlt); "
-                "docs/guide/workloads.md shows how to write one"
+                f"{names}: holds no workload file (*.toml with a table [cuda], [python] or [program]) and no trace "
+                "(*.wlt); docs/guide/workloads.md shows how to write one"
             )
         return unique
 

@@ -37,6 +37,7 @@ def run_program(
     output: Path | None = None,
     program_output: int | None = None,
     advice: bool = True,
+    working_folder: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> ProgramResult:
     """Run a program, or compile it from its sources first, and predict its kernels.
@@ -44,7 +45,7 @@ def run_program(
     `command` is the program with its arguments, or only these where there are
     sources; `options` go to nvcc. The recorded launches are written to `output`,
     a trace. `program_output` is the file descriptor for what the program prints,
-    by default standard output. `say` is told about failures as they happen.
+    by default standard output; it runs in `working_folder`. `say` is told about failures as they happen.
     """
     stand_in = build_stand_in()
     with tempfile.TemporaryDirectory(prefix="warplens-") as name:
@@ -61,7 +62,9 @@ def run_program(
         with TraceWriter(path) as writer:
             tally = Tally(gpus, writer, say)
             started = time.perf_counter()
-            code = _run(command, folder, stand_in, gpus[0], recording or Recording(), tally, program_output)
+            code = _run(
+                command, folder, stand_in, gpus[0], recording or Recording(), tally, program_output, working_folder
+            )
             seconds = time.perf_counter() - started
         kernels = [each for index in range(len(gpus)) for each in _kernels(tally, gpus[index], index)]
         if advice and tally.recorded_launches:
@@ -87,6 +90,7 @@ def _run(
     recording: Recording,
     tally: Tally,
     output: int | None,
+    working_folder: Path | None,
 ) -> int:
     socket = folder / "socket"
     server = Server(socket, gpu, recording, tally)
@@ -98,7 +102,7 @@ def _run(
         "WARPLENS_RUN_SOCKET": str(socket),
     }
     try:
-        process = subprocess.Popen(list(command), env=environment, stdout=output)
+        process = subprocess.Popen(list(command), env=environment, stdout=output, cwd=working_folder)
     except OSError as error:
         raise InputError(f"{command[0]}: cannot be executed ({error.strerror or error})") from None
     try:
