@@ -87,6 +87,7 @@ def machines(draw: st.DrawFn) -> Gpu:
             "sector_bytes": draw(st.sampled_from((None, line, line // 2, line // 4, line // 32))),
             "size_bytes": draw(st.integers(0, 5)) * l1_ways * line or None,
             "ways": l1_ways,
+            "hashed": draw(st.booleans()),
         }
         | draw(write_policies),
         llc={
@@ -114,6 +115,7 @@ def timed_machines(draw: st.DrawFn) -> Gpu:
             mshrs=draw(st.sampled_from((1, 2, 5, 128))),
             queue_entries=draw(st.sampled_from((None, 1, 2, 3))),
             streaming=draw(st.booleans()),
+            merge_lines=draw(st.sampled_from((0, 1, 2, 5))),
         ),
         llc=dataclasses.replace(gpu.llc, latency_cycles=draw(times)),
         dram=dataclasses.replace(
@@ -123,6 +125,8 @@ def timed_machines(draw: st.DrawFn) -> Gpu:
             gpu.noc,
             bandwidth_bytes_per_s=draw(st.sampled_from((None, 3e9, 1050e9))),
             sm_bandwidth_bytes_per_s=draw(st.sampled_from((None, 2e9, 43.75e9))),
+            write_bandwidth_bytes_per_s=draw(st.sampled_from((None, 2e9))),
+            sm_write_bandwidth_bytes_per_s=draw(st.sampled_from((None, 1e9))),
             queue_entries=draw(st.sampled_from((1, 3, 64))),
         ),
     )

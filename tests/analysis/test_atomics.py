@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.traces import Step, memory_trace
-from warplens.analysis.atomics import atomic_passes
+from warplens.analysis.atomics import atomic_passes, swaps_of
 from warplens.traces import StaticInstruction
 
 ADD = StaticInstruction(0, "atom.global.add.f32", "atomic_global", "global", 4)
@@ -43,3 +43,21 @@ def test_words_take_one_lane_at_a_time(blocks: list[list[list[Step]]], window: i
 def test_an_assembler_combines_integers_at_one_address(row: int, assembled: bool, passes: int) -> None:
     trace = memory_trace((ADD, COUNT), [[[Step(row, (1024,) * 32)]]])
     assert atomic_passes(trace, assembled=assembled).passes.sum() == passes
+
+
+@pytest.mark.parametrize(
+    ("lanes_per_word", "warps", "apart", "cycles"),
+    [(1, 1, 0, 37133), (32, 1, 0, 791055), (32, 32, 32, 791055), (1, 32, 0, 352088), (32, 32, 0, 11420747)],
+)
+def test_loops_of_swaps_take_as_long_as_measured(lanes_per_word, warps, apart, cycles):
+    """`benchmarks/h200/serial.csv`: 256 additions of floats, after 50 cycles of the last one's latency each."""
+    add = StaticInstruction(0, "atom.shared.add.f32", "atomic_shared", "shared", 4)
+    block = [
+        [Step(0, tuple(4 * (warp * apart + lane // lanes_per_word) for lane in range(32)))] * 8
+        for warp in range(warps)
+    ]
+    trace = memory_trace((add,), [block])
+    (group,) = trace.groups()
+    swaps = swaps_of(group, trace.static)
+    assert (swaps.lanes == lanes_per_word).all()
+    assert swaps.cycles(95.0, 43.6) * 256 + 256 * 50 == pytest.approx(cycles, rel=0.06)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+import pytest
+
 from reference.traces import Step, evenly
+from warplens.analysis._cache_kernels import find_l1_sets
 from warplens.traces import StaticInstruction
 
 from .comparing import SMALL_LLC, one_warp, simulate
@@ -138,3 +142,27 @@ def test_no_address_is_taken_for_an_empty_place():
     """The last line of the address space is no line before it was accessed."""
     assert one_warp((STG, 2**64 - 128)).llc_misses == 1
     assert one_warp((LDG, 2**64 - 128), (LDG, 2**64 - 128)).l1_misses == 1
+
+
+@pytest.mark.parametrize("bits", range(16))
+def test_hashed_sets_spread_every_power_of_two(bits):
+    """As many lines as an H200's L1 holds: modulo its 108 sets, strides of four lines and more use a quarter."""
+    found = np.empty(1728, dtype=np.int64)
+    find_l1_sets((1 << 40) + (np.arange(1728) << bits), 108, True, found)
+    assert np.bincount(found, minlength=108).max() <= 24
+    found = np.empty(108, dtype=np.int64)
+    find_l1_sets(np.arange(108), 108, True, found)
+    assert found.tolist() == list(range(108))
+
+
+def test_stores_merge_only_while_they_wait():
+    """A line that a slow network has not taken takes what comes later; a fast one has sent it."""
+    blocks = [[[Step(STG, evenly(0, 4, 32))] * 50]]
+    leaving = {}
+    for speed in (1e9, 1e15):
+        gpu = small_gpu(1, {"sector_bytes": 32, "merge_lines": 4}, SMALL_LLC)
+        noc = dataclasses.replace(gpu.noc, bandwidth_bytes_per_s=speed, sm_bandwidth_bytes_per_s=speed)
+        found = simulate(blocks, dataclasses.replace(gpu, noc=noc), 1, "progress")
+        leaving[speed] = found.llc_accesses
+        assert found.dirty_left == 4
+    assert leaving[1e15] == 200 > 3 * leaving[1e9]

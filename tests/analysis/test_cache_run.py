@@ -16,10 +16,11 @@ STRUCTURE = {
     "sms": 100,
     "l1.size": "64 KiB",
     "l1.ways": 8,
+    "l1.hashed": False,
     "l1.line": 64,
     "l1.sector": 64,
     "l1.write_policy": "back",
-    "l1.write_allocate": True,
+    "l1.write_allocate": False,
     "llc.size": "10 MiB",
     "llc.ways": 8,
     "llc.banks": 5,
@@ -29,7 +30,7 @@ STRUCTURE = {
     "llc.write_allocate": False,
 }
 #: And those that only an estimate of their order sees.
-PROGRESS = {"scheduler": "lrr", "l1.streaming": False, "l1.queue": 3, "noc.queue": 77}
+PROGRESS = {"scheduler": "lrr", "l1.streaming": False, "l1.queue": 3, "noc.queue": 77, "l1.merge_lines": 3}
 TIMES = {
     "clock": "1 GHz",
     "dram.bandwidth": "1 TB/s",

@@ -33,6 +33,7 @@ class Geometry:
     write_back: bool = True
     allocate: bool = True
     together: int = 1
+    l1_hashed: bool = False
 
     @classmethod
     def of(cls, gpu: Gpu) -> Geometry:
@@ -56,7 +57,20 @@ class Geometry:
             gpu.llc.write_policy != "through",
             gpu.llc.write_allocate is not False,
             min(max((gpu.llc.fetch_bytes or 0) * sectors // line, 1), sectors),
+            bool(gpu.l1.hashed),
         )
+
+    def l1_set(self, number: int) -> int:
+        return l1_set(number, self.l1_sets, self.l1_hashed)
+
+
+def l1_set(number: int, sets: int, hashed: bool) -> int:
+    """The number modulo the sets, or the sum of its digits to that base."""
+    found = number
+    while hashed and sets > 1 and number >= sets:
+        number //= sets
+        found += number
+    return found % sets
 
 
 @dataclass
@@ -132,15 +146,15 @@ class Memory:
         """All lines of one memory instruction."""
         self.executed(event, [self.access(sm, event, number) for number in event.lines])
 
-    def access(self, sm: int, event: Event, number: int) -> Moved:
-        """One line of a memory instruction."""
+    def access(self, sm: int, event: Event, number: int, merged: frozenset[int] = frozenset()) -> Moved:
+        """One line of a memory instruction; sectors that are `merged` leave with an earlier store."""
         count = self.counts.setdefault(event.row, Counter())
         granules = event.lines[number]
         touched = {self.sector(granule) for granule in granules}
         missing, asked, leaver = self._through_l1(sm, event.kind, number, granules, touched)
         count["REQUESTS"] += len(touched)
-        count["L1_HITS"] += len(touched) - len(missing)
-        moved = Moved(len(asked))
+        count["L1_HITS"] += len(touched) - len(missing - merged)
+        moved = Moved(len(asked - merged))
         if leaver is not None and self.geometry.l1_write_back:
             moved.leaver, line = leaver
             before = count["DRAM_WRITES"]
@@ -149,7 +163,7 @@ class Memory:
         if asked:
             before, read_before = count["DRAM_WRITES"], count["DRAM_READS"]
             sent = {granule for granule in granules if self.sector(granule) in asked}
-            moved.missed = len(self._through_llc(event.kind, number, sent, asked, count))
+            moved.missed = min(len(self._through_llc(event.kind, number, sent, asked, count)), moved.left)
             moved.read = count["DRAM_READS"] - read_before
             moved.stored = count["DRAM_WRITES"] - before
             count["LLC_HITS"] += moved.left - moved.missed
@@ -172,7 +186,7 @@ class Memory:
         geometry, cache = self.geometry, self.l1[sm]
         if not geometry.l1_sets:
             return touched, touched, None
-        place = (0, number % geometry.l1_sets)
+        place = (0, geometry.l1_set(number))
         there = cache.find(place, number) is not None
         if kind == "atomic":
             return touched, touched, (number, cache.drop(place, number)) if there else None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from warplens.traces import StaticInstruction
 
+from .cache import l1_set
 from .detailed_parts import (
     GRANULES,
     NEARNESS,
@@ -260,7 +261,7 @@ class Simulation:
             access.part_back(access.ready)  # the instruction itself
 
     def l1_set(self, sm: Sm, line: int) -> dict[int, Line]:
-        return sm.l1[line % self.machine.l1_sets] if self.machine.l1_sets else {}
+        return sm.l1[l1_set(line, self.machine.l1_sets, self.machine.l1_hashed)] if self.machine.l1_sets else {}
 
     def full(self) -> bool:
         """Whether the network takes no more stores."""

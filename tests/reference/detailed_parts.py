@@ -39,6 +39,7 @@ class Machine:
     sectors: int = 1
     l1_sets: int = 1
     l1_ways: int = 1
+    l1_hashed: bool = False
     l1_latency: float = 4.0
     mshrs: int = 4
     merges: int = 2

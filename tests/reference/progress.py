@@ -30,6 +30,9 @@ class Timing:
     greedy: bool
     hashed: bool
     streaming: bool
+    merge_lines: int
+    noc_store_service: float
+    sm_store_service: float
 
     @classmethod
     def of(cls, gpu: Gpu) -> Timing:
@@ -37,6 +40,9 @@ class Timing:
         noc = gpu.service_cycles_now("noc", "the oracle") if gpu.noc.bandwidth_bytes_per_s else 0.0
         block = gpu.l1.sector_bytes or gpu.l1.line_bytes
         port = gpu.noc.sm_bandwidth_bytes_per_s if noc else None
+        sm = gpu.clock_hz * block / port if port else noc * gpu.sms
+        writes = gpu.noc.write_bandwidth_bytes_per_s
+        write_port = gpu.noc.sm_write_bandwidth_bytes_per_s if noc else None
         limit = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
         return cls(
             issue_interval=1.0 / (gpu.schedulers * gpu.issue_width),
@@ -44,13 +50,16 @@ class Timing:
             llc_latency=gpu.llc.latency_cycles or 0.0,
             dram_latency=gpu.dram_latency_cycles_now("the oracle"),
             noc_service=noc,
-            sm_service=gpu.clock_hz * block / port if port else noc * gpu.sms,
+            sm_service=sm,
             dram_service=gpu.service_cycles_now("dram", "the oracle"),
             outstanding=limit or 1_000_000,
             queue=gpu.l1.queue_entries or 8,
             greedy=gpu.scheduler in ("gto", "oldest"),
             hashed=bool(gpu.llc.hashed),
             streaming=bool(gpu.l1.streaming),
+            merge_lines=0 if gpu.l1.write_policy == "back" else gpu.l1.merge_lines or 0,
+            noc_store_service=gpu.clock_hz * block / writes if noc and writes else noc,
+            sm_store_service=gpu.clock_hz * block / write_port if write_port else sm,
         )
 
 
@@ -99,6 +108,16 @@ class _Sm:
         self.in_flight = [0.0] * outstanding  # a ring: when each is back
         self.coming: dict[int, tuple[int, float, float]] = {}
         self.flown = 0
+        self.stores: list[_Stored] = []
+
+
+class _Stored:
+    """Stores to a line that wait in an SM until the network takes them."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.sectors: set[int] = set()
+        self.until = 0.0
 
 
 class _Bank:
@@ -202,7 +221,7 @@ class Progress:
 
     def _serve(self, sm: _Sm, now: float) -> _Block:
         warp = sm.queue.pop(0)
-        if sm.outside:
+        if sm.outside and len(sm.queue) < self.timing.queue:
             enters = self._next_in(sm)
             sm.outside.remove(enters)
             sm.queue.append(enters)
@@ -216,7 +235,12 @@ class Progress:
             warp.latest = there
         warp.done.append(there)
         sm.free = max(accepts, now + event.instructions * self.timing.issue_interval)
-        self._send(warp, now)
+        following = warp.events[warp.next : warp.next + 1]
+        if self.timing.merge_lines and following and following[0].kind == "store" and warp.reach(now) <= sm.free:
+            sm.queue.insert(0, warp)  # it has issued its store by then
+            sm.last_in = warp.number
+        else:
+            self._send(warp, now)
         if sm.queue:
             self._plan(sm, sm.free)
         return warp.block
@@ -230,7 +254,8 @@ class Progress:
         all_moved = []
         for number in event.lines:
             start += self._wait_for_room(sm, start + self.timing.l1_latency, event.kind, number)
-            moved = self.memory.access(sm.number, event, number)
+            waiting = self._waiting(sm, start, event, number)
+            moved = self.memory.access(sm.number, event, number, frozenset(waiting.sectors if waiting else ()))
             all_moved.append(moved)
             if moved.written_back:  # before its own; nobody waits for them
                 self._requests(
@@ -238,6 +263,12 @@ class Progress:
                 )
             back = now
             if moved.left:
+                merges = event.kind == "store" and self.timing.merge_lines
+                if merges and waiting is None:
+                    waiting = _Stored(number)
+                    sm.stores.append(waiting)
+                    if len(sm.stores) > self.timing.merge_lines:
+                        start = max(start, sm.stores.pop(0).until)
                 back, start = self._requests(
                     sm,
                     now,
@@ -249,6 +280,9 @@ class Progress:
                     waits=event.kind != "store",
                     row=event.row,
                 )
+                if merges and waiting:
+                    waiting.sectors |= {self.memory.sector(granule) for granule in event.lines[number]}
+                    waiting.until = back - self.timing.llc_latency
             if event.kind == "load":
                 level = "DRAM" if moved.read else "LLC" if moved.left else "L1"
                 where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
@@ -273,6 +307,12 @@ class Progress:
                 found[f"{worst} left"] += left[worst]
         return there, max(start, now + len(event.lines))
 
+    def _waiting(self, sm: _Sm, now: float, event: Event, number: int) -> _Stored | None:
+        """The stores to a line that wait in an SM."""
+        if event.kind != "store":
+            return None
+        return next((each for each in sm.stores if each.line == number and each.until > now), None)
+
     def _wait_for_room(self, sm: _Sm, now: float, kind: str, number: int) -> float:
         """Cycles until a line can enter the L1; of a full set the one that is to leave comes first.
 
@@ -282,7 +322,7 @@ class Progress:
         enters = kind == "load" or (kind == "store" and geometry.l1_allocate)
         if self.timing.streaming or not geometry.l1_sets or not enters:
             return 0.0
-        lines = self.memory.l1[sm.number].sets.get((0, number % geometry.l1_sets), {})
+        lines = self.memory.l1[sm.number].sets.get((0, geometry.l1_set(number)), {})
         if number in lines or len(lines) < geometry.l1_ways:
             return 0.0
 
@@ -338,9 +378,9 @@ class Progress:
                 sm.flown += 1
             else:
                 sent = max(start, sm.out_free)
-                sm.out_free = sent + timing.sm_service
+                sm.out_free = sent + timing.sm_store_service
                 arrival = max(sent, bank.in_free) + timing.llc_latency
-                bank.in_free = max(now, bank.in_free) + timing.noc_service * banks
+                bank.in_free = max(now, bank.in_free) + timing.noc_store_service * banks
             back = max(back, arrival)
         if stored:
             bank.channel_free = max(now, bank.channel_free) + stored * (timing.dram_service * banks)

@@ -7,24 +7,10 @@ import numpy as np
 from ..jit import helper, inlined, kernel
 from ..traces._bit_kernels import bit_count
 from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, LOAD, STORE
-from ._line_kernels import granules_of, lacking, llc_row, sectors_of
+from ._line_kernels import divide, granules_of, l1_set, lacking, llc_row, sectors_of
 
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
 HASH = 0x1E3779B97F4A7C15
-
-
-@kernel
-def divide(number, divisor, inverse):
-    """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
-    if number < 0 or number >= 1 << 52:
-        return number // divisor, number % divisor
-    quotient = np.int64(number * inverse)
-    remainder = number - quotient * divisor
-    if remainder < 0:
-        return quotient - 1, remainder + divisor
-    if remainder >= divisor:
-        return quotient + 1, remainder - divisor
-    return quotient, remainder
 
 
 @kernel
@@ -37,12 +23,19 @@ def find_places(line_id, config, place):
     banks = config.llc_banks
     sets = max(config.llc_sets, 1)
     ways = config.llc_ways
-    by_l1_sets, by_banks, by_sets = 1.0 / l1_sets, 1.0 / banks, 1.0 / sets
+    by_banks, by_sets = 1.0 / banks, 1.0 / sets
     for j in range(len(line_id)):
-        _, l1_set = divide(line_id[j], l1_sets, by_l1_sets)
+        own = l1_set(line_id[j], l1_sets, config.l1_hashed)
         within, bank = divide(line_id[j], banks, by_banks)
         _, llc_set = divide(within, sets, by_sets)
-        place[j] = (l1_set << 32) | ((bank * sets + llc_set) * ways)
+        place[j] = (own << 32) | ((bank * sets + llc_set) * ways)
+
+
+@kernel
+def find_l1_sets(line_id, sets, hashed, found):
+    """The L1 set of each line."""
+    for j in range(len(line_id)):
+        found[j] = l1_set(line_id[j], sets, hashed)
 
 
 @helper
@@ -253,7 +246,7 @@ def access_l1(what, line, words, row, tags, states, config):
 
 
 @inlined
-def access_line(sm, j, s, what, lines, caches):
+def access_line(sm, j, s, what, lines, caches, merged):
     """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
 
     (requests that leave the SM, those that DRAM answers, sectors that this writes
@@ -261,6 +254,8 @@ def access_line(sm, j, s, what, lines, caches):
     those that this writes to DRAM). A request is a sector of a line (the line,
     where there are none). A dirty line leaves the L1 before what takes its place,
     or the atomic that drops it, goes to the LLC, and counts for that instruction.
+    Sectors of a store that are `merged` leave with an earlier one: the LLC gets
+    their data, and they are no requests to it.
     """
     what = np.int64(what)  # one type for all calls: each would be compiled apart
     config = caches.config
@@ -285,14 +280,15 @@ def access_line(sm, j, s, what, lines, caches):
         own.dram_writes += stored_back
     requests = bit_count(touched)
     own.requests += requests
-    own.l1_hits += requests - bit_count(missing)
-    going = bit_count(asked)
+    own.l1_hits += requests - bit_count(missing & ~merged)
+    going = bit_count(asked & ~merged)
     reads = 0
     stored = 0
-    if going:
+    if asked:
         bank = bank_of(line, config.llc_banks, config.llc_hashed)
         row = lines.place[j] & 0xFFFFFFFF
         missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, config)
+        missed = min(missed, going)
         own.llc_hits += going - missed
         own.llc_misses += missed
         own.dram_reads += reads

@@ -66,7 +66,7 @@ class CacheConfig(NamedTuple):
     """Caches, and how warps reach them: what a machine has, with all its overrides.
 
     `cache_run` derives most fields. A field that it does not derive is the machine
-    parameter of that name: `llc_hashed` is `llc.hashed`. The last four matter to the
+    parameter of that name: `llc_hashed` is `llc.hashed`. The last five matter to the
     order `progress` alone. They are 0 for others, so that runs which do not depend on
     them are equal.
     """
@@ -77,6 +77,7 @@ class CacheConfig(NamedTuple):
     window: int
     l1_sets: int
     l1_ways: int
+    l1_hashed: bool
     l1_write_back: bool
     l1_allocate: bool
     llc_banks: int
@@ -97,6 +98,8 @@ class CacheConfig(NamedTuple):
     streaming: bool
     #: Misses of an SM in flight.
     outstanding: int
+    #: Lines of stores that wait in an SM for the network, and with which others merge; 0: none do.
+    merge_lines: int
 
 
 class Timing(NamedTuple):
@@ -109,6 +112,9 @@ class Timing(NamedTuple):
     noc_service: float
     sm_service: float
     dram_service: float
+    #: Those of the network for stores.
+    noc_store_service: float
+    sm_store_service: float
 
 
 class Lines(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..jit import helper
 from ._cache_records import ALL_GRANULES, ATOMIC, GRANULES, STORE
 
@@ -54,6 +56,35 @@ def lacking(what, asked, words, fetched, written, sectors):
         return missing & ~sectors_of(written, sectors)
     needed = words if what == ATOMIC else ALL_GRANULES
     return missing & sectors_of(needed & ~written, sectors)
+
+
+@helper
+def divide(number, divisor, inverse):
+    """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
+    if number < 0 or number >= 1 << 52:
+        return number // divisor, number % divisor
+    quotient = np.int64(number * inverse)
+    remainder = number - quotient * divisor
+    if remainder < 0:
+        return quotient - 1, remainder + divisor
+    if remainder >= divisor:
+        return quotient + 1, remainder - divisor
+    return quotient, remainder
+
+
+@helper
+def l1_set(line, sets, hashed):
+    """The L1 set of a line: its number modulo their number, or the sum of its digits to that base.
+
+    The sum gives consecutive lines to consecutive sets, and spreads lines that lie any power of two apart.
+    """
+    rest, found = divide(line, sets, 1.0 / sets)
+    if hashed and sets > 1:
+        while rest > 0:
+            rest, digit = divide(rest, sets, 1.0 / sets)
+            found += digit
+        found %= sets
+    return found
 
 
 @helper

@@ -15,6 +15,8 @@ from ._cache_kernels import (
     present,
 )
 from ._cache_records import BARRIER, LOAD, STORE
+from ._heap_kernels import entry_key, heap_fill, heap_push
+from ._line_kernels import sectors_of
 
 # Lines on their way that are remembered, of an SM and of the LLC (powers of two).
 L1_PLACES, LLC_PLACES = 1 << 10, 1 << 16
@@ -27,6 +29,7 @@ SM = np.dtype(
         ("outside", np.int64),  # warps that wait for room in it
         ("last", np.int64),  # warp that entered it last
         ("flown", np.int64),  # misses sent so far
+        ("stores", np.int64),  # lines of stores that did not merge
         ("free", np.float64),  # when the next of the queue is served
         ("in_free", np.float64),  # its port to the network, for data that come
         ("out_free", np.float64),  # and for data that go
@@ -45,6 +48,8 @@ WARP = np.dtype(
     ],
     align=True,
 )
+#: A line of stores, its sectors, and until when it waits in its SM for the network.
+STORED = np.dtype([("line", np.int64), ("sectors", np.int64), ("until", np.float64)])
 COMING = np.dtype([("line", np.int64), ("there", np.float64), ("span", np.float64)])
 
 
@@ -58,6 +63,7 @@ class Progress(NamedTuple):
     line_up: NDArray[np.int64]
     outside: NDArray[np.int64]
     flight: NDArray[np.float64]
+    stored: NDArray[Any]  # lines of stores of each SM, a ring
     coming: NDArray[Any]
     llc_coming: NDArray[Any]
     done: NDArray[np.float64]
@@ -73,45 +79,6 @@ class Steps(NamedTuple):
     dependence: NDArray[np.int64]
     tail: NDArray[np.float32]
     line_start: NDArray[np.int64]
-
-
-@helper
-def heap_push(heap, size, key):
-    """Insert into a binary heap; returns the new size."""
-    child = size
-    while child > 0:
-        parent = (child - 1) // 2
-        if heap[parent] <= key:
-            break
-        heap[child] = heap[parent]
-        child = parent
-    heap[child] = key
-    return size + 1
-
-
-@helper
-def heap_fill(heap, size, key):
-    """Put an entry in place of the least one: cheaper than to remove that first, most of all where both are near."""
-    hole = 0
-    child = 1
-    while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if key <= heap[child]:
-            break
-        heap[hole] = heap[child]
-        hole = child
-        child = 2 * hole + 1
-    heap[hole] = key
-
-
-@helper
-def entry_key(when, number, warps, sms):
-    """Key of an entry: the cycle in which it is due, then warps before SMs, which take turns at being the first."""
-    cycle = np.int64(np.ceil(when))
-    if number >= warps:
-        number = warps + (number - warps - cycle) % sms
-    return cycle * (warps + sms) + number
 
 
 @helper
@@ -170,9 +137,9 @@ def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing,
             sm.flown += 1
         else:
             sent = max(start, sm.out_free)
-            sm.out_free = sent + timing.sm_service
+            sm.out_free = sent + timing.sm_store_service
             arrival = max(sent, bank.in_free) + timing.llc_latency
-            bank.in_free = max(now, bank.in_free) + service
+            bank.in_free = max(now, bank.in_free) + timing.noc_store_service * banks
         back = max(back, arrival)
     if stored > 0:
         bank.channel_free = max(now, bank.channel_free) + stored * channel_service
@@ -217,6 +184,42 @@ def make_room(line, row, ways, now, tags, states, coming):
 
 
 @helper
+def waiting_store(line, now, stored):
+    """Place of a line among those of stores that wait in an SM, or -1."""
+    for place in range(len(stored)):
+        if stored[place].line == line and stored[place].until > now:
+            return place
+    return -1
+
+
+@helper
+def take_store_place(sm, line, stores):
+    """The place of a line of stores that none waits with: the one that was taken first."""
+    place = sm.stores % len(stores)
+    sm.stores += 1
+    stores[place].line = line
+    stores[place].sectors = 0
+    return place
+
+
+@helper
+def note_coming(line, now, back, reads, mine, common):
+    """(when a line that was sent for is there, part of the LLC's wait for it that is left, or 0)."""
+    left = 0.0
+    if reads > 0:
+        common.line = line
+        common.there = back
+        common.span = back - now
+    elif common.line == line and common.there > now:
+        left = (common.there - now) / common.span
+        back = max(back, common.there)
+    mine.line = line
+    mine.there = back
+    mine.span = back - now
+    return back, left
+
+
+@helper
 def serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals):
     """(time all data of an instruction are there, time the L1 accepts the next one).
 
@@ -237,6 +240,8 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     ways = config.l1_ways
     enters = what == LOAD or (what == STORE and config.l1_allocate)
     keeps = enters and sets > 0 and not config.streaming
+    merges = what == STORE and config.merge_lines > 0
+    stores = state.stored[number]
     own = caches.counters[s]
     missed_before = own.llc_misses
     in_l1 = 0.0
@@ -251,7 +256,11 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
             row = (number * sets + (lines.place[j] >> 32)) * ways
             at_tags = start + timing.l1_latency
             start += make_room(line, row, ways, at_tags, caches.l1_tags, caches.l1_states, coming)
-        going, reads, stored, leaves, written_back, stored_back = access_line(number, j, s, what, lines, caches)
+        place = waiting_store(line, start, stores) if merges else -1
+        merged = stores[place].sectors if place >= 0 else np.int64(0)
+        going, reads, stored, leaves, written_back, stored_back = access_line(
+            number, j, s, what, lines, caches, merged
+        )
         mine = coming[line & (L1_PLACES - 1)]
         if written_back:  # nobody waits for them, but what follows waits for the network
             bank = state.servers[bank_of(leaves, banks, hashed)]
@@ -266,19 +275,16 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         fetched += reads
         bank = state.servers[bank_of(line, banks, hashed)]
         waits = what != STORE
+        if merges and place < 0:
+            place = take_store_place(sm, line, stores)
+            start = max(start, stores[place].until)  # until when another has it
         back, start = send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, noted)
+        if merges:
+            stores[place].sectors |= sectors_of(np.int64(lines.words[j]), config.sectors)
+            stores[place].until = back - timing.llc_latency
         if what == LOAD:
-            common = state.llc_coming[line & (LLC_PLACES - 1)]
-            if reads > 0:
-                common.line = line
-                common.there = back
-                common.span = back - now
-            elif common.line == line and common.there > now:
-                in_llc = max(in_llc, (common.there - now) / common.span)
-                back = max(back, common.there)
-            mine.line = line
-            mine.there = back
-            mine.span = back - now
+            back, left = note_coming(line, now, back, reads, mine, state.llc_coming[line & (LLC_PLACES - 1)])
+            in_llc = max(in_llc, left)
         there = max(there, back)
     count_instruction(own, end - first, leaving, own.llc_misses - missed_before)
     if leaving == 0 and in_l1 > 0.0:
@@ -335,7 +341,7 @@ def arrive(w, now, kind, steps, timing, depth, state):
         warp.held = True
         block.at_barrier += 1
     elif sm.lined_up < depth:
-        state.line_up[block.sm, (sm.head + sm.lined_up) % depth] = w
+        state.line_up[block.sm, (sm.head + sm.lined_up) % (depth + 1)] = w
         sm.lined_up += 1
         sm.last = w
         if sm.lined_up == 1:
@@ -351,17 +357,36 @@ def leave_queue(number, depth, greedy, state):
     """The warp at the head of an SM's memory queue; the scheduler chooses who takes the room."""
     sm = state.sms[number]
     w = state.line_up[number, sm.head]
-    sm.head = (sm.head + 1) % depth
+    sm.head = (sm.head + 1) % (depth + 1)
     sm.lined_up -= 1
-    if sm.outside > 0:
+    if sm.outside > 0 and sm.lined_up < depth:
         outside = state.outside[number]
         k = pick(outside, sm.outside, sm.last, greedy)
         sm.last = outside[k]
-        state.line_up[number, (sm.head + sm.lined_up) % depth] = sm.last
+        state.line_up[number, (sm.head + sm.lined_up) % (depth + 1)] = sm.last
         sm.lined_up += 1
         sm.outside -= 1
         outside[k] = outside[sm.outside]
     return w
+
+
+@inlined
+def comes_next(w, number, when, kind, steps, config, state):
+    """Whether a warp has issued its next access, a store, before the L1 is free again; then it is the next.
+
+    Only where stores merge: elsewhere, warps take turns.
+    """
+    warp = state.warps[w]
+    sm = state.sms[number]
+    if config.merge_lines == 0 or warp.event == warp.end or when > sm.free:
+        return False
+    if kind[steps.static[warp.event]] != STORE:
+        return False
+    sm.head = (sm.head - 1) % (config.queue + 1)
+    state.line_up[number, sm.head] = w
+    sm.lined_up += 1
+    sm.last = w
+    return True
 
 
 @inlined
@@ -435,8 +460,10 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
             )
             when = served(w, number, now, there, accepts, event_start, kind, steps, timing, state)
             # The SM's next service takes the place of this one, else the warp's next event.
+            again = comes_next(w, number, when, kind, steps, config, state)
             also = state.sms[number].lined_up > 0
             next_time, next_entry = (state.sms[number].free, entry) if also else (when, w)
+            also = also and not again
         if next_entry >= 0:
             heap_fill(heap, size, entry_key(next_time, next_entry, warps, sms))
         else:

@@ -1,4 +1,4 @@
-"""Atomics on global memory: how often the LLC goes over the words at which lanes meet."""
+"""Atomics at words where lanes meet: how often the LLC goes over them, and loops of compare-and-swap."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..traces import LaunchTrace, StaticTable, WarpGroup
+from ..traces import CLASS_IDS, LaunchTrace, StaticTable, WarpGroup
 from ..traces.rewrite import LaneAddresses, lane_addresses
 from . import instruction_kinds
 from ._cache_records import ATOMIC
 
-SECTOR_BYTES, LINE_BYTES = 32, 128
+WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
 #: Atomics that an assembler does once for all lanes of a warp, where it knows that they have one address.
 _COMBINED = ("add", "min", "max", "and", "or", "xor")
 
@@ -101,6 +101,43 @@ def words_of(lanes: LaneAddresses) -> tuple[NDArray[np.int64], NDArray[np.uint64
     new[1:] = (owner[1:] != owner[:-1]) | (address[1:] != address[:-1])
     first = np.flatnonzero(new)
     return owner[first], address[first], np.diff(np.concatenate((first, [len(order)])))
+
+
+@dataclass(frozen=True, eq=False)
+class Swaps:
+    """Executions of loops of compare-and-swap on shared memory: one lane of a word succeeds each time."""
+
+    #: Place of each among the instructions of a group.
+    instruction: NDArray[np.int64]
+    #: Lanes at the word that has most of them.
+    lanes: NDArray[np.float64]
+    #: Warps of the block that want the same word at a time.
+    warps: NDArray[np.float64]
+
+    def cycles(self, lane_cycles: float, word_cycles: float) -> NDArray[np.float64]:
+        """How long each takes: turn after turn of its own lanes, or those of all warps that want the word."""
+        return self.lanes * np.maximum(lane_cycles, word_cycles * self.warps)
+
+
+def swaps_of(group: WarpGroup, static: StaticTable) -> Swaps:
+    """Floating-point atomics on shared memory that the assembler makes loops of; machine code has the loops."""
+    chosen = (static.class_id == CLASS_IDS["atomic_shared"]) & (static.access_bytes > 0)
+    chosen &= np.array([_is_float(name) for name in static.opcode], dtype=bool)
+    if not chosen.any():
+        return Swaps(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+    found = lane_addresses(group, static, chosen)
+    owner, word = found.owner, (found.address // np.uint64(WORD_BYTES)).astype(np.int64)
+    lanes = np.zeros(len(found.instruction))
+    names, counts = np.unique(owner * 32 + found.ranks(WORD_BYTES), return_counts=True)
+    np.maximum.at(lanes, names // 32, counts)
+    warp = np.searchsorted(group.start, found.instruction, side="right") - 1
+    _, block = np.unique(group.block[warp], return_inverse=True)
+    pairs, counts = np.unique(np.stack((block[owner], word)), axis=1, return_counts=True)
+    busiest = np.zeros(block.max(initial=0) + 1)
+    np.maximum.at(busiest, pairs[0], counts)
+    warps = np.bincount(np.unique(np.stack((block, warp)), axis=1)[0], minlength=len(busiest))
+    share = busiest / np.maximum(np.bincount(block, lanes, len(busiest)), 1.0)
+    return Swaps(found.instruction, lanes, (warps * share)[block])
 
 
 def _is_float(opcode: str) -> bool:

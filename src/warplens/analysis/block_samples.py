@@ -14,6 +14,7 @@ from ..traces import CLASS_IDS, CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable
 from ..traces.grouping import joined, part_of
 from ..traces.rewrite import lane_addresses
 from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
+from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
 
@@ -21,9 +22,11 @@ from .def_use import chased_loads, def_use
 CONSTANT_INDICES = "constant_indices"
 #: Among the latencies by class: what a generic load of shared memory adds.
 GENERIC = "generic"
+#: And of a loop of compare-and-swap: for each lane of a word, for each of other warps, and at the port.
+SWAP_LANE, SWAP_WORD, SWAP_PORT = "swap_lane", "swap_word", "swap_port"
 WORD_BYTES = 4
 #: Kinds of events. `END` is a warp's last instruction if it is neither an access nor a barrier.
-LOAD, END = 1, 5
+LOAD, STORE, END = 1, 2, 5
 #: Most and fewest sampled blocks; most warps and instructions of all sampled blocks together.
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
 #: Ratio from which blocks count as different.
@@ -47,8 +50,8 @@ class BlockSample:
     `event_start[w]` to `event_start[w + 1]`. `gap`, `dependence` (index within
     the warp) and `tail` come from the coalescer. `instructions`, `counts` (by
     class) and `shared_cycles` cover the time since the previous event.
-    `bank_words` is the number of words that the busiest of 32 banks delivers. An
-    event of weight n stands for n similar ones.
+    `granules` are the 32nds of lines that an access touches, `bank_words` the words
+    of the busiest of 32 banks. An event of weight n stands for n similar ones.
     """
 
     block_start: NDArray[np.int64]
@@ -63,6 +66,7 @@ class BlockSample:
     line_start: NDArray[np.int64]
     line_id: NDArray[np.int64]
     access_bytes: NDArray[np.float64]
+    granules: NDArray[np.float64]
     bank_words: NDArray[np.float64]
     shared_cycles: NDArray[np.float64]
     counts: NDArray[np.float64]
@@ -73,12 +77,16 @@ class BlockSample:
     def blocks(self) -> int:
         return len(self.block_start) - 1
 
-    def sets(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def sets(self, count: int, *, hashed: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(L1 set, out of `count`, that holds most lines of each event; number of those lines)."""
+        from ._cache_kernels import find_l1_sets
+
+        place = np.empty_like(self.line_id)
+        find_l1_sets(self.line_id, count, hashed, place)
         found = np.zeros(len(self.static), dtype=np.int64)
         most = np.zeros(len(self.static))
         event = np.repeat(np.arange(len(self.static)), np.diff(self.line_start))
-        pairs, sizes = np.unique(event * count + self.line_id % count, return_counts=True)
+        pairs, sizes = np.unique(event * count + place, return_counts=True)
         order = np.argsort(sizes, kind="stable")  # of equal sizes the last one wins
         found[pairs[order] // count] = pairs[order] % count
         most[pairs[order] // count] = sizes[order]
@@ -129,8 +137,8 @@ def sample_of_blocks(
         return sums[at + 1] - sums[begin]
 
     words = np.zeros(len(group.static))
-    loads = kinds == LOAD
-    words[loads[group.static]] = conflict_degrees(group, static, loads)[1]
+    moves = np.isin(kinds, (LOAD, STORE))
+    words[moves[group.static]] = conflict_degrees(group, static, moves)[1]
     class_id = static.class_id[group.static]
     columns = {CLASS_NAMES[index]: class_id == index for index in np.unique(class_id)}
     indices = further_indices(group, static)
@@ -154,6 +162,7 @@ def sample_of_blocks(
         line_start=events.line_start,
         line_id=events.line_id,
         access_bytes=lanes * static.access_bytes[events.event_static],
+        granules=_granules(events),
         bank_words=words[at],
         shared_cycles=since(held),
         counts=np.stack([since(each) for each in columns.values()], axis=1),
@@ -198,7 +207,12 @@ def executed_by(
     latencies[generic_loads(static)] += latency_of_class(GENERIC)
     held = np.zeros(len(group.static))
     held[accesses] = np.maximum(degrees * shared.bank_cycles, shared.interval_cycles)
-    return Executed(group, kinds, timing._replace(latencies=latencies), held)
+    swaps = swaps_of(group, static)
+    held[swaps.instruction] = np.maximum(held[swaps.instruction], swaps.lanes * latency_of_class(SWAP_PORT))
+    looped = swaps.cycles(latency_of_class(SWAP_LANE), latency_of_class(SWAP_WORD))
+    of = group.static[swaps.instruction]
+    issue = timing.issue_cycles + np.bincount(of, looped, len(static)) / executions
+    return Executed(group, kinds, timing._replace(latencies=latencies, issue_cycles=issue), held)
 
 
 def further_indices(group: WarpGroup, static: StaticTable) -> NDArray[np.int64]:
@@ -313,6 +327,12 @@ def _issued_ahead(events: Any, loads: Any, chased: Any, ahead: int) -> Any:
     return np.maximum(shifted, kept)
 
 
+def _granules(events: Any) -> NDArray[np.float64]:
+    """32nds of lines that each event touches."""
+    sums = np.concatenate(([0], np.cumsum(active_lanes(events.line_words).astype(np.int64))))
+    return np.diff(sums[events.line_start]).astype(np.float64)
+
+
 def _instruction_of_event(group: WarpGroup, events: Any) -> Any:
     """Index of each event's instruction in the group."""
     per_warp = np.diff(events.event_start)
@@ -347,7 +367,7 @@ def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) 
 
 #: Columns whose sum over a part is preserved: its kept events share it.
 _SUMMED = ("instructions", "gap", "shared_cycles", "counts")
-_COPIED = ("static", "kind", "tail", "lines", "access_bytes", "bank_words")
+_COPIED = ("static", "kind", "tail", "lines", "access_bytes", "granules", "bank_words")
 
 
 def shortened(sample: BlockSample, most_events: int) -> BlockSample:

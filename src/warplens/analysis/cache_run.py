@@ -142,9 +142,10 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
             "greedy": gpu.scheduler in ("gto", "oldest"),
             "streaming": gpu.l1.streaming,
             "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
+            "merge_lines": np.where(gpu.l1.writes_back, 0, gpu.l1.merge_lines),
         }
     else:
-        config |= {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0}
+        config |= {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0, "merge_lines": 0}
     return config | {name: _parameter(gpu, name) for name in CacheConfig._fields if name not in config}
 
 
@@ -159,20 +160,25 @@ def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
     # A transfer takes its time on the machine as named, scaled to the current number of SMs and bytes.
     l1 = replace(named.l1, line_bytes=gpu.l1.line_bytes, sector_bytes=gpu.l1.sector_bytes)
     timed = replace(named, sms=gpu.sms, l1=l1)
-    noc_service: Quantity = 0.0
-    sm_service: Quantity = 0.0
+    services: list[Quantity] = [0.0, 0.0, 0.0, 0.0]
     if timed.noc.bandwidth_bytes_per_s is not None:
-        noc_service = timed.service_cycles_now("noc", needed_by)
-        port = timed.noc.sm_bandwidth_bytes_per_s
-        sm_service = noc_service * timed.sms if port is None else timed.clock_hz * timed.transfer_bytes / port
+        noc = timed.service_cycles_now("noc", needed_by)
+        transfer_cycles = timed.clock_hz * timed.transfer_bytes
+        writes, port = timed.noc.write_bandwidth_bytes_per_s, timed.noc.sm_bandwidth_bytes_per_s
+        sm = noc * timed.sms if port is None else transfer_cycles / port
+        write_port = timed.noc.sm_write_bandwidth_bytes_per_s
+        services = [noc, sm, noc if writes is None else transfer_cycles / writes]
+        services.append(sm if write_port is None else transfer_cycles / write_port)
     return {
         "issue_interval": 1.0 / timed.issue_rate,
         "l1_latency": timed.with_defaults.l1.latency_cycles,
         "llc_latency": timed.with_defaults.llc.latency_cycles,
         "dram_latency": timed.dram_latency_cycles_now(needed_by),
-        "noc_service": noc_service,
-        "sm_service": sm_service,
+        "noc_service": services[0],
+        "sm_service": services[1],
         "dram_service": timed.service_cycles_now("dram", needed_by),
+        "noc_store_service": services[2],
+        "sm_store_service": services[3],
     }
 
 

@@ -15,6 +15,7 @@ from ._progress_kernels import (
     L1_PLACES,
     LLC_PLACES,
     SM,
+    STORED,
     WARP,
     Progress,
     Steps,
@@ -55,9 +56,10 @@ def _at_start(chunk: Events, config: CacheConfig) -> Progress:
         warps=np.zeros(warps, dtype=WARP),
         blocks=np.zeros(blocks, dtype=BLOCK),
         sms=np.zeros(sms, dtype=SM),
-        line_up=np.empty((sms, config.queue), dtype=np.int64),
+        line_up=np.empty((sms, config.queue + 1), dtype=np.int64),
         outside=np.empty((sms, config.blocks_per_sm * int(sizes.max(initial=0))), dtype=np.int64),
         flight=np.zeros((sms, config.outstanding)),
+        stored=np.zeros((sms, config.merge_lines), dtype=STORED),
         coming=np.zeros((sms, L1_PLACES), dtype=COMING),
         llc_coming=np.zeros(LLC_PLACES, dtype=COMING),
         done=np.zeros(len(chunk.event_static)),
@@ -69,4 +71,5 @@ def _at_start(chunk: Events, config: CacheConfig) -> Progress:
     state.blocks["sm"] = np.arange(blocks) % sms
     state.blocks["alive"] = sizes
     state.sms["last"] = -1
+    state.stored["line"] = -1
     return state

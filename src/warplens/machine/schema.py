@@ -50,16 +50,25 @@ class L1Cache(_WritePolicy):
     ways: Quantity = entries("associativity", default=1)
     line_bytes: Quantity = count("line size")
     sector_bytes: Quantity = count("bytes fetched on a miss, if less than a line")
+    hashed: Quantity = flag(
+        "a hash of the address spreads lines over the sets; false: consecutive lines take turns", default=False
+    )
     mshrs: Quantity = count("miss status holding registers of one L1")
     mshr_merges: Quantity = entries("misses to one line that one MSHR can hold", default=8)
     queue_entries: Quantity = entries("memory instructions of one SM that queue in order for its L1", default=8)
     lines_per_cycle: Quantity = number("lines of one instruction looked up per cycle", above=0.0, default=1.0)
     bytes_per_cycle: Quantity = number("bytes that hits bring to one SM per cycle; a line where absent", above=0.0)
+    reply_cycles: Quantity = number(
+        "cycles of the port that the reply for each further line of a load takes", minimum=0.0, default=0.0
+    )
     banked: Quantity = flag(
         "32 banks like shared memory: a load takes one cycle per word of its busiest bank",
         default=False,
     )
     latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
+    merge_lines: Quantity = count(
+        "lines of stores that wait in an SM for the network; others to them merge", minimum=0, default=0, most=1 << 12
+    )
     streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="through")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=False)
@@ -259,6 +268,9 @@ class Gpu:
         "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
     )
     generic_latency_cycles: Quantity = number("latency that a generic load of shared memory adds", minimum=0.0)
+    swap_lane_cycles: Quantity = number("turn of a compare-and-swap loop on shared memory", minimum=0.0)
+    swap_word_cycles: Quantity = number("fewest cycles between turns of several warps at one word", minimum=0.0)
+    swap_port_cycles: Quantity = number("cycles that a turn holds the port of shared memory", minimum=0.0)
     branch_cycles: Quantity = number("cycles of a warp from a branch to its next instruction", minimum=1.0)
     taken_branch_cycles: Quantity = number("cycles that this takes longer if the branch is taken", minimum=0.0)
     predicate_latency_cycles: Quantity = number(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import MissProfile
+from ..analysis._cache_records import GRANULES
 from ..analysis.block_samples import CONSTANT_INDICES, BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
 from . import _network_records as k
@@ -52,9 +53,11 @@ class DemandConfig:
     transfer_bytes: Quantity
     lines_per_cycle: Quantity
     bytes_per_cycle: Quantity
+    reply_cycles: Quantity
     banked: bool
     streaming: bool
     sets: Quantity
+    hashed: bool
     dirty_bytes: Quantity
     write_factor: Quantity
     #: A store sends a header flit with its data, unless the machine gives `noc.store_cycles`.
@@ -82,9 +85,11 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         transfer_bytes=gpu.transfer_bytes,
         lines_per_cycle=gpu.l1.lines_per_cycle,
         bytes_per_cycle=gpu.l1.line_bytes if gpu.l1.bytes_per_cycle is None else gpu.l1.bytes_per_cycle,
+        reply_cycles=gpu.l1.reply_cycles,
         banked=gpu.l1.banked,
         streaming=gpu.l1.streaming,
         sets=l1_sets(gpu),
+        hashed=gpu.l1.hashed,
         dirty_bytes=gpu.llc.dirty_bytes,
         write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
@@ -205,6 +210,8 @@ def _events(
     events["issue"], events["gap"] = sample.instructions, sample.gap
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
+    replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
+    events["port"] += replies * float(config.reply_cycles)
     events["requests"] = packets
     headers = config.store_headers or without == "stores"
     _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
@@ -223,7 +230,7 @@ def _events(
     if without != "crowds":
         events["bank"], events["channel"] = crowds_of(misses)[:, static]
     if config.sets:
-        events["set"], most = sample.sets(int(config.sets))
+        events["set"], most = sample.sets(int(config.sets), hashed=bool(config.hashed))
         events["set_lines"] = most * np.minimum(leaving / np.maximum(sample.lines, 1.0), 1.0)
     return events
 
@@ -259,16 +266,27 @@ def _put_traffic(
     static, is_load = sample.static, sample.kind == k.LOAD
     access = np.isin(sample.kind, (k.LOAD, k.STORE, k.ATOMIC))
     line_flits = float(config.line_bytes) / FLIT_BYTES
+    sectors = leaving * float(config.transfer_bytes) / FLIT_BYTES
     written = np.ceil(sample.access_bytes / np.maximum(sample.lines, 1.0) / FLIT_BYTES)
-    write_flits = np.clip(written + headers, 1.0 + headers, max(line_flits, 1.0 + headers))
-    events["flits_out"] = np.where(is_load, packets, packets * write_flits)
-    events["flits_in"] = np.where(is_load, leaving * float(config.transfer_bytes) / FLIT_BYTES, packets)
+    write_flits = packets * np.clip(written + headers, 1.0 + headers, max(line_flits, 1.0 + headers))
+    if not headers:
+        masks = packets * _partial(sample, misses, config)
+        write_flits = np.where(sample.kind == k.STORE, sectors + masks, write_flits)
+    events["flits_out"] = np.where(is_load, packets, write_flits)
+    events["flits_in"] = np.where(is_load, sectors, packets)
     dram_part = np.maximum(misses.levels[:, 2], 1e-300)[static]
     reads = misses.per_execution("dram_reads")[static] / dram_part
     events["dram_reads"] = np.where(events["level"] == k.DRAM, reads, 0.0)
     early = early_writes(misses, config, repeats)
     writes = misses.per_execution("dram_writes")[static] * access + leaving * ~is_load * early
     events["dram_writes"] = writes * float(config.write_factor)
+
+
+def _partial(sample: BlockSample, misses: MissProfile, config: DemandConfig) -> NDArray[np.bool_]:
+    """Accesses that write a part of their sectors: each packet says in a flit of its own which bytes."""
+    written = np.minimum(sample.access_bytes, sample.granules * float(config.line_bytes) / GRANULES)
+    sectors = misses.per_execution("requests")[sample.static]
+    return written < 0.999 * sectors * float(config.transfer_bytes)
 
 
 def crowds_of(misses: MissProfile) -> Any:

@@ -220,11 +220,11 @@ class Warplens(Model):
         return machines
 
     def _named(self, case: Case, demand: Demand) -> Any:
-        """The machine as named, if the case has overrides; else none."""
+        """The machine as named, if the case has overrides and one launch; else none."""
         if case.gpu.original is None:
             return None
-        named = analyse(case.workload, case.gpu.original, needed_by=case.model_name)
-        return self._machines(Case(named, case.model_name), demand)
+        named = Case(analyse(case.workload, case.gpu.original, needed_by=case.model_name), case.model_name)
+        return self._machines(named, demand) if named.size == 1 else None
 
     def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
         """Set the cycles per request and flit; the machine may limit stores and atomics separately."""

@@ -28,9 +28,12 @@ from .workload import Workload, workload_of_trace
 
 T = TypeVar("T")
 SCHEMA = 2
-#: Counts that the cache simulations of a file may lack: `crowds`, the requests queued ahead of misses at busy banks
-#: and channels. Files of schema 1 lack them without saying so.
-LACKING = {1: ("crowds",)}
+#: What the cache simulations of a file may lack: `crowds`, the requests queued ahead of misses at busy banks and
+#: channels, and `stores`, hashed sets and stores that enter an L1 or merge. Files of schema 1 lack both without
+#: saying so; names of entries tell whether those of schema 2 lack `stores`.
+LACKING = {1: ("crowds", "stores")}
+#: Fields of `CacheConfig` that entries without `stores` were not made for.
+_OF_STORES = ("l1_hashed", "l1_allocate", "merge_lines")
 #: For columns of eight bytes each.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 1, "lp": 3, "pb": 3}]
 _SUFFIX_ERROR = "not profiles of this version of warplens; create them again"
@@ -58,7 +61,7 @@ class ProfileResults(Results):
     """Results by what they depend on, times excluded, so that a profile serves machines with other times."""
 
     entries: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    #: Counts that the entries lack, according to their file.
+    #: What the entries lack, according to their file.
     lacks: tuple[str, ...] = ()
 
     def get(self, trace: LaunchTrace, record: Hashable, kind: type[T], make: Callable[[], T]) -> T:
@@ -72,13 +75,17 @@ class ProfileResults(Results):
                 "it holds only those it was made for; use the trace, or create the profile again"
             )
         made = self.once(record, make)
-        self.entries[_entry_name(record)] = vars(made)
+        self.entries[self._name(record)] = vars(made)
         return made
 
     def known(self, trace: LaunchTrace, record: Hashable, kind: type[T]) -> T | None:
-        if record not in self.memory and (found := self.entries.get(_entry_name(record))) is not None:
+        if record not in self.memory and (found := self.entries.get(self._name(record))) is not None:
             self.memory[record] = kind(**found)
         return self.memory.get(record)
+
+    def _name(self, record: Hashable) -> str:
+        name = _entry_name(record)
+        return _without_stores(name) if "stores" in self.lacks else name
 
 
 def _entry_name(record: Hashable) -> str:
@@ -145,7 +152,7 @@ def read_profiles(path: str | Path) -> tuple[dict[str, Workload], dict[str, str]
         if index["schema"] not in (*LACKING, SCHEMA):
             raise ValueError("another schema")
         lacks = LACKING.get(index["schema"]) or tuple(index["lacks"])
-        if not set(lacks) <= {"crowds"}:
+        if not set(lacks) <= {"crowds", "stores"}:
             raise ValueError(f"they lack {', '.join(lacks)}")
         return _unpacked(index["launches"], lacks, content, 8 + size), index["about"]
     except OSError as error:
@@ -178,7 +185,11 @@ def _unpacked(
             entries = _of_schema_1(entries, *launch["recorded"])
         if "crowds" in lacks:
             entries = {key: _without_crowds(entry) for key, entry in entries.items()}
-        found[name] = workload_of_trace(trace, results=ProfileResults(entries=entries, lacks=lacks))
+        here = lacks
+        if "stores" in lacks or any(_lacks_stores(key) for key in entries):
+            entries = {_without_stores(key): entry for key, entry in entries.items()}
+            here = tuple({*lacks, "stores"})
+        found[name] = workload_of_trace(trace, results=ProfileResults(entries=entries, lacks=here))
     return found
 
 
@@ -198,6 +209,19 @@ def _of_schema_1(entries: Mapping[str, Any], blocks: int, instructions: float) -
             entry = {**entry, "recorded_blocks": int(blocks), "recorded_instructions": float(instructions)}
         found[name] = entry
     return found
+
+
+def _lacks_stores(name: str) -> bool:
+    kind, *rest = json.loads(name)
+    return kind == "misses" and _OF_STORES[-1] not in rest[0]
+
+
+def _without_stores(name: str) -> str:
+    """The name of an entry, whatever the fields that it was not made for."""
+    kind, *rest = json.loads(name)
+    if kind == "misses":
+        rest = [{key: value for key, value in rest[0].items() if key not in _OF_STORES}]
+    return json.dumps([kind, *rest])
 
 
 def _without_crowds(entry: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import MissProfile
-from ..analysis.block_samples import GENERIC, BlockSample, SharedTiming, sample_of_blocks, shortened
+from ..analysis.block_samples import (
+    GENERIC,
+    SWAP_LANE,
+    SWAP_PORT,
+    SWAP_WORD,
+    BlockSample,
+    SharedTiming,
+    sample_of_blocks,
+    shortened,
+)
 from ..analysis.events import BRANCH, GUARD, TAKEN
 from ..machine import Gpu, distinct
 from ..traces import LaunchTrace
@@ -67,6 +76,9 @@ def sample_latencies(trace: LaunchTrace, machine: Gpu, needed_by: str) -> dict[s
     """Latencies by instruction class, and those that events name besides."""
     found = compute_latencies_of(trace, machine, needed_by) | {
         GENERIC: machine.generic_latency_cycles,
+        SWAP_LANE: machine.swap_lane_cycles,
+        SWAP_WORD: machine.swap_word_cycles,
+        SWAP_PORT: machine.swap_port_cycles,
         BRANCH: machine.branch_cycles,
         TAKEN: machine.taken_branch_cycles,
         GUARD: machine.predicate_latency_cycles,

@@ -44,6 +44,7 @@ def gpu_of(machine: Machine) -> Gpu:
         "l1.queue": machine.lsu_queue,
         "l1.size": max(machine.l1_sets, 1) * machine.l1_ways * machine.line_bytes,
         "l1.ways": machine.l1_ways,
+        "l1.hashed": machine.l1_hashed,
         "l1.line": machine.line_bytes,
         "l1.sector": transfer,
         "l1.latency": machine.l1_latency,

@@ -94,6 +94,7 @@ def machines(draw):
         sectors=draw(st.sampled_from([1, 2, 4])),
         l1_sets=draw(st.integers(0, 4)),
         l1_ways=draw(st.integers(1, 2)),
+        l1_hashed=draw(st.booleans()),
         l1_latency=l1_latency,
         mshrs=draw(st.integers(1, 4)),
         merges=draw(st.integers(1, 2)),

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...analysis._cache_kernels import count_level
 from ...analysis._cache_records import ATOMIC, LOAD, STORE
-from ...analysis._line_kernels import granules_of, lacking, sectors_of
+from ...analysis._line_kernels import granules_of, l1_set, lacking, sectors_of
 from ...jit import inlined
 from ...traces._bit_kernels import bit_count
 from ._line_kernels import find_line, oldest_line, put_line, use_line
@@ -57,7 +57,7 @@ def write_back(t, sm, w, s, slot, state, config):
 @inlined
 def l1_row(sm, line, config):
     """First slot of a line's set in the L1 of an SM."""
-    return (sm * config.l1_sets + line % config.l1_sets) * config.l1_ways
+    return (sm * config.l1_sets + l1_set(line, config.l1_sets, config.l1_hashed)) * config.l1_ways
 
 
 @inlined

@@ -51,6 +51,7 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
         l1_stages=max(int(l1_latency), 1),
         l1_sets=_given(l1.size_bytes, 0) // (line * int(l1.ways)),
         l1_ways=int(l1.ways),
+        l1_hashed=bool(l1.hashed),
         l1_mshrs=_given(noc.queue_entries if l1.streaming else l1.mshrs, DEFAULT_MSHRS),
         l1_merges=int(l1.mshr_merges),
         l1_streaming=bool(l1.streaming),

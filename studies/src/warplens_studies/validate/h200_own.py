@@ -27,6 +27,7 @@ MECHANISMS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "cold instruction caches and TLBs (cold_start)": ({}, {"cold_start_cycles": 0}),
     "launch overhead": ({"launch_overhead": False}, {}),
     "L1 bank conflicts": ({"without": "conflicts"}, {}),
+    "turns of replies at the L1 port": ({}, {"l1.reply_cycles": 0}),
     "separate limits for stores and atomics": ({"without": "stores"}, {}),
     "the minimum interval between requests": ({}, {"noc.request_cycles": 0, "noc.sm_request_cycles": 0}),
     "write-backs to DRAM": ({"without": "write-backs"}, {}),

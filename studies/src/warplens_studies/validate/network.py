@@ -45,7 +45,7 @@ MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "h200, whole lines": ("h200", {"l1.sector": 128}),
 }
 _NOT_SIMULATED = {
-    "l1": ("lines_per_cycle", "banked"),
+    "l1": ("lines_per_cycle", "banked", "hashed", "merge_lines", "reply_cycles", "write_allocate"),
     "llc": ("fetch_bytes", "dirty_bytes"),
     "noc": (
         *("write_bandwidth_bytes_per_s", "sm_write_bandwidth_bytes_per_s", "request_cycles", "sm_request_cycles"),
@@ -53,7 +53,10 @@ _NOT_SIMULATED = {
     ),
     "dram": ("write_factor",),
 }
-_NOT_SIMULATED_OF_WARPS = ("branch_cycles", "taken_branch_cycles", "predicate_latency_cycles")
+_NOT_SIMULATED_OF_WARPS = (
+    *("branch_cycles", "taken_branch_cycles", "predicate_latency_cycles"),
+    *("swap_lane_cycles", "swap_word_cycles", "swap_port_cycles"),
+)
 #: The simulator executes PTX without reordering, and has no launch overhead.
 OPTIONS = {"assembler": False, "launch_overhead": False}
 
