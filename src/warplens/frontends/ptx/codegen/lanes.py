@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +18,13 @@ POINTER = ir.PointerType()
 _FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
 
 
+@functools.cache
 def integers(bits: int) -> ir.VectorType:
     """32 lanes of integers."""
     return ir.VectorType(ir.IntType(bits), LANES)
 
 
+@functools.cache
 def floats(bits: int) -> ir.VectorType:
     """32 lanes of floats."""
     return ir.VectorType(_FLOATS[bits], LANES)
@@ -29,6 +32,12 @@ def floats(bits: int) -> ir.VectorType:
 
 def splat_constant(kind: ir.VectorType, value: float) -> ir.Constant:
     return ir.Constant(kind, [ir.Constant(kind.element, value)] * LANES)
+
+
+@functools.lru_cache(4096)
+def _integer_constant(bits: int, value: int) -> ir.Constant:
+    """Kernels repeat few constants, and writing one out takes 32 lanes."""
+    return splat_constant(integers(bits), value)
 
 
 class Lanes:
@@ -43,7 +52,7 @@ class Lanes:
         """The same integer in all lanes."""
         mask = (1 << bits) - 1
         value &= mask
-        return splat_constant(integers(bits), value - (mask + 1) if bits > 1 and value >> (bits - 1) else value)
+        return _integer_constant(bits, value - (mask + 1) if bits > 1 and value >> (bits - 1) else value)
 
     def real(self, bits: int, value: float) -> ir.Constant:
         return splat_constant(floats(bits), value)
