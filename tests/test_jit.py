@@ -91,6 +91,16 @@ def test_a_folder_that_cannot_be_written_costs_time_alone(tmp_path):
     assert (tmp_path / "file").is_file()
 
 
+def test_damaged_files_of_compiled_code_are_made_again(tmp_path):
+    assert counted(PACKAGE.parent, tmp_path) == 64
+    for suffix, content in ((".nbi", b""), (".nbc", b"damaged")):
+        files = list(tmp_path.rglob(f"*{suffix}"))
+        assert files
+        for path in files:
+            path.write_bytes(content)
+        assert counted(PACKAGE.parent, tmp_path) == 64
+
+
 def modules() -> dict[str, Path]:
     """The modules that the digest covers, by their names."""
     paths = [path for path in jit.kernel_sources() if path.name != "jit.py"]

@@ -52,6 +52,7 @@ def folder() -> Path | None:
     from llvmlite.binding import get_host_cpu_name
 
     built_by = [platform.python_version(), *(version(name) for name in _COMPILERS), get_host_cpu_name()]
+    built_by.append(os.environ.get("NUMBA_BOUNDSCHECK", ""))  # code with checks is other code
     sources = (part for path in kernel_sources() for part in (path.name, path.read_bytes()))
     base = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder() / "compiled")
     found = base / f"warplens-{content_hash([*built_by, *sources])[:32]}"
@@ -85,11 +86,33 @@ def _compiled(*, kept: bool, **options: Any) -> Callable[[Any], Any]:
         with _setting:  # Numba reads the setting when it decorates
             before, config.CACHE_DIR = config.CACHE_DIR, str(place or "")
             try:
-                return njit(nogil=True, error_model="numpy", cache=place is not None, **options)(function)
+                made = njit(nogil=True, error_model="numpy", cache=place is not None, **options)(function)
             finally:
                 config.CACHE_DIR = before
+        return made if place is None else _with_readable_cache(made)
 
     return decorate
+
+
+def _with_readable_cache(dispatcher: Any) -> Any:
+    """Damaged files of compiled code count as none: Numba passes on whatever their bytes make `pickle` raise."""
+    files = dispatcher._cache._cache_file
+    load_index, load_data = files._load_index, files._load_data
+
+    def index() -> Any:
+        try:
+            return load_index()
+        except Exception:
+            return {}
+
+    def data(name: str) -> Any:
+        try:
+            return load_data(name)
+        except Exception as error:
+            raise OSError(f"{name}: damaged") from error
+
+    files._load_index, files._load_data = index, data
+    return dispatcher
 
 
 _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}

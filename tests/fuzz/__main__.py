@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from .engine import fuzz
@@ -19,12 +20,25 @@ CASES = Path(__file__).parent / "cases"
 MOST_KEPT = 500
 
 
+#: Bytes of data of the process: what it has at first, and what a reader may take.
+MOST_BYTES = 3 << 30
+
+
+def limit_memory() -> None:
+    """Readers that take too much end in a MemoryError, which is bad."""
+    with suppress(ImportError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="fuzz")
     parser.add_argument("--hours", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("names", nargs="*", metavar="KIND", default=list(kinds()))
     given = parser.parse_args()
+    limit_memory()
     end, counts, failed = time.monotonic() + 3600 * given.hours, dict.fromkeys(given.names, 0), 0
     seed = given.seed
     while time.monotonic() < end:

@@ -6,6 +6,7 @@ must never pass for other numbers; others return None.
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import random
@@ -18,6 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from frontends.runtime.test_fatbin import entry, fat
+from gate.making import snapshot
+from tuning.making import SOURCE, SPACE, write_t1
 from warplens.frontends.accelsim import load_accelsim
 from warplens.frontends.cuda.cubin import read_cubin
 from warplens.frontends.ncu.profile import read_profiles
@@ -25,14 +29,18 @@ from warplens.frontends.ptx import parse_ptx
 from warplens.frontends.ptx.flatten import flatten
 from warplens.frontends.ptx.flow import Flow
 from warplens.frontends.ptx.registers import allocate_registers
+from warplens.frontends.runtime.fatbin import read_images
 from warplens.frontends.sass.disassembly import parse_kernel
 from warplens.frontends.sass.raw import batches, read_launch, survey_records
+from warplens.gate.baseline import baseline_of, read_baseline, write_baseline
 from warplens.machine import load as machine_load
 from warplens.machine import load_gpu
 from warplens.result_cache import ResultCache
 from warplens.sweeps.store import Store, read_sweep
 from warplens.tomlfile import read_toml
 from warplens.traces import LaunchHeader, StaticInstruction, TraceWriter, WarpGroup, read_trace, static_table
+from warplens.tuning.kernel_tuner import read_results
+from warplens.tuning.space import read_space
 from warplens.web.sources import launch_of
 from warplens.workload import example_folder
 from warplens.workload.load import workload_of_file
@@ -41,6 +49,7 @@ from warplens.workload.source import cuda_launches_of, is_cuda_workload
 from . import mutations
 
 DATA = Path(__file__).parents[1] / "frontends"
+_TRACED = DATA / "accelsim/data/saxpy_lowocc.traceg.xz"
 Mutate = Callable[[random.Random, bytes], bytes]
 
 
@@ -58,9 +67,13 @@ class Kind:
 
 def _files(*paths: Path) -> Callable[[Path], list[bytes]]:
     def sound(_folder: Path) -> list[bytes]:
-        return [lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes() for path in paths]
+        return [_unpacked(path) for path in paths]
 
     return sound
+
+
+def _unpacked(path: Path) -> bytes:
+    return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 
 # -- readers -----------------------------------------------------------------------------------------------------
@@ -92,8 +105,8 @@ def _accelsim(path: Path) -> None:
 
 def _ptx(path: Path) -> None:
     module = parse_ptx(path.read_text("utf-8", "replace"), path.name)
-    for entry in list(module.entries)[:3]:
-        kernel = flatten(module, entry)
+    for name in list(module.entries)[:3]:
+        kernel = flatten(module, name)
         found = Flow(kernel)
         assert len(found.must_keep) == len(kernel.blocks)
         allocate_registers(kernel, found)
@@ -138,6 +151,32 @@ def _kept(path: Path) -> Any:
     place.write_bytes(path.read_bytes())
     found = cache_of_one.get("ab12")
     return None if found is None else {key: np.asarray(value).tolist() for key, value in found.items()}
+
+
+def _list(path: Path) -> None:
+    """A list of launches beside the trace that it names."""
+    (path.parent / "kernel-1.traceg").write_bytes(_unpacked(_TRACED))
+    _accelsim(path)
+
+
+def _baseline(path: Path) -> None:
+    read_baseline(path)
+
+
+def _tuning(path: Path) -> None:
+    """A tuning space, of warplens or of Kernel Tuner, beside its source; its first launch."""
+    (path.parent / "squares.cu").write_text(SOURCE)
+    space = read_space(path)
+    first = space.configurations[0]
+    space.extents("grid", first), space.extents("block", first)
+
+
+def _measured(path: Path) -> None:
+    read_results(path)
+
+
+def _images(path: Path) -> None:
+    read_images(path.read_bytes())
 
 
 def _page(path: Path) -> None:
@@ -204,6 +243,47 @@ def _made_page(_folder: Path) -> list[bytes]:
     return [json.dumps(document).encode()]
 
 
+def _made_list(_folder: Path) -> list[bytes]:
+    return [b"MemcpyHtoD,0x00007f5c1a000000,4096\nkernel-1.traceg\nMemcpyHtoD,0x00007f5c1a001000,64\n"]
+
+
+def _packed_traces(_folder: Path) -> list[bytes]:
+    return [_TRACED.read_bytes()]
+
+
+def _gzipped_traces(_folder: Path) -> list[bytes]:
+    return [gzip.compress(_unpacked(_TRACED), 1, mtime=0)]
+
+
+def _made_baseline(folder: Path) -> list[bytes]:
+    some = snapshot(lines=[(41, 0.7, 'x[i] = "a";')], counts={"fp32": 123456.0, "DRAM bytes": 1e6})
+    kept = baseline_of([some, snapshot(gpu="a100")], [load_gpu("h200")], "NVRTC 13.3")
+    write_baseline(folder / "sound.toml", kept)
+    return [(folder / "sound.toml").read_bytes()]
+
+
+def _made_space(_folder: Path) -> list[bytes]:
+    return [SPACE.encode()]
+
+
+def _made_t1(folder: Path) -> list[bytes]:
+    return [write_t1(folder).read_bytes()]
+
+
+def _made_measurements(_folder: Path) -> list[bytes]:
+    row = {"threads": 64, "unroll": 1, "time": 1.5, "times": [1.5]}
+    kept = {"device_name": "h200", "kernel_name": "squares", "tune_params_keys": ["threads", "unroll"]}
+    kept["tune_params"] = {"threads": [64, 128], "unroll": [1, 2]}
+    failed = {**row, "threads": 128, "time": "RuntimeFailedConfig"}
+    return [json.dumps({**kept, "cache": {"64,1": row, "128,1": failed}}).encode()]
+
+
+def _made_images(_folder: Path) -> list[bytes]:
+    text = (DATA / "ptx/data/kernels.ptx").read_bytes()[:4096]
+    packed = pa.Codec("zstd").compress(text, asbytes=True)
+    return [fat(entry(text), entry(packed, flags=0x8000, unpacked=len(text)))]
+
+
 _SASS = b"""
 .section .text.k,"ax",@progbits
 .text.k:
@@ -233,7 +313,10 @@ def kinds() -> dict[str, Kind]:
         Kind("machine", ".toml", _files(*_machines()), text, _machine),
         Kind("workload", ".toml", _files(*workloads), text, _workload),
         Kind("trace", ".wlt", _made_trace, mutations.of_archive, _trace),
-        Kind("accelsim", ".traceg", _files(DATA / "accelsim/data/saxpy_lowocc.traceg.xz"), text, _accelsim),
+        Kind("accelsim", ".traceg", _files(_TRACED), text, _accelsim),
+        Kind("accelsim-list", ".g", _made_list, text, _list),
+        Kind("accelsim-xz", ".traceg.xz", _packed_traces, raw, _accelsim),
+        Kind("accelsim-gz", ".traceg.gz", _gzipped_traces, raw, _accelsim),
         Kind("ptx", ".ptx", _files(DATA / "ptx/data/kernels.ptx"), text, _ptx),
         Kind("cubin", ".cubin", _files(DATA / "cuda/data/nvcc.cubin.xz"), raw, _cubin),
         Kind("sass", ".sass", lambda _: [_SASS], text, _sass),
@@ -243,6 +326,11 @@ def kinds() -> dict[str, Kind]:
         Kind("nsight-rep", ".ncu-rep", _files(DATA / "ncu/data/features.ncu-rep"), raw, _profile),
         Kind("sweep", ".parquet", _made_sweep, raw, _sweep, exact=True),
         Kind("result-cache", ".entry", _made_entry, raw, _kept, exact=True),
+        Kind("fat-binary", ".fatbin", _made_images, raw, _images),
+        Kind("baseline", ".toml", _made_baseline, text, _baseline),
+        Kind("tuning-space", ".toml", _made_space, text, _tuning),
+        Kind("kernel-tuner", ".json", _made_t1, mutations.of_json, _tuning),
+        Kind("tuning-results", ".json", _made_measurements, mutations.of_json, _measured),
         Kind("page", ".json", _made_page, mutations.of_json, _page),
     ]
     return {kind.name: kind for kind in found}

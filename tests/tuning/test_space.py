@@ -6,7 +6,7 @@ import pytest
 
 from warplens.errors import InputError
 from warplens.tuning import read_space
-from warplens.tuning.expressions import Expression
+from warplens.tuning.expressions import Expression, whole_value
 from warplens.workload.source import load_cuda_launch
 
 from .making import SPACE, write_space, write_t1
@@ -69,3 +69,31 @@ def test_expressions_only_compute():
     for text in ("__import__('os')", "n.real", "lambda: 1", "[].append(1)", "(x := 1)", "1 +"):
         with pytest.raises(InputError, match="here: "):
             Expression(text, "here").value({"n": 1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9 ** 9 ** 9",
+        "pow(9, 9 ** 9)",
+        "1 << 10 ** 10",
+        "[0] * 10 ** 9",
+        "sum([i for i in range(10 ** 9)])",
+        "sum([i + j + k for i in range(9) for j in range(9) for k in range(9)])",
+    ],
+)
+def test_expressions_that_would_take_all_time_or_memory_are_refused(text):
+    with pytest.raises(InputError):
+        whole_value(text, {}, "grid")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("2 ** 10 * 3", 3072), ("1 << 4", 16), ("sum([2 ** i for i in range(3)])", 7)]
+)
+def test_bounded_arithmetic_is_that_of_python(text, value):
+    assert whole_value(text, {}, "grid") == value
+
+
+def test_a_number_that_is_not_finite_is_no_size():
+    with pytest.raises(InputError, match="whole number"):
+        whole_value("threads", {"threads": float("inf")}, "grid")

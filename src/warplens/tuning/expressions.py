@@ -16,6 +16,52 @@ from typing import Any
 
 from ..errors import InputError, nearest
 
+#: Bits of a number, entries of a list or range, and loops in an expression: more is no arithmetic of a launch.
+MOST_BITS, MOST_ENTRIES, MOST_LOOPS = 4096, 4096, 2
+
+
+def _power(base: Any, exponent: Any, *rest: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > MOST_BITS:
+        raise OverflowError("the number is too large")
+    return pow(base, exponent, *rest)
+
+
+def _shifted(value: Any, places: Any) -> Any:
+    if places > MOST_BITS:
+        raise OverflowError("the number is too large")
+    return value << places
+
+
+def _times(one: Any, other: Any) -> Any:
+    for some, count in ((one, other), (other, one)):
+        if hasattr(some, "__len__") and len(some) * count > MOST_ENTRIES:
+            raise OverflowError("the list is too long")
+    return one * other
+
+
+def _range(*limits: int) -> range:
+    found = range(*limits)
+    if len(found) > MOST_ENTRIES:
+        raise OverflowError("the range is too long")
+    return found
+
+
+_OPERATORS = {ast.Pow: "_power", ast.LShift: "_shifted", ast.Mult: "_times"}
+_BOUNDED = {"_power": _power, "_shifted": _shifted, "_times": _times}
+
+
+class _Bounded(ast.NodeTransformer):
+    """Operators that can make large things of small ones become calls that check."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        name = _OPERATORS.get(type(node.op))
+        if name is None:
+            return node
+        call = ast.Call(ast.Name(name, ast.Load()), [node.left, node.right], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
 _FUNCTIONS: Mapping[str, Any] = {
     "abs": abs,
     "all": all,
@@ -30,8 +76,8 @@ _FUNCTIONS: Mapping[str, Any] = {
     "log2": math.log2,
     "max": max,
     "min": min,
-    "pow": pow,
-    "range": range,
+    "pow": _power,
+    "range": _range,
     "round": round,
     "sqrt": math.sqrt,
     "str": str,
@@ -85,11 +131,14 @@ class Expression:
         for node in ast.walk(tree):
             if not isinstance(node, _ALLOWED):
                 raise InputError(f"{self.where}: {self.text!r}: {ast.unparse(node)!r} is more than arithmetic")
+        if sum(isinstance(node, ast.comprehension) for node in ast.walk(tree)) > MOST_LOOPS:
+            raise InputError(f"{self.where}: {self.text!r}: has more than {MOST_LOOPS} loops")
         return tree
 
     @cached_property
     def _code(self) -> CodeType:
-        return compile(self._tree, self.where, "eval")
+        tree = _Bounded().visit(ast.parse(self.text.strip(), mode="eval"))
+        return compile(tree, self.where, "eval")
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -109,7 +158,7 @@ class Expression:
         self.require(known)
         try:
             # Comprehensions see only global names.
-            return eval(self._code, {"__builtins__": {}, **_FUNCTIONS, **known})
+            return eval(self._code, {"__builtins__": {}, **_FUNCTIONS, **known, **_BOUNDED})
         except ZeroDivisionError:
             raise
         except Exception as error:
@@ -125,7 +174,8 @@ def whole_value(given: Any, known: Mapping[str, Any], where: str) -> int:
         value = Expression(given, where).value(known) if isinstance(given, str) else given
     except ZeroDivisionError:
         raise InputError(f"{where}: {given!r} divides by zero") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    is_whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
+    if isinstance(value, bool) or not is_whole:
         raise InputError(f"{where}: {given!r} gives {value!r}, not a whole number")
     return int(value)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..errors import FileError, InputError
 from ..tomlfile import TomlFile
@@ -78,7 +78,7 @@ def read_t1(path: Path) -> TomlFile:
         if kernel.get("SharedMemory"):
             cuda["dynamic_shared_memory_bytes"] = kernel["SharedMemory"]
         cuda |= _arguments(kernel.get("Arguments", ()), {**sizes, **lists}, f"{path}: KernelSpecification.Arguments")
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: is not a T1 file of a tuner: {error} is missing or of another type") from None
     tune = {"parameters": lists, "restrictions": restrictions, "constants": sizes}
     return TomlFile(str(path), "", {"name": kernel["KernelName"], "cuda": cuda, "tune": tune})
@@ -204,31 +204,35 @@ def read_results(path: str | Path) -> Measured:
             keys = list(given["tune_params_keys"])
             rows = [({key: each[key] for key in keys}, *_cache_time(each)) for each in given["cache"].values()]
             device, kernel = str(given.get("device_name", "")), str(given.get("kernel_name", ""))
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        seconds, failures = {}, {}
+        for configuration, milliseconds, failure in rows:
+            key = tuple(configuration[name] for name in keys)
+            if milliseconds is None:
+                failures[key] = failure
+            else:
+                seconds[key] = milliseconds / 1e3
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: is neither a cache file of Kernel Tuner nor a T4 file: {error}") from None
-    seconds, failures = {}, {}
-    for configuration, milliseconds, failure in rows:
-        key = tuple(configuration[name] for name in keys)
-        if milliseconds is None:
-            failures[key] = failure
-        else:
-            seconds[key] = milliseconds / 1e3
     return Measured(device, kernel, tuple(keys), seconds, failures)
 
 
 def _cache_time(row: Mapping[str, Any]) -> tuple[float | None, str]:
     time = row.get("time")
     failure = next((str(each) for each in (row.get("__error__"), time) if str(each) in _FAILURES), "")
-    return (None, failure) if failure or not isinstance(time, int | float) else (float(time), "")
+    return (None, failure) if failure or not _is_time(time) else (float(time), "")
 
 
 def _t4_time(row: Mapping[str, Any]) -> tuple[float | None, str]:
     if row.get("invalidity", "correct") != "correct":
         return None, str(row["invalidity"])
     for each in row.get("measurements", ()):
-        if each["name"] == "time" and isinstance(each["value"], int | float):
+        if each["name"] == "time" and _is_time(each["value"]):
             return float(each["value"]), ""
     return None, "no time"
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def write_cache(

@@ -259,7 +259,7 @@ def _parameters(file: TomlFile, given: Any) -> dict[str, tuple[Value, ...]]:
     found: dict[str, tuple[Value, ...]] = {}
     for name, values in given.items():
         where = f"{file.where(f'tune.parameters.{name}')}: tune.parameters.{name}"
-        if not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InputError(f"{where}: is not a name that C++ could have")
         values = Expression(values, where).value({}) if isinstance(values, str) else values
         values = list(values) if isinstance(values, list | tuple | range) else [values]
