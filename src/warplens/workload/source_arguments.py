@@ -21,9 +21,11 @@ from ..frontends.cuda.arguments import (
     ScalarArgument,
     StructArgument,
     TextureArgument,
+    TilesArgument,
     scalar_of,
 )
 from ..frontends.cuda.dtypes import DTYPE_NAMES, DTYPES, NARROW, find_dtype, is_whole
+from ..frontends.ptx.tensor_maps import SWIZZLES
 from ..frontends.ptx.textures import ADDRESS_MODES, FILTERS
 from .load import _Reader
 
@@ -69,6 +71,8 @@ def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argu
         return PointersArgument(tuple(_target(target, buffers) for target in targets))
     if (texture := row.table_of("texture")) is not None:
         return _texture(texture, row, buffers)
+    if (tiles := row.table_of("tiles")) is not None:
+        return _tiles(tiles, row, buffers)
     if "buffer" in row.table:
         return _in_buffer(row, buffers)
     fill = (
@@ -120,6 +124,19 @@ def _texture(table: _Reader, row: _Reader, buffers: Buffers) -> TextureArgument:
     )
     table.done()
     return found
+
+
+def _tiles(table: _Reader, row: _Reader, buffers: Buffers) -> TilesArgument:
+    """A tensor map: which boxes of the array of the rest of a row TMA copies."""
+    target = _target(row, buffers)
+    box = table.take("box")
+    if not isinstance(box, list) or not all(isinstance(each, int) and 1 <= each <= 256 for each in box):
+        raise table.fail("box", "must list a whole number from 1 to 256 for each dimension, the outermost first")
+    swizzle_bytes = whole(table, "swizzle_bytes", 0, 0, 128)
+    if swizzle_bytes not in SWIZZLES:
+        raise table.fail("swizzle_bytes", f"{swizzle_bytes} is not one of {', '.join(map(str, SWIZZLES))}")
+    table.done()
+    return TilesArgument(target, tuple(box), swizzle_bytes)
 
 
 def _dtype(row: _Reader) -> tuple[np.dtype[Any] | None, int]:

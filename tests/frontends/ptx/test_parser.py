@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from warplens.errors import PtxError
+from warplens.frontends.ptx import execute
 from warplens.frontends.ptx.parser import parse_ptx
 from warplens.frontends.ptx.program import (
     TYPES,
@@ -339,3 +341,28 @@ def test_odd_initial_values(declaration: str) -> None:
         assert "line 4" in str(error)
     else:
         assert len(module.variables["x"].initial or b"") == module.variables["x"].size_bytes
+
+
+def test_labels_between_braces_are_their_own() -> None:
+    """Inline assembly of CUTLASS waits in such loops."""
+    text = """.version 8.0
+    .target sm_80
+    .address_size 64
+    .visible .entry k(.param .u64 x) { .reg .b64 %d; .reg .b32 %r<3>; .reg .pred %p; ld.param.u64 %d, [x];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, 0;
+    { .reg .pred %p; AGAIN: add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, %r0; @%p bra AGAIN; }
+    { .reg .pred %p; setp.lt.u32 %p, %r0, 3; @%p bra DONE; AGAIN: add.u32 %r1, %r1, 2; setp.lt.u32 %p, %r1, 9;
+    @%p bra AGAIN; DONE: }
+    mad.wide.u32 %d, %r0, 4, %d; st.global.u32 [%d], %r1; ret; }"""
+    x = np.zeros(32, np.uint32)
+    execute(parse_ptx(text), "k", 1, 32, [x])
+
+    def expected(thread: int) -> int:
+        found = max(thread, 1)
+        while thread >= 3:
+            found += 2
+            if found >= 9:
+                break
+        return found
+
+    assert x.tolist() == [expected(thread) for thread in range(32)]

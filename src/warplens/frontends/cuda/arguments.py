@@ -22,6 +22,7 @@ from .dtypes import DTYPE_NAMES, as_on_gpu, is_known, is_whole, largest, size_by
 from .options import is_trusted
 
 if TYPE_CHECKING:
+    from ..ptx.tensor_maps import Tiles
     from ..ptx.textures import Texture
 
 #: How an array can be filled, and the keys that belong to it.
@@ -39,7 +40,7 @@ FILLS: dict[str, tuple[str, ...]] = {
 MOST_ARGUMENT_BYTES = 4 << 30
 
 #: A struct is a tuple of what its members are, an array of pointers a list of arrays.
-Built = Union[np.ndarray[Any, Any], np.generic, tuple[Any, ...], list[Any], "Texture"]
+Built = Union[np.ndarray[Any, Any], np.generic, tuple[Any, ...], list[Any], "Texture", "Tiles"]
 #: Arrays that several arguments name, once built.
 Buffers = dict["ArrayArgument", np.ndarray[Any, Any]]
 
@@ -263,7 +264,35 @@ class TextureArgument:
         return Texture(array, self.channels, *how)
 
 
-Argument = ScalarArgument | ArrayArgument | StructArgument | BufferArgument | PointersArgument | TextureArgument
+@dataclass(frozen=True)
+class TilesArgument:
+    """The tensor map of an array."""
+
+    target: ArrayArgument | BufferArgument
+    box: tuple[int, ...]
+    swizzle_bytes: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.target.nbytes
+
+    def build(self, buffers: Buffers | None = None) -> Built:
+        from ..ptx.tensor_maps import Tiles
+
+        array = self.target.build(buffers)
+        assert isinstance(array, np.ndarray)
+        return Tiles(array, self.box, self.swizzle_bytes)
+
+
+Argument = (
+    ScalarArgument
+    | ArrayArgument
+    | StructArgument
+    | BufferArgument
+    | PointersArgument
+    | TextureArgument
+    | TilesArgument
+)
 
 
 def _bytes_of(value: Built) -> int:

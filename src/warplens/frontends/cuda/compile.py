@@ -121,7 +121,7 @@ def architecture_of(compute_capability: str) -> str:
 def kernel_names(source: str) -> list[str]:
     """Names of the kernels that the text of a source shows."""
     plain = without_comments(source)
-    plain = re.sub(r"__launch_bounds__\s*\([^)]{0,200}\)", " ", plain)
+    plain = re.sub(r"__(?:launch_bounds|cluster_dims|maxnreg|block_size)__\s*\([^)]{0,200}\)", " ", plain)
     return sorted(set(re.findall(r"__global__[^;{}()]{0,500}?\b(\w+)\s*\(", plain)))
 
 

@@ -130,7 +130,11 @@ class KernelSource:
 def kernel_source(text: str) -> list[KernelSource]:
     """The kernels that a source defines, in order."""
     plain = scrubbed(text)
-    hidden = re.sub(r"__launch_bounds__\s*\([^;{}]*?\)(?=\s*\w)", lambda match: " " * len(match[0]), plain)
+    hidden = re.sub(
+        r"__(?:launch_bounds|cluster_dims|maxnreg|block_size)__\s*\([^;{}]*?\)(?=\s*\w)",
+        lambda match: " " * len(match[0]),
+        plain,
+    )
     found: dict[str, KernelSource] = {}
     heads = re.finditer(r"__global__([^;{}()]{0,500}?)\b(\w+)\s*\(", hidden)
     for match in itertools.islice(heads, 4 * MOST_SIGNATURES):

@@ -17,6 +17,7 @@ from .heap import HEAP_BYTES, ROOM, Heap
 from .placement import Placement
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
+from .tensor_maps import Tiles
 from .textures import Texture, TextureObject
 
 #: Global memory that a launch may take.
@@ -44,10 +45,10 @@ class GlobalMemory:
     parameter_address: int
     arrays: tuple[tuple[NDArray[Any], int], ...]
     heap: Heap | None = None
-    #: Address of what barriers of the whole grid use; 0 if there are none.
-    grid_workspace: int = 0
     #: Texture and surface objects by the number that stands for them in a kernel.
     textures: Mapping[int, TextureObject] = field(default_factory=dict)
+    #: Address of what barriers of the whole grid use; 0 if there are none.
+    grid_workspace: int = 0
 
     def copy_back(self) -> None:
         """Copy the kernel's results to the caller's arrays."""
@@ -145,6 +146,9 @@ def lay_out_memory(
             (address,) = struct.unpack("<Q", place(argument.array))
             textures[number + 1] = argument.at(address)
             argument = np.uint64(number + 1)
+        elif isinstance(argument, Tiles):
+            (address,) = struct.unpack("<Q", place(argument.array))
+            argument = argument.at(address).packed
         value = _passed(argument, parameter, where, place)
         start = kernel.parameter_offsets[parameter.name]
         raw[start : start + len(value)] = value
@@ -163,7 +167,7 @@ def lay_out_memory(
         content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
     heap = Heap(heap_address, HEAP_BYTES, valid) if heap_address else None
     return GlobalMemory(
-        content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, workspace, textures
+        content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, textures, workspace
     )
 
 

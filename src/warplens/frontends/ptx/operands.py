@@ -91,6 +91,16 @@ class OperandReader:
                 return scope.names[name]
         return name
 
+    def _declare_labels(self) -> None:
+        """Labels between these braces: branches may name them before they come."""
+        depth, position = 0, self.position
+        while depth >= 0 and self.tokens[position].kind != "end":
+            text = self.tokens[position].text
+            depth += (text == "{") - (text == "}")
+            if depth == 0 and self.tokens[position].kind == "word" and self.tokens[position + 1].text == ":":
+                self._declare(text)
+            position += 1
+
     def _declare(self, name: str) -> str:
         scope = self.scopes[-1]
         scope.names[name] = name + scope.suffix
@@ -119,7 +129,7 @@ class OperandReader:
             if not listing:
                 found[2] = listed()
             if listing or self.accept(","):
-                found.append(Symbol(self.word("a list of targets or a prototype")))
+                found.append(Symbol(self._resolve(self.word("a list of targets or a prototype"))))
         return found
 
     def _operand(self) -> Operand:

@@ -312,6 +312,7 @@ class _Parser(OperandReader):
                     raise self.fail("braces are nested too deeply", token)
                 self.scope_count += 1
                 self.scopes.append(Scope(f"@{self.scope_count}"))
+                self._declare_labels()
                 self._statements(into)
                 self.scopes.pop()
             elif token.text == ".reg":
@@ -337,19 +338,19 @@ class _Parser(OperandReader):
 
     def _label(self) -> Statement:
         token = self.next()
+        name = self._resolve(token.text)
         self.expect(":")
         for directive, kind in ((".branchtargets", BranchTargets), (".calltargets", CallTargets)):
             if self.accept(directive):
-                names = [self.word("a name")]
+                names = [self._resolve(self.word("a name"))]
                 while self.accept(","):
-                    names.append(self.word("a name"))
+                    names.append(self._resolve(self.word("a name")))
                 self.expect(";")
-                return kind(token.text, tuple(names), token.line)
+                return kind(name, tuple(names), token.line)
         if self.accept(".callprototype"):  # the variables that a call passes say as much
             self._skip_to(";")
-            return CallTargets(token.text, (), token.line)
-        # Compilers emit unique labels even in inner scopes; a shadowed label is reported as defined twice.
-        return Label(token.text, token.line)
+            return CallTargets(name, (), token.line)
+        return Label(name, token.line)
 
     def _registers(self) -> None:
         self.next()

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import KernelFault
+
 MAP_BYTES = 128
 #: Bytes of each element type, in the order of `tensormap.replace` and CUtensorMapDataType.
 _TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
@@ -124,3 +126,55 @@ class TensorMap:
         """Where each 16 bytes of the box lie in shared memory, in units of 16 bytes."""
         plain = start // _CHUNK + np.arange(self.box_bytes // _CHUNK, dtype=np.int64)
         return plain ^ ((plain >> 3) & (_SWIZZLE_CHUNKS[self.swizzle] - 1))
+
+
+#: Swizzles by the bytes of their rows.
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_TYPES = {
+    "uint8": 0,
+    "uint16": 1,
+    "uint32": 2,
+    "int32": 3,
+    "uint64": 4,
+    "int64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 9,
+    "bfloat16": 10,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """A kernel argument: the tensor map of an array, of which TMA copies boxes. Extents stand outermost first."""
+
+    array: NDArray[Any]
+    box: tuple[int, ...]
+    swizzle_bytes: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def at(self, address: int) -> TensorMap:
+        """The map once the array lies at an address."""
+        array = self.array
+        kind = _TYPES.get(array.dtype.name, {1: 0, 2: 1, 4: 2, 8: 4}.get(array.itemsize))
+        if kind is None or self.swizzle_bytes not in SWIZZLES or not 1 <= array.ndim == len(self.box) <= 5:
+            raise KernelFault(
+                f"tiles of {list(self.box)} with a swizzle of {self.swizzle_bytes} bytes do not fit an array of "
+                f"{array.dtype.name} and shape {list(array.shape)}: give a box of as many dimensions (1 to 5), and a "
+                f"swizzle of {', '.join(map(str, SWIZZLES))} bytes"
+            )
+        found = TensorMap(
+            address,
+            array.ndim,
+            kind,
+            array.shape[::-1],
+            array.strides[-2::-1],
+            self.box[::-1],
+            swizzle=SWIZZLES[self.swizzle_bytes],
+        )
+        if problem := found.problem():
+            raise KernelFault(f"the tensor map of an array of shape {list(array.shape)} {problem}")
+        return found
