@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,6 +20,10 @@ from .def_use import chased_loads, def_use
 
 #: Among the counts by class: words beyond the first at which lanes read constant memory.
 CONSTANT_INDICES = "constant_indices"
+#: Among them too: instructions that come from beyond the first instruction cache, and from beyond the second.
+FETCHED, FAR_FETCHED = "fetched", "far_fetched"
+#: Bytes of an instruction and of a line of code.
+INSTRUCTION_BYTES, CODE_LINE_BYTES = 16, 128
 #: Among the latencies by class: what a generic load of shared memory adds.
 GENERIC = "generic"
 #: And of a loop of compare-and-swap: for each lane of a word, for each of other warps, and at the port.
@@ -117,11 +121,13 @@ def sample_of_blocks(
     reorder: bool = False,
     ahead: int = 0,
     shared: SharedTiming = HOPPER,
+    code_bytes: Sequence[float] = (),
 ) -> BlockSample:
     """The events of a group of blocks; `trace` gives only the static instructions.
 
     `reorder` puts PTX instructions in the order that an assembler would choose.
     Loads of a loop are issued `ahead` iterations before what waits for them.
+    `code_bytes` are the sizes of two instruction caches, or empty if the code fits in the first.
     """
     static = trace.static
     group, kinds, timing, held = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
@@ -144,6 +150,7 @@ def sample_of_blocks(
     indices = further_indices(group, static)
     if indices.any():
         columns[CONSTANT_INDICES] = indices
+    columns.update(fetched_instructions(group, static, code_bytes))
     lanes = active_lanes(group.mask[at]).astype(np.float64)
     dependence = events.event_dependence
     if ahead:
@@ -223,6 +230,30 @@ def further_indices(group: WarpGroup, static: StaticTable) -> NDArray[np.int64]:
         lanes = lane_addresses(group, static, constant)
         found[lanes.instruction] = lanes.most(lanes.ranks(WORD_BYTES))
     return found
+
+
+def fits_in(static: StaticTable, code_bytes: float) -> bool:
+    """Whether all instructions that a kernel executes fit in an instruction cache."""
+    return len(static) * INSTRUCTION_BYTES <= code_bytes
+
+
+def fetched_instructions(
+    group: WarpGroup, static: StaticTable, code_bytes: Sequence[float]
+) -> dict[str, NDArray[np.int64]]:
+    """By where they come from: instructions that each execution fetches from beyond the instruction caches."""
+    if not code_bytes:
+        return {}
+    order = np.argsort(static.pc, kind="stable")
+    line = np.empty(len(static), dtype=np.int64)
+    line[order] = np.arange(len(static)) * INSTRUCTION_BYTES // CODE_LINE_BYTES
+    from ._fetch_kernels import fetch
+
+    places = np.array([size // CODE_LINE_BYTES for size in code_bytes], dtype=np.int64)
+    fetched = np.zeros((len(group.static), len(places)), dtype=np.bool_)
+    fetch(group.start, line[group.static], places, np.empty(int(line.max()) + 1, dtype=np.int64), fetched)
+    many = CODE_LINE_BYTES // INSTRUCTION_BYTES
+    far = fetched.all(axis=1)
+    return {FETCHED: np.where(fetched[:, 0] & ~far, many, 0), FAR_FETCHED: np.where(far, many, 0)}
 
 
 def generic_loads(static: StaticTable) -> NDArray[np.bool_]:

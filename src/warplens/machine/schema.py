@@ -276,6 +276,13 @@ class Gpu:
     predicate_latency_cycles: Quantity = number(
         "latency of a comparison whose result guards an instruction", minimum=0.0
     )
+    code_cache_bytes: Quantity = count("instruction cache of one SM that feeds warps at full speed")
+    far_code_cache_bytes: Quantity = count("instruction cache behind it")
+    fetch_cycles: Quantity = number("cycles of a warp for each instruction from the cache behind", minimum=0.0)
+    far_fetch_cycles: Quantity = number("cycles of a warp for each instruction from beyond both", minimum=0.0)
+    fetch_interval_cycles: Quantity = number(
+        "cycles of an SM for each instruction from beyond the first", minimum=0.0
+    )
     clocks: Clocks = Clocks()
     l1: L1Cache = L1Cache()
     llc: LastLevelCache = LastLevelCache()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis._cache_records import GRANULES
-from ..analysis.block_samples import CONSTANT_INDICES, BlockSample
+from ..analysis.block_samples import CONSTANT_INDICES, FAR_FETCHED, FETCHED, BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
 from . import _network_records as k
 
@@ -62,6 +62,8 @@ class DemandConfig:
     write_factor: Quantity
     #: A store sends a header flit with its data, unless the machine gives `noc.store_cycles`.
     store_headers: bool
+    #: Cycles of a warp for an instruction from beyond the first instruction cache, and from beyond the second.
+    fetch_cycles: tuple[Quantity, ...]
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
     #: Latencies of L1, L2 and DRAM on the machine as named, before overrides.
@@ -70,8 +72,8 @@ class DemandConfig:
     @property
     def columns(self) -> list[Any]:
         """All values; machines of a batch that agree in all of them share a demand."""
-        plain = [getattr(self, name) for name in vars(self) if name != "units"]
-        return [*plain, *(cycles for _, cycles in self.units.values())]
+        plain = [getattr(self, name) for name in vars(self) if name not in ("units", "fetch_cycles")]
+        return [*plain, *self.fetch_cycles, *(cycles for _, cycles in self.units.values())]
 
 
 def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandConfig:
@@ -80,6 +82,8 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
     units = {name: unit for name in classes if (unit := _unit(gpu, name, needed_by)) is not None}
     if gpu.constant_index_cycles is not None:
         units[CONSTANT_INDICES] = "constant", gpu.constant_index_cycles
+    if gpu.fetch_interval_cycles is not None:
+        units |= dict.fromkeys((FETCHED, FAR_FETCHED), ("fetch", gpu.fetch_interval_cycles))
     return DemandConfig(
         line_bytes=gpu.l1.line_bytes,
         transfer_bytes=gpu.transfer_bytes,
@@ -93,6 +97,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         dirty_bytes=gpu.llc.dirty_bytes,
         write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
+        fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
         units=units,
         named_latencies=(
             named.l1.latency_cycles,
@@ -207,7 +212,7 @@ def _events(
     events = np.zeros(len(static), k.EVENT)
     events["kind"], events["level"], events["needs"] = sample.kind, level, sample.dependence
     events["weight"], events["left"] = weight, left
-    events["issue"], events["gap"] = sample.instructions, sample.gap
+    events["issue"], events["gap"] = sample.instructions, np.maximum(sample.gap, _fetch_cycles(sample, config))
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
     replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
@@ -233,6 +238,15 @@ def _events(
         events["set"], most = sample.sets(int(config.sets), hashed=bool(config.hashed))
         events["set_lines"] = most * np.minimum(leaving / np.maximum(sample.lines, 1.0), 1.0)
     return events
+
+
+def _fetch_cycles(sample: BlockSample, config: DemandConfig) -> Any:
+    """Cycles of a warp until it has fetched the instructions before each event."""
+    found = np.zeros(len(sample.static))
+    for name, cycles in zip((FETCHED, FAR_FETCHED), config.fetch_cycles, strict=True):
+        if name in sample.classes:
+            found += sample.counts[:, sample.classes.index(name)] * float(cycles)
+    return found
 
 
 def _undrawn(misses: MissProfile, drawn: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from ..analysis.block_samples import (
     SWAP_WORD,
     BlockSample,
     SharedTiming,
+    fits_in,
     sample_of_blocks,
     shortened,
 )
@@ -43,6 +44,8 @@ class SampleOf:
     most_events: int = 0
     #: Iterations by which loads are issued earlier.
     ahead: int = 0
+    #: Sizes of the instruction caches, if the code does not fit in the first.
+    code_bytes: tuple[int, ...] = ()
 
 
 def sample_batches(
@@ -96,7 +99,9 @@ def block_sample(
     latency = sample_latencies(trace, machine, needed_by)
     line_bytes = int(machine.require("l1.line_bytes", needed_by))
     shared = SharedTiming(*(float(each) for each in shared_timing(machine)))
-    record = SampleOf(line_bytes, tuple(latency.items()), reorder, shared, ahead=ahead)
+    caches = machine.code_cache_bytes, machine.far_code_cache_bytes
+    code_bytes = () if None in caches or fits_in(trace.static, caches[0]) else tuple(int(each) for each in caches)
+    record = SampleOf(line_bytes, tuple(latency.items()), reorder, shared, ahead=ahead, code_bytes=code_bytes)
 
     def sample() -> BlockSample:
         return sample_of_blocks(
@@ -107,6 +112,7 @@ def block_sample(
             reorder=reorder,
             ahead=ahead,
             shared=shared,
+            code_bytes=code_bytes,
         )
 
     results = facts.workload.results
