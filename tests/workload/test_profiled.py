@@ -62,8 +62,11 @@ def rewritten(path, to, change):
     return to
 
 
-@pytest.mark.parametrize("said", [{"schema": 1}, {"schema": 2, "lacks": ["crowds"]}])
-def test_counts_that_a_file_says_it_lacks_are_none(trace, path, tmp_path, said):
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [({"schema": 1}, ("crowds", "stores")), ({"schema": 2, "lacks": ["crowds"]}, ("crowds",))],
+)
+def test_counts_that_a_file_says_it_lacks_are_none(trace, path, tmp_path, said, lacks):
     """Files of schema 1 have no place for them."""
     other = rewritten(path, tmp_path / "other.xz", lambda index: {**index, **said})
     profile = read_profiles(other)[0]["spmv"]
@@ -71,12 +74,34 @@ def test_counts_that_a_file_says_it_lacks_are_none(trace, path, tmp_path, said):
     assert not found.arrival("bank_ahead").any() and not found.arrival("channel_ahead").any()
     assert np.array_equal(found.arrival("llc_left"), whole.arrival("llc_left")) and found.arrival("llc_left").any()
     write_profiles(tmp_path / "again.xz", {"spmv": profile}, {})
-    assert read_profiles(tmp_path / "again.xz")[0]["spmv"].results.lacks == ("crowds",)
+    assert read_profiles(tmp_path / "again.xz")[0]["spmv"].results.lacks == lacks
+
+
+def test_entries_made_before_hashed_sets_serve_and_say_so(trace, path, tmp_path):
+    """Their names lack what they were not made for."""
+
+    def older(index):
+        for launch in index["launches"].values():
+            launch["entries"] = {older_name(name): entry for name, entry in launch["entries"].items()}
+        return index
+
+    def older_name(name):
+        kind, *rest = json.loads(name)
+        if kind == "misses":
+            rest = [{key: value for key, value in rest[0].items() if key not in ("l1_hashed", "merge_lines")}]
+        return json.dumps([kind, *rest])
+
+    profile = read_profiles(rewritten(path, tmp_path / "older.xz", older))[0]["spmv"]
+    assert profile.results.lacks == ("stores",)
+    assert (
+        cache_misses(profile, load_gpu("h200")).l1_accesses
+        == cache_misses(workload_of_trace(trace), load_gpu("h200")).l1_accesses
+    )
 
 
 def test_a_file_that_lacks_what_nobody_knows_is_refused(path, tmp_path):
-    other = rewritten(path, tmp_path / "other.xz", lambda index: {**index, "lacks": ["stores"]})
-    with pytest.raises(FileError, match="lack stores"):
+    other = rewritten(path, tmp_path / "other.xz", lambda index: {**index, "lacks": ["loads"]})
+    with pytest.raises(FileError, match="lack loads"):
         read_profiles(other)
 
 

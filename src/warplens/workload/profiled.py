@@ -188,7 +188,7 @@ def _unpacked(
         here = lacks
         if "stores" in lacks or any(_lacks_stores(key) for key in entries):
             entries = {_without_stores(key): entry for key, entry in entries.items()}
-            here = tuple({*lacks, "stores"})
+            here = tuple(sorted({*lacks, "stores"}))
         found[name] = workload_of_trace(trace, results=ProfileResults(entries=entries, lacks=here))
     return found
 
