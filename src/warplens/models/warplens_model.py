@@ -40,7 +40,7 @@ _IN_WORDS = {
 #: Half-widths of the range, as fractions of the prediction, chosen by judgement. A saturated resource fixes the time;
 #: without one, the time depends on how waits overlap. The suite's PTX has 0.6 to 1.4 times the instructions of the
 #: machine code. Limits that micro-benchmarks do not show make kernels slower, never faster.
-ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.30
+ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.20
 #: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
