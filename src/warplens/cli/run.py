@@ -43,6 +43,7 @@ class _Run(click.Command):
 @click.option("--waves", type=click.IntRange(min=1), help="Record at most so many waves, spread over the grid.")
 @click.option("--nvcc", "options", metavar="OPTIONS", default="", help="Options for nvcc, such as '-Iinclude -DN=4'.")
 @click.option("--perfetto", type=FILE, help="Also write the timeline for ui.perfetto.dev.")
+@click.option("--check", is_flag=True, help="Find accesses outside of allocations to the byte, as a sanitizer does.")
 @click.option("--force", is_flag=True, help="Overwrite the trace.")
 @json_option
 @click.pass_context
@@ -57,6 +58,7 @@ def run(
     waves: int | None,
     options: str,
     perfetto: Path | None,
+    check: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -95,6 +97,7 @@ def run(
         ),
         output=output,
         program_output=2 if as_json else None,
+        check=check,
         say=lambda text: click.echo(f"warplens: {text}", err=True),
     )
     if perfetto is not None:

@@ -38,6 +38,7 @@ def run_program(
     program_output: int | None = None,
     advice: bool = True,
     working_folder: Path | None = None,
+    check: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> ProgramResult:
     """Run a program, or compile it from its sources first, and predict its kernels.
@@ -45,7 +46,9 @@ def run_program(
     `command` is the program with its arguments, or only these where there are
     sources; `options` go to nvcc. The recorded launches are written to `output`,
     a trace. `program_output` is the file descriptor for what the program prints,
-    by default standard output; it runs in `working_folder`. `say` is told about failures as they happen.
+    by default standard output; it runs in `working_folder`. With `check`, accesses of
+    kernels outside of allocations are faults to the byte. `say` is told about failures
+    as they happen.
     """
     stand_in = build_stand_in()
     with tempfile.TemporaryDirectory(prefix="warplens-") as name:
@@ -62,9 +65,8 @@ def run_program(
         with TraceWriter(path) as writer:
             tally = Tally(gpus, writer, say)
             started = time.perf_counter()
-            code = _run(
-                command, folder, stand_in, gpus[0], recording or Recording(), tally, program_output, working_folder
-            )
+            server = Server(folder / "socket", gpus[0], recording or Recording(), tally, exact=check)
+            code = _run(command, folder / "socket", stand_in, server, program_output, working_folder)
             seconds = time.perf_counter() - started
         kernels = [each for index in range(len(gpus)) for each in _kernels(tally, gpus[index], index)]
         if advice and tally.recorded_launches:
@@ -84,16 +86,12 @@ def run_program(
 
 def _run(
     command: Sequence[str],
-    folder: Path,
+    socket: Path,
     stand_in: Path,
-    gpu: Gpu,
-    recording: Recording,
-    tally: Tally,
+    server: Server,
     output: int | None,
     working_folder: Path | None,
 ) -> int:
-    socket = folder / "socket"
-    server = Server(socket, gpu, recording, tally)
     earlier = os.environ.get("LD_LIBRARY_PATH")
     environment = {
         **os.environ,

@@ -41,12 +41,12 @@ class Notes:
         self.failures.append(message)
 
 
-def run(command, stand_in, recording=None, gpu="h200"):
+def run(command, stand_in, recording=None, gpu="h200", *, exact=False):
     """(What the program prints, its exit code, what it did)."""
     notes = Notes()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "socket"
-        server = Server(path, load_gpu(gpu), recording or Recording(launches=frozenset()), notes)
+        server = Server(path, load_gpu(gpu), recording or Recording(launches=frozenset()), notes, exact=exact)
         environment = {
             **os.environ,
             "LD_PRELOAD": str(stand_in / LIBRARY),

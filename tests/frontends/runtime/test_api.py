@@ -29,6 +29,11 @@ def test_each_part_of_the_api_gives_what_a_gpu_gives(api_program, stand_in):
     assert text.count(": good\n") == len(PARTS) and code == 0, text
     assert text.count("block 1 says 2 and 1.0\n") == 1
     assert len(notes.failures) == 1 and "out of bounds" in notes.failures[0]
+
+
+def test_accesses_are_checked_to_the_byte_where_that_is_asked_for(api_program, stand_in):
+    text, _, notes = run([api_program, "memory", "errors"], stand_in, exact=True)
+    assert text.count(": good\n") == 2, text
     assert "15360 bytes after the end of device memory of 1024 bytes" in notes.failures[0]
 
 

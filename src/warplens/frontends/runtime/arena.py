@@ -17,6 +17,8 @@ from ..ptx.spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
 PAGE_BYTES = 4096
 #: The first part of memory, for variables of modules and the parameters of launches.
 OWN_BYTES = 1 << 30
+#: GPUs map memory in pages of this size: an access within one of them never faults.
+MAPPED_BYTES = 2 << 20
 #: Part of this machine's memory that a program may allocate.
 MOST_PART = 0.8
 _PUNCH_HOLE = 0x01 | 0x02  # and keep the file's size
@@ -24,7 +26,10 @@ _PUNCH_HOLE = 0x01 | 0x02  # and keep the file's size
 
 @dataclass(eq=False)
 class Arena:
-    """Memory from GLOBAL_WINDOW on. `valid` has the allocated bytes of each granule."""
+    """Memory from GLOBAL_WINDOW on. `valid` has the bytes of each granule that kernels may access.
+
+    With `exact` these are the allocated ones, as a sanitizer has it; else all of every mapped page, as on a GPU.
+    """
 
     size_bytes: int
     most_bytes: int
@@ -32,6 +37,7 @@ class Arena:
     table_file: int
     content: NDArray[np.uint8]
     valid: NDArray[np.uint16]
+    exact: bool = False
     allocations: dict[int, Allocation] = field(default_factory=dict)
     freed: dict[int, Allocation] = field(default_factory=dict)
     used_bytes: int = 0
@@ -39,10 +45,14 @@ class Arena:
     #: Free stretches (start, end), in order.
     free: list[tuple[int, int]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        #: Allocations of each mapped page.
+        self.held = np.zeros(self.size_bytes // MAPPED_BYTES + 1, dtype=np.int32)
+
     def allocate(self, size: int, name: str, *, pages: bool = False) -> int | None:
         """The address of a new allocation; None where there is no room."""
         taken = align(size, GRANULE_BYTES) + GRANULE_BYTES
-        alignment = PAGE_BYTES if pages else 2 * GRANULE_BYTES
+        alignment = MAPPED_BYTES if size >= MAPPED_BYTES else PAGE_BYTES if pages else 2 * GRANULE_BYTES
         if pages:
             taken = align(size, PAGE_BYTES) + PAGE_BYTES
         if self.used_bytes + taken > self.most_bytes:
@@ -107,11 +117,21 @@ class Arena:
         self._mark(made, GRANULE_BYTES)
 
     def _mark(self, allocation: Allocation, per_granule: int) -> None:
-        first = (allocation.address - GLOBAL_WINDOW) // GRANULE_BYTES
-        full, rest = divmod(allocation.size_bytes, GRANULE_BYTES)
-        self.valid[first : first + full] = per_granule
-        if rest:
-            self.valid[first + full] = rest if per_granule else 0
+        start = allocation.address - GLOBAL_WINDOW
+        if self.exact or start < OWN_BYTES:
+            first = start // GRANULE_BYTES
+            full, rest = divmod(allocation.size_bytes, GRANULE_BYTES)
+            self.valid[first : first + full] = per_granule
+            if rest:
+                self.valid[first + full] = rest if self.exact and per_granule else per_granule
+            return
+        per_page = MAPPED_BYTES // GRANULE_BYTES
+        pages = slice(start // MAPPED_BYTES, -(-(start + max(allocation.size_bytes, 1)) // MAPPED_BYTES))
+        change = 1 if per_granule else -1
+        before = self.held[pages].copy()
+        self.held[pages] += change
+        for page in np.flatnonzero((before == 0) | (self.held[pages] == 0)) + pages.start:
+            self.valid[page * per_page : (page + 1) * per_page] = per_granule
 
     def _merge(self, start: int, end: int) -> None:
         index = bisect_left(self.free, (start, end))
@@ -130,7 +150,7 @@ class Arena:
             libc.fallocate(self.memory_file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start))
 
 
-def create_arena(size_bytes: int) -> Arena:
+def create_arena(size_bytes: int, *, exact: bool = False) -> Arena:
     """An arena as large as the memory of a GPU; only what is written takes memory of this machine."""
     size_bytes = align(size_bytes, PAGE_BYTES)
     files = [os.memfd_create(f"warplens-{name}") for name in ("memory", "table")]
@@ -147,6 +167,9 @@ def create_arena(size_bytes: int) -> Arena:
         files[1],
         np.frombuffer(memory, dtype=np.uint8),
         np.frombuffer(table, dtype=np.uint16),
+        exact,
     )
     arena.free.append((GLOBAL_WINDOW + OWN_BYTES, GLOBAL_WINDOW + size_bytes))
+    if not exact:  # memory of the context lies before that of the program
+        arena.allocate(MAPPED_BYTES // 2, "memory of the context")
     return arena

@@ -25,10 +25,15 @@ _KINDS = {0: "device memory", 1: "managed memory", 2: "pinned memory"}
 
 
 class Server:
-    """Listens at a Unix socket; one thread serves each process of the program."""
+    """Listens at a Unix socket; one thread serves each process of the program.
 
-    def __init__(self, path: Path, gpu: Gpu, recording: Recording, listener: Listener) -> None:
-        self.gpu, self.recording, self.listener = gpu, recording, listener
+    With `exact`, kernels may access allocated bytes only; else whole pages, as on a GPU.
+    """
+
+    def __init__(
+        self, path: Path, gpu: Gpu, recording: Recording, listener: Listener, *, exact: bool = False
+    ) -> None:
+        self.gpu, self.recording, self.listener, self.exact = gpu, recording, listener, exact
         self.numbers = LaunchNumbers()
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.bind(str(path))
@@ -78,7 +83,7 @@ class Session:
 
     def __post_init__(self) -> None:
         gpu = self.server.gpu
-        self.arena: Arena = create_arena(memory_bytes(gpu))
+        self.arena: Arena = create_arena(memory_bytes(gpu), exact=self.server.exact)
         self.attributes = device_attributes(gpu)
         self.launcher = Launcher(
             self.arena, gpu, self.server.recording, self.server.listener, self.process, self.server.numbers

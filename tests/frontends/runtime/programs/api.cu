@@ -323,7 +323,9 @@ static void errors() {
   cudaGetLastError();
   CHECK(!strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress"));
   CHECK(!strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory"));
-  store<<<1, 1>>>(device + 4096, 1);
+  store<<<1, 1>>>(device + 4096, 1);  // within the page that is mapped: only a sanitizer sees it
+  cudaDeviceSynchronize();
+  store<<<1, 1>>>(device + (size_t(1) << 32), 1);
   CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
   CHECK(cudaMemset(device, 0, 4) == cudaErrorIllegalAddress);
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);

@@ -26,7 +26,7 @@ struct ReplyHeader {
 
 constexpr uint32_t NO_ANSWER = 1u << 31;
 constexpr uintptr_t WINDOW = 0x7F0000000000;
-constexpr size_t GRANULE = 256, PAGE = 4096;
+constexpr size_t GRANULE = 256, PAGE = 4096, OWN_BYTES = size_t(1) << 30;
 
 struct Adopted {
   size_t bytes;
@@ -194,13 +194,13 @@ char* host_view(const void* pointer) {
 
 bool is_allocated(const void* pointer, size_t bytes) {
   if (!is_device(pointer) || bytes == 0) return true;
-  uintptr_t first = reinterpret_cast<uintptr_t>(pointer) - WINDOW, last = first + bytes - 1;
-  if (last >= arena_bytes) return false;
-  for (uintptr_t granule = first / GRANULE; granule <= last / GRANULE; granule++) {
-    uintptr_t end = granule == last / GRANULE ? last % GRANULE + 1 : GRANULE;
-    if ((valid[granule] & 0x7FFF) < end) return false;
-  }
-  return true;
+  uintptr_t start, first = reinterpret_cast<uintptr_t>(pointer), last = first + bytes - 1;
+  Block block;
+  if (find_block(pointer, &start, &block)) return last - start < block.bytes;
+  if (last - WINDOW >= arena_bytes) return false;
+  for (uintptr_t granule = (first - WINDOW) / GRANULE; granule <= (last - WINDOW) / GRANULE; granule++)
+    if (!(valid[granule] & 0x7FFF)) return false;
+  return first - WINDOW < OWN_BYTES;  // a variable
 }
 
 int allocate(void** pointer, size_t bytes, Kind kind, unsigned flags) {
