@@ -36,18 +36,18 @@ def joined(parts: list[WarpGroup]) -> WarpGroup:
 
 
 def part_of(group: WarpGroup, first: int, last: int) -> WarpGroup:
-    """The warps of a group from one up to another."""
+    """The warps of a group from one up to another, as copies: the group itself may go."""
 
     def part(offsets: Any, *columns: Any) -> Iterator[Any]:
         yield offsets[first : last + 1] - offsets[first]
-        yield from (column[offsets[first] : offsets[last]] for column in columns)
+        yield from (column[offsets[first] : offsets[last]].copy() for column in columns)
 
     start, static, mask = part(group.start, group.static, group.mask)
     access_start, base, stride = part(group.access_start, group.base, group.stride)
     lane_start, lanes = part(group.lane_start, group.lanes)
     return WarpGroup(
-        group.block[first:last],
-        group.warp[first:last],
+        group.block[first:last].copy(),
+        group.warp[first:last].copy(),
         start,
         static,
         mask,
