@@ -32,8 +32,10 @@ NAMES = tuple(
 #: They take their time, and their statements depend on the machine.
 TIMED = ("gpumech-speed", "mdm-table2")
 EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in TIMED else name for name in NAMES]
-#: Both references agree on these.
+#: Both references agree on these, and the suite's stand-ins with them.
 BOTH = ("reference simulator", "Accel-Sim")
+STANDINS = "simulated stand-ins"
+ALL = (STANDINS, *BOTH)
 
 #: Statements of the papers that our numbers do not bear out, by how they begin. A claim that starts to
 #: hold, or one that stops, must be looked at.
@@ -44,19 +46,34 @@ NOT_BORNE_OUT = {
     ),
     "gpumech-fig7": ("where the methods differ, clustering usually has the best accuracy",),
     "gpumech-fig8": ("Eq. (11) as printed gives what Fig. 8(a) shows",),
-    "gpumech-fig11": tuple(
-        f"{text}; {source}"
-        for source in BOTH
-        for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
+    "gpumech-fig11": (
+        *(
+            f"{text}; {source}"
+            for source in ALL
+            for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
+        ),
+        "divergent stores need the DRAM queue, 180 to 35 % on invert_mapping; kmeans_invert_mapping",
     ),
-    "gpumech-fig12": tuple(
-        f"{text}; {source}"
-        for source in BOTH
-        for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
+    "gpumech-fig12": (
+        *(
+            f"{text}; {source}"
+            for source in BOTH
+            for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
+        ),
+        "divergent stores need the DRAM queue, 180 to 35 % on invert_mapping; kmeans_invert_mapping",
     ),
-    "gpumech-fig13": ("with many warps MT is better",),
+    "gpumech-fig13": (
+        *(
+            f"with many warps MT is better than Markov_Chain and Naive_Interval (§VI-C); {source}"
+            for source in (STANDINS, BOTH[0])
+        ),
+        f"the errors of models without contention grow with the warps (§VI-C); {STANDINS}",
+    ),
     "gpumech-fig14": tuple(f"GPUMech's error does not grow with the entries (§VI-C); {source}" for source in BOTH),
-    "gpumech-fig15": ("GPUMech errs by less than 17.8 %",),
+    "gpumech-fig15": (
+        *(f"GPUMech errs by less than 17.8 % with more (§VI-C); {source}" for source in (STANDINS, BOTH[0])),
+        f"GPUMech errs most with the least bandwidth, 26.1 % at 64 GB/s (§VI-C); {STANDINS}",
+    ),
     "gpumech-fig16": (
         "GPUMech predicts the scaling trend (§VII-A); copy",
         "GPUMech predicts the scaling trend (§VII-A); strided8",
@@ -105,22 +122,33 @@ NOT_BORNE_OUT = {
     "mdm-fig2": ("GS = 1: a warp's loads go to the same line",),
     "mdm-fig3": ("MD-applications have much larger NoC or DRAM", "NMD-applications are hardly affected"),
     "mdm-fig5": (
-        "MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); reference simulator",
-        "GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); reference simulator",
-        "MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); Accel-Sim",
+        *(
+            f"{text} (§V-A); {source}"
+            for source in ALL
+            for text in (
+                "MDM errs far less than GPUMech on divergent applications, 16.5 times",
+                "GPUMech+, MDM-Queue and MDM-MSHR lie between",
+            )
+        ),
         "both err about alike on the others (§V-A); Accel-Sim",
-        "GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); Accel-Sim",
     ),
-    "mdm-fig6": tuple(f"MDM is the most accurate across NoC bandwidths (§V-B); {source}" for source in BOTH),
-    "mdm-fig7": tuple(
-        f"{text} (§V-B); {source}"
-        for source in BOTH
-        for text in ("GPUMech's error grows with DRAM bandwidth", "MDM is the most accurate across DRAM bandwidths")
+    "mdm-fig6": (
+        *(f"MDM is the most accurate across NoC bandwidths (§V-B); {source}" for source in ALL),
+        f"MDM-MSHR improves on GPUMech+, especially at larger bandwidths (§V-B); {STANDINS}",
     ),
-    "mdm-fig8": tuple(f"MDM is the most accurate across MSHRs (§V-B); {source}" for source in BOTH),
+    "mdm-fig7": (
+        *(f"MDM is the most accurate across DRAM bandwidths (§V-B); {source}" for source in ALL),
+        *(f"GPUMech's error grows with DRAM bandwidth (§V-B); {source}" for source in BOTH),
+        f"MDM-Queue and MDM-MSHR err less than GPUMech+ (§V-B); {STANDINS}",
+    ),
+    "mdm-fig8": (
+        *(f"MDM is the most accurate across MSHRs (§V-B); {source}" for source in ALL),
+        f"GPUMech+ errs less, but still much with many MSHRs, 124 and 133 % (§V-B); {STANDINS}",
+    ),
+    "mdm-fig15": (f"MDM errs less than GPUMech with a streaming L1, 8.66 times (§VII); {STANDINS}",),
     "mdm-fig9": tuple(
         f"{text} (§V-B); {source}"
-        for source in BOTH
+        for source in ALL
         for text in ("MDM errs by less than 26 % on average", "MDM is the most accurate across SMs")
     ),
     "mdm-fig11": ("MDM captures the performance trend",),
@@ -194,9 +222,9 @@ class TestEvery:
             return
         expected = NOT_BORNE_OUT.get(name, ())
         assert outcomes()[name] == statements(made(name)), "run: python tests/docs/pages.py"
-        failing = [claim.text for claim in made(name).claims if not claim.holds]
+        failing = sorted(claim.text for claim in made(name).claims if not claim.holds)
         assert len(failing) == len(expected), failing
-        for text, start in zip(failing, expected, strict=True):
+        for text, start in zip(failing, sorted(expected), strict=True):
             assert text.startswith(start)
 
     def test_written_csv(self, name, tmp_path):

@@ -1,4 +1,8 @@
-"""The kernels of the validation data as benchmarks: predictions, both references, and errors that figures share."""
+"""Kernels that stand for the papers' benchmarks: predictions, references, and errors that figures share.
+
+Two sets: the suite's stand-ins for the benchmarks of MDM's Table IV, on our reference simulator, and small kernels
+of the validation data, on our simulator and on Accel-Sim.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +13,68 @@ from typing import Any
 import numpy as np
 
 from warplens.api import place, predict
+from warplens.errors import InputError
+from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.models import Prediction
+from warplens.simulators.detailed import simulate_detailed
+from warplens.suite.catalog import SUITE
+from warplens.suite.execution import run_on_cpu
 from warplens.workload import Workload, analyse, workload_of_trace
 
 from ..validate import accelsim
 from ..validate.harness import DIVERGENT_DPKI, VARIANTS, traced
 from ..validate.metrics import ipc_error
-from ..validate.recorded import recorded, settings
+from ..validate.recorded import GPUMECH_GPU, recorded, settings
 from .drawing import grouped_bars
+from .suite_tables import SIZE, TABLE_IV
 
 OURS, THEIRS = "reference simulator", "Accel-Sim"
+#: The suite's stand-ins, on our reference simulator.
+STANDINS = "simulated stand-ins"
 STAND_IN = "the 16 kernels of the validation data stand for the paper's benchmarks, and our simulator for its"
+#: Stand-ins run on this part of a machine, which their small inputs fill.
+PARTS_OF = {accelsim.GPU: 14, GPUMECH_GPU: 8}
+OF_SUITE = (
+    "stand-ins are the suite's kernels for the benchmarks of MDM's Table IV, with small inputs, on a fourteenth (for "
+    "GPUMech an eighth) of the machine: two SMs, and their share of NoC, L2 and DRAM"
+)
 RECORDED = "simulated cycles are the recorded ones (scripts/record-simulations)"
 
 
 @cache
 def workload(kernel: str, selection: str = "clustering") -> Workload:
-    return workload_of_trace(traced(kernel), selection=selection)
+    trace = run_on_cpu(SUITE[kernel], SIZE, record=True).trace if kernel in SUITE else traced(kernel)
+    return workload_of_trace(trace, selection=selection)
 
 
 @cache
 def predicted(model: str, setting: str, kernel: str, selection: str = "clustering") -> Prediction:
     """The prediction of a model or variant for a kernel in a setting of `validate.recorded`."""
-    chosen = settings()[setting]
     name, options = VARIANTS.get(model, (model, {}))
-    placed, gpu = place(workload(kernel, selection), chosen.gpu, chosen.changes)
+    placed, gpu = place(workload(kernel, selection), machine(setting, kernel in SUITE))
     return predict(placed, gpu, name, options=options)
+
+
+@cache
+def machine(setting: str, part: bool = False) -> Gpu:
+    """The machine of a setting, or the part of it that small inputs fill."""
+    chosen = settings()[setting]
+    gpu = with_overrides(load_gpu(chosen.gpu), chosen.changes)
+    if not part:
+        return gpu
+    less = PARTS_OF[chosen.gpu]
+    banks, channels = (max(1, round(float(count) / less)) for count in (gpu.llc.banks, gpu.dram.channels))
+    return with_overrides(
+        gpu,
+        {
+            "sms": max(1, round(float(gpu.sms) / less)),
+            "noc.bandwidth": gpu.noc.bandwidth_bytes_per_s / less,
+            "llc.banks": banks,
+            "llc.size": gpu.llc.size_bytes / gpu.llc.banks * banks,
+            "dram.channels": channels,
+            "dram.bandwidth": gpu.dram.bandwidth_bytes_per_s / less,
+        },
+    )
 
 
 def cycles_of(model: str, setting: str, kernel: str) -> float:
@@ -44,7 +84,26 @@ def cycles_of(model: str, setting: str, kernel: str) -> float:
 def reference_cycles(source: str, setting: str, kernel: str) -> float:
     if source == OURS:
         return recorded()[setting, kernel].cycles
+    if source == STANDINS:
+        return simulated_cycles(setting, kernel)
     return float(accelsim.measurements()[setting, kernel].cycles)
+
+
+@cache
+def simulated_cycles(setting: str, kernel: str) -> float:
+    """Cycles of a stand-in on our reference simulator; 0 where no block of it fits on an SM."""
+    try:
+        return float(simulate_detailed(*place(workload(kernel), machine(setting, part=True))).cycles)
+    except InputError:
+        return 0.0
+
+
+def kernels_of(source: str, kind: str = "all", where: Sequence[str] = ("base",)) -> list[str]:
+    """Kernels of a source that are divergent (`MD`), are not (`NMD`), or both, and fit in all settings."""
+    if source != STANDINS:
+        return {"MD": divergent_kernels, "NMD": other_kernels, "all": accelsim.kernels}[kind]()
+    names = [kernel for own, kernels in TABLE_IV.values() if kind in (own, "all") for kernel in kernels]
+    return [kernel for kernel in names if all(simulated_cycles(setting, kernel) for setting in where)]
 
 
 @cache

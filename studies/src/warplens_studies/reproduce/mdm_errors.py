@@ -9,20 +9,20 @@ from typing import Any
 from warplens.models.papers import MDM
 from warplens.reports.style import LINE_COLOURS
 
-from ..validate import accelsim
 from ..validate.paper import CAPPED, MODELS, STATED, SWEEPS, TITLES, Sweep
-from .base import FROM_KERNELS, Claim, Findings, Row, Table, recipe
+from .base import FROM_STANDINS, Claim, Findings, Row, Table, recipe
 from .drawing import grouped_bars
 from .kernels import (
+    OF_SUITE,
     OURS,
     RECORDED,
     STAND_IN,
+    STANDINS,
     THEIRS,
-    divergent_kernels,
     error,
     error_panels,
+    kernels_of,
     mean_error,
-    other_kernels,
     percentages,
 )
 
@@ -30,21 +30,21 @@ from .kernels import (
 SHOWN = dict(zip(TITLES.values(), CAPPED, strict=True))
 _COLOURS = tuple(LINE_COLOURS[index] for index in (0, 3, 5, 4, 1))
 _FORM = "queues of GPUMech, GPUMech+ and MDM-MSHR take requests capped by the MSHRs; the CSV has both forms"
-_SOURCES = (OURS, THEIRS)
+_SOURCES = (STANDINS, OURS, THEIRS)
 #: How many times less an error must be for a printed 16.5 times: half of that.
 FAR = 8.25
 
 
 def _findings(
-    groups: Mapping[str, tuple[str, Sequence[str]]],
+    groups: Mapping[str, tuple[str, str]],
     heading: str,
     claims: Callable[[str, Mapping[str, Sequence[float]]], list[Claim]],
     stated: str,
 ) -> Findings:
-    """Mean errors of every model in each group, a (setting, kernels) pair, against each reference."""
+    """Mean errors of every model in each group, a (setting, kind of kernels) pair, against each reference."""
     found = {
         source: {
-            title: [mean_error(model, setting, source, kernels) for setting, kernels in groups.values()]
+            title: [mean_error(model, setting, source, kernels_of(source, kind)) for setting, kind in groups.values()]
             for title, model in SHOWN.items()
         }
         for source in _SOURCES
@@ -54,8 +54,8 @@ def _findings(
         (source, model, label, kernel, 100.0 * error(model, setting, kernel, source))
         for source in _SOURCES
         for model in forms
-        for label, (setting, kernels) in groups.items()
-        for kernel in kernels
+        for label, (setting, kind) in groups.items()
+        for kernel in kernels_of(source, kind)
     ]
     printed: dict[str, list[str]] = {}
     for each in STATED:
@@ -77,7 +77,7 @@ def _findings(
         rows=tuple(rows),
         draw=draw,
         claims=tuple(claim for source in _SOURCES for claim in claims(source, found[source])),
-        assumptions=(STAND_IN, RECORDED, _FORM),
+        assumptions=(OF_SUITE, STAND_IN, RECORDED, _FORM),
         remarks=(f"the text states {said}",) if said else (),
         summary=Table(("reference", "mean |IPC error|, %", *groups), tuple(summary)),
     )
@@ -89,7 +89,7 @@ def _findings(
 def _figure5_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[Claim]:
     gpumech, mdm = found["GPUMech"], found["MDM"]
     between = [found[title][1] for title in ("GPUMech+", "MDM-Queue", "MDM-MSHR")]
-    whole = mean_error("gpumech", "base", source, divergent_kernels())
+    whole = mean_error("gpumech", "base", source, kernels_of(source, "MD"))
     return [
         Claim(
             f"MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); {source}",
@@ -114,14 +114,14 @@ def _figure5_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[C
     "mdm-fig5",
     MDM,
     "Figure 5: IPC prediction error of the models, divergent and other kernels",
-    "mean |IPC error| of five models against our reference simulator and against Accel-Sim; the paper states means",
-    data=FROM_KERNELS,
+    "mean |IPC error| of five models on stand-ins, and on small kernels (our simulator, Accel-Sim)",
+    data=FROM_STANDINS,
 )
 def figure5() -> Findings:
     groups = {
-        "NMD": ("base", other_kernels()),
-        "MD": ("base", divergent_kernels()),
-        "all": ("base", accelsim.kernels()),
+        "NMD": ("base", "NMD"),
+        "MD": ("base", "MD"),
+        "all": ("base", "all"),
     }
     return _findings(groups, "kernels", _figure5_claims, "Fig. 5")
 
@@ -162,7 +162,8 @@ def _figure6_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[C
 
 def _figure7_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[Claim]:
     gpumech, plus = found["GPUMech"], found["GPUMech+"]
-    whole = [mean_error("gpumech", name, source, divergent_kernels()) for name in ("dram240", "base", "dram960")]
+    names = ("dram240", "base", "dram960")
+    whole = [mean_error("gpumech", name, source, kernels_of(source, "MD")) for name in names]
     return [
         Claim(
             f"GPUMech's error grows with DRAM bandwidth (§V-B); {source}",
@@ -224,11 +225,11 @@ def _sweep(sweep: Sweep, claims: Callable[[str, Mapping[str, Sequence[float]]], 
         sweep.figure,
         MDM,
         f"Figure {number}: prediction error over {sweep.title}, divergent kernels",
-        "mean |IPC error| of five models against our reference simulator and against Accel-Sim",
-        data=FROM_KERNELS,
+        "mean |IPC error| of five models on stand-ins, and on small kernels against our simulator and Accel-Sim",
+        data=FROM_STANDINS,
     )
     def figure() -> Findings:
-        groups = {label: (setting, divergent_kernels()) for label, setting in sweep.settings.items()}
+        groups = {label: (setting, "MD") for label, setting in sweep.settings.items()}
         return _findings(groups, sweep.title, claims, f"Fig. {number}")
 
 
@@ -243,68 +244,83 @@ for _each, _claims in zip(SWEEPS, (_figure6_claims, _figure7_claims, _figure8_cl
     "mdm-fig15",
     MDM,
     "Figure 15: prediction error with a streaming L1, divergent kernels",
-    "IPC error of GPUMech and MDM against our reference simulator with 4096 MSHRs, lines placed when filled",
-    data=FROM_KERNELS,
+    "IPC error of GPUMech and MDM on stand-ins and small kernels, with 4096 MSHRs and lines placed when filled",
+    data=FROM_STANDINS,
 )
 def figure15() -> Findings:
-    kernels = divergent_kernels()
-    titles = ("GPUMech", "MDM")
-    by_kernel = {
-        title: [100.0 * abs(error(SHOWN[title], "streaming", kernel, OURS)) for kernel in kernels] for title in titles
-    }
+    titles, sources, places = ("GPUMech", "MDM"), (STANDINS, OURS), ("streaming", "base")
+    kernels = {source: kernels_of(source, "MD", places) for source in sources}
     means = {
-        title: {setting: mean_error(SHOWN[title], setting, OURS, kernels) for setting in ("streaming", "base")}
-        for title in titles
+        source: {
+            title: {where: mean_error(SHOWN[title], where, source, kernels[source]) for where in places}
+            for title in titles
+        }
+        for source in sources
     }
     rows: list[Row] = [
         (
+            source,
             kernel,
-            *(100.0 * error(SHOWN[title], setting, kernel, OURS) for setting in means["MDM"] for title in titles),
+            *(100.0 * error(SHOWN[title], where, kernel, source) for where in places for title in titles),
         )
-        for kernel in kernels
+        for source in sources
+        for kernel in kernels[source]
     ]
-    gpumech, mdm = means["GPUMech"], means["MDM"]
 
     def draw(plt: Any) -> Any:
-        figure, axis = plt.subplots(figsize=(9.2, 3.2))
-        series = {title: [*values, means[title]["streaming"]] for title, values in by_kernel.items()}
-        axis.set_yscale("log")
-        grouped_bars(axis, [*kernels, "mean"], series, colours=(_COLOURS[0], _COLOURS[-1]), label="%.0f")
-        axis.yaxis.set_major_formatter("{x:g}")
-        for label in axis.get_xticklabels():
-            label.set(rotation=25, ha="right", fontsize=8)
-        axis.margins(y=0.12)
-        axis.set_ylabel("|IPC error|, %")
-        axis.legend(ncols=2, fontsize=8)
+        figure, axes = plt.subplots(2, 1, figsize=(9.2, 5.6))
+        for axis, source in zip(axes, sources, strict=True):
+            series = {
+                title: [
+                    *(100.0 * abs(error(SHOWN[title], "streaming", kernel, source)) for kernel in kernels[source]),
+                    means[source][title]["streaming"],
+                ]
+                for title in titles
+            }
+            axis.set_yscale("log")
+            grouped_bars(axis, [*kernels[source], "mean"], series, colours=(_COLOURS[0], _COLOURS[-1]), label="%.0f")
+            axis.yaxis.set_major_formatter("{x:g}")
+            for label in axis.get_xticklabels():
+                label.set(rotation=20, ha="right", fontsize=8)
+            axis.margins(y=0.14)
+            axis.set_ylabel("|IPC error|, %")
+            axis.set_title(f"Against {source}", loc="left", fontsize=9)
+        axes[0].legend(ncols=2, fontsize=8)
         return figure
 
-    return Findings(
-        columns=(
-            "kernel",
-            *(f"{title}, {where} [%]" for where in ("streaming", "base") for title in titles),
-        ),
-        rows=tuple(rows),
-        draw=draw,
-        claims=(
+    def claims(source: str) -> list[Claim]:
+        gpumech, mdm = means[source]["GPUMech"], means[source]["MDM"]
+        return [
             Claim(
-                "MDM errs less than GPUMech with a streaming L1, 8.66 times (§VII)",
+                f"MDM errs less than GPUMech with a streaming L1, 8.66 times (§VII); {source}",
                 mdm["streaming"] * 8.66 / 2 < gpumech["streaming"],
                 f"{gpumech['streaming']:.0f} and {mdm['streaming']:.0f} %, "
                 f"{gpumech['streaming'] / mdm['streaming']:.1f} times (counted: half of that)",
             ),
             Claim(
-                "MDM does as well as with conventional L1 caches (§VII)",
+                f"MDM does as well as with conventional L1 caches (§VII); {source}",
                 mdm["streaming"] <= mdm["base"] + 5,
                 f"{mdm['streaming']:.0f} % against {mdm['base']:.0f} % (counted as equal: 5 points)",
             ),
-        ),
+        ]
+
+    return Findings(
+        columns=("reference", "kernel", *(f"{title}, {where} [%]" for where in places for title in titles)),
+        rows=tuple(rows),
+        draw=draw,
+        claims=tuple(claim for source in sources for claim in claims(source)),
         assumptions=(
+            OF_SUITE,
             STAND_IN,
             RECORDED,
             "the SM's NoC queue, which the paper does not print, holds 256 requests, as that of the validation data",
         ),
         summary=Table(
-            ("mean |IPC error|, %", "streaming L1", "conventional L1"),
-            tuple((title, f"{each['streaming']:.0f}", f"{each['base']:.0f}") for title, each in means.items()),
+            ("reference", "mean |IPC error|, %", "streaming L1", "conventional L1"),
+            tuple(
+                (source, title, f"{each['streaming']:.0f}", f"{each['base']:.0f}")
+                for source in sources
+                for title, each in means[source].items()
+            ),
         ),
     )
