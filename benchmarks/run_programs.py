@@ -1,6 +1,6 @@
 """Runs public CUDA programs without a GPU and notes how they end.
 
-    python benchmarks/run_programs.py LIST.toml [-o benchmarks/programs.csv] [--seconds 120] [NAME...]
+    python benchmarks/run_programs.py LIST.toml [-o benchmarks/programs.csv] [--seconds 120] [--jobs N] [NAME...]
 
 LIST.toml has a `[[program]]` for each: `name`, `suite`, `command` and the `folder`
 that it runs in, as `benchmarks/h200/measure_programs.py` reads them. Programs, their
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import multiprocessing
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ import subprocess
 import tempfile
 import time
 import tomllib
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from warplens.frontends.runtime import LaunchInfo, Recording, Server
@@ -118,15 +120,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "programs.csv")
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--jobs", type=int, default=1, help="programs that run side by side")
     given = parser.parse_args()
     rows: dict[str, dict[str, object]] = {}
     if given.output.is_file():
         with given.output.open(encoding="utf-8", newline="") as file:
             rows = {row["program"]: dict(row) for row in csv.DictReader(file)}
-    for program in tomllib.loads(given.list.read_text(encoding="utf-8"))["program"]:
-        name = program["name"]
-        if name in given.names or (not given.names and name not in rows):
-            rows[name] = run(program, given.list.parent.resolve(), given.seconds)
+    programs = [
+        each
+        for each in tomllib.loads(given.list.read_text(encoding="utf-8"))["program"]
+        if each["name"] in given.names or (not given.names and each["name"] not in rows)
+    ]
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
+        jobs = {pool.submit(run, each, given.list.parent.resolve(), given.seconds): each["name"] for each in programs}
+        for job in as_completed(jobs):
+            name = jobs[job]
+            rows[name] = job.result()
             print(name, rows[name]["end"], rows[name]["seconds"], rows[name]["reason"], flush=True)
             with given.output.open("w", encoding="utf-8", newline="") as file:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

@@ -117,8 +117,9 @@ class Tally:
         self.recorded_launches.append(Recorded(info, seconds, len(self.recorded_launches)))
 
     def _seconds(self, info: LaunchInfo) -> tuple[float, ...] | None:
-        """Of the recorded launch of the same shape that executed most nearly as many instructions, in proportion."""
-        alike = [each for each in self.recorded_launches if each.info.shape == info.shape]
+        """Of a recorded launch of the same shape, else the same kernel, with most nearly as many instructions."""
+        of_kernel = [each for each in self.recorded_launches if each.info.kernel == info.kernel]
+        alike = [each for each in of_kernel if each.info.shape == info.shape] or of_kernel
         if not alike:
             return None
         nearest = min(alike, key=lambda each: abs(each.info.instructions - info.instructions))

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from warplens.frontends.ptx.chosen_blocks import chosen_blocks
-from warplens.frontends.runtime.recording import Recording
+from warplens.frontends.runtime.recording import LaunchInfo, Recording
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,12 @@ def test_long_blocks_are_fewer():
     assert sum(map(len, Recording().blocks(10_000, 1056, 30_000))) == 100
     assert sum(map(len, Recording(waves=2).blocks(10_000, 1056, 30_000))) == 2112
     assert sum(map(len, Recording().blocks(10_000, 1056, 1e12))) == 1
+
+
+def test_some_launches_stand_for_others_of_their_shape_and_kernel():
+    info = LaunchInfo(0, 0, "k", "k()", (1, 1, 1), (32, 1, 1), 16, 0, 0)
+    chosen = [number for number in range(40) if Recording().wants(info, number, number, number)]
+    assert chosen == [0, 1, 3, 7, 15, 31]
+    shapes = [number for number in range(40) if Recording().wants(info, number, 0, number)]
+    assert shapes == [*range(16), 31]
+    assert Recording(launches=frozenset({5})).wants(info, 5, 9, 9)

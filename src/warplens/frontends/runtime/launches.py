@@ -148,10 +148,10 @@ class Launcher:
             order.dynamic_shared_bytes,
             order.stream,
         )
-        alike = self.alike[info.shape]
-        self.alike[info.shape] += 1
+        alike, of_kernel = self.alike[info.shape], self.alike[(info.kernel,)]
+        self.alike.update([info.shape, (info.kernel,)])
         matching = self.numbers.next_matching() if self.recording.matches(info) else -1
-        return info, self.recording.wants(info, matching, alike)
+        return info, self.recording.wants(info, matching, alike, of_kernel)
 
     def _run(self, order: Ordered, record: bool) -> tuple[int, str, Execution | None]:
         self.arena.write(self.parameter_address, order.parameters)

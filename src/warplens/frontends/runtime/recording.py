@@ -12,6 +12,8 @@ from ..ptx.execute import Execution
 
 #: Warp instructions of a launch that are recorded unless the user asks for blocks or waves.
 MOST_INSTRUCTIONS = 3_000_000
+#: Launches of a kernel from which on even those of a new shape are not all recorded.
+MOST_SHAPES = 16
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,17 @@ class Recording:
         """Warp instructions after which no more blocks of a launch are recorded."""
         return 4 * MOST_INSTRUCTIONS if self.max_blocks is None and self.waves is None else math.inf
 
-    def wants(self, info: LaunchInfo, matching: int, alike: int) -> bool:
-        """Whether to record a launch, the given one of those that match, after so many others of its shape.
+    def wants(self, info: LaunchInfo, matching: int, alike: int, of_kernel: int) -> bool:
+        """Whether to record a launch, the given one of those that match, after others of its shape and its kernel.
 
-        Unless launches are named, the first, second, fourth, eighth … of a shape stand for those between.
+        Unless launches are named, the first, second, fourth, eighth … of a shape stand for those between; of a kernel
+        with launches of many shapes, likewise some stand for the others.
         """
         if not self.matches(info):
             return False
         if self.launches is not None:
             return matching in self.launches
-        return (alike + 1) & alike == 0
+        return _is_milestone(alike) and (of_kernel < MOST_SHAPES or _is_milestone(of_kernel))
 
     def matches(self, info: LaunchInfo) -> bool:
         return self.kernel is None or bool(self.kernel.search(info.kernel) or self.kernel.search(info.readable))
@@ -76,6 +79,11 @@ class Recording:
         if self.max_blocks is None and self.waves is None:
             wanted = min(wanted, max(int(MOST_INSTRUCTIONS / max(instructions_per_block, 1.0)), 1))
         return chosen_blocks(total, wanted, wave)
+
+
+def _is_milestone(before: int) -> bool:
+    """Whether the next one is the first, second, fourth, eighth …"""
+    return (before + 1) & before == 0
 
 
 class Listener(Protocol):
