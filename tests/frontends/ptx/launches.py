@@ -65,6 +65,8 @@ def launches() -> dict[str, Launched]:
         ),
         "halves": Launched("more", 1, 64, [*halves, np.zeros(128, np.float16), np.zeros(64, np.float32)], 256),
         "tensor": Launched("tensor", 1, 32, [a, b, np.zeros(128, np.float32), np.zeros(128, np.float16)]),
+        "shapes": Launched("calls", 1, 48, [integers(0, 9, 48, np.int32)]),
+        "exchange": Launched("cluster", 4, 40, [integers(0, 99, 160, np.uint32), np.zeros(160, np.uint32)]),
         "histogram": Launched(
             "more", 1, 48, [integers(0, 256, 200, np.uint8), np.zeros(16, np.uint32), 200, np.zeros(1, np.uint64)]
         ),

@@ -294,7 +294,7 @@ class _Warp:
             return
         names = {address: name for name, address in self.launch.memory.addresses.items() if name in self.launch.codes}
         chosen = {lane: names.get(self.value(lane, target, Type("u", 64)), "") for lane in on}
-        for name in sorted(set(chosen.values())):
+        for name in reversed([name for name in ("", *self.launch.codes) if name in chosen.values()]):
             yield from self._call_one(item, name, {lane for lane in on if chosen[lane] == name})
 
     def _device_call(self, item: Instruction, name: str, on: set[int]) -> None:

@@ -100,6 +100,10 @@ class Renaming:
         assert isinstance(address.base, Symbol)
         base = self._parameter_name(address.base.name, instance)
         values = value.items if isinstance(value, Vector) else (value,)
+        variable = instance.function.variables.get(address.base.name)
+        room = 16 if variable is None else max(variable.size_bytes, 16)
+        if not 0 <= address.offset <= room - len(values) * kind.bytes:
+            raise self.fail(item, f"{address.base.name} has no such bytes")
         slots = [f"{base}+{address.offset + position * kind.bytes}" for position in range(len(values))]
         if any(each is None for each in values):
             raise self.fail(item, "a register is missing")
