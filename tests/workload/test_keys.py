@@ -186,7 +186,7 @@ def test_machines_of_a_batch_share_simulations(monkeypatch):
     """Distinct records are simulated once each, whatever else of the machines differs."""
     runs = []
     real = steps.simulate_caches
-    monkeypatch.setattr(steps, "simulate_caches", lambda *given: runs.append(given[-1]) or real(*given))
+    monkeypatch.setattr(steps, "simulate_caches", lambda *given: runs.append(given[2]) or real(*given))
     sizes = np.array([2048, 4096, 2048, 4096, 8192])
     overrides = {"l1.size": sizes, "dram.latency": np.arange(100.0, 600.0, 100.0)}
     predict(workload_of_trace(tiny_trace()), machine(), "mdm", overrides=overrides)
