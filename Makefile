@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: demo test quick check docs bench fuzz clean
+.PHONY: demo test quick check docs bench fuzz bounds clean
 
 # Set up, run bundled CUDA kernels on the CPU: say what limits one, predict another with six models on two GPUs, draw
 # the picture and write the report.
@@ -37,6 +37,11 @@ bench: $(VENV)/.dev
 HOURS ?= 1
 fuzz: $(VENV)/.dev
 	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz --hours $(HOURS)
+
+# Tests of compiled kernels with every index checked. Code with checks is compiled and kept apart.
+bounds: $(VENV)/.dev
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests/analysis tests/simulators tests/traces \
+	  tests/frontends/accelsim tests/frontends/sass tests/contract/test_recorded.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit import helper
+from ..jit import helper, kernel
 from ._cache_records import ALL_GRANULES, ATOMIC, GRANULES, STORE
 
 
@@ -58,7 +58,7 @@ def lacking(what, asked, words, fetched, written, sectors):
     return missing & sectors_of(needed & ~written, sectors)
 
 
-@helper
+@kernel
 def divide(number, divisor, inverse):
     """(quotient, remainder), by multiplication where that is exact after one correction: divisions are slow."""
     if number < 0 or number >= 1 << 52:

@@ -211,7 +211,7 @@ def read_sweep(path: str | Path, columns: Sequence[str] | None = None) -> pa.Tab
             table = _read_all(path, columns)
         except FileNotFoundError:
             continue  # a part was merged meanwhile
-        except (FileError, pa.ArrowException, OSError, IndexError) as error:
+        except (FileError, pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
             if os.path.samestat(before, path.stat()):
                 raise error if isinstance(error, FileError) else FileError(f"{path}: is damaged ({error})") from None
             continue  # the file was replaced meanwhile, and has other row groups
@@ -240,7 +240,7 @@ def specification_of(path: Path) -> dict[str, Any]:
             read_seal(path)
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file") from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise FileError(f"{path}: is not a Parquet file ({error})") from None
     if _SPECIFICATION not in metadata:
         raise FileError(f"{path}: is not the result of a sweep and will not be overwritten")

@@ -107,6 +107,8 @@ class Renaming:
         slots = [f"{base}+{address.offset + position * kind.bytes}" for position in range(len(values))]
         if any(each is None for each in values):
             raise self.fail(item, "a register is missing")
+        if address.offset % kind.bytes:
+            raise self.fail(item, f"a parameter of a call is not aligned to {kind.bytes} bytes")
         renamed = tuple(self._operand(each, instance, item) for each in values if each is not None)
         held = [self.registers.setdefault(name, TYPES[f"b{kind.total_bits}"]).total_bits for name in slots]
         writes = item.opcode == "st"
