@@ -35,9 +35,8 @@ class Op(IntEnum):
     OCCUPANCY = 15
     MEMORY_INFO = 16
     REFUSE = 17
-    UNLOAD = 18
-    TEXTURE = 19
-    LIMIT = 20
+    TEXTURE = 18
+    LIMIT = 19
 
 
 class CudaError(IntEnum):

@@ -21,6 +21,8 @@ _CLOSED = (
     "libnpp",
     "libnvjpeg",
 )
+#: The runtime of CUDA 11, whose cudaGetDeviceProperties has another layout under the same name.
+OLDEST_RUNTIME = "libcudart.so.11.0"
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _LOAD, _DYNAMIC = 1, 2

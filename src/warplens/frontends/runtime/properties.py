@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from ...machine import Gpu
 
-#: Memory of a GPU whose description does not say.
+#: Memory of a GPU: descriptions do not say.
 MEMORY_BYTES = 64 << 30
-#: Cores of an SM, for programs that print peak rates: memory clock and bus of a GPU whose description lacks them.
+#: Width of the memory bus. Programs compute the bandwidth from it and the clock, which is set to give what it is.
 _BUS_BITS = 512
 
-#: cudaDeviceProp of CUDA 13: (name, format, number); a second table names what earlier versions have besides.
-_COMMON_HEAD = (
+#: Fields of cudaDeviceProp: (name, format, number). CUDA 13 has none of those whose number is negative.
+_FIELDS = (
     ("name", "256s", 1), ("uuid", "16s", 1), ("luid", "8s", 1), ("luidDeviceNodeMask", "I", 1),
     ("totalGlobalMem", "N", 1), ("sharedMemPerBlock", "N", 1), ("regsPerBlock", "i", 1), ("warpSize", "i", 1),
     ("memPitch", "N", 1), ("maxThreadsPerBlock", "i", 1), ("maxThreadsDim", "i", 3), ("maxGridSize", "i", 3),
@@ -42,6 +42,7 @@ _COMMON_HEAD = (
     ("maxBlocksPerMultiProcessor", "i", 1), ("accessPolicyMaxWindowSize", "i", 1),
     ("reservedSharedMemPerBlock", "N", 1),
 )  # fmt: skip
+#: Those that CUDA 12 added.
 _LATER = (
     ("hostRegisterSupported", "i", 1), ("sparseCudaArraySupported", "i", 1),
     ("hostRegisterReadOnlySupported", "i", 1), ("timelineSemaphoreInteropSupported", "i", 1),
@@ -52,7 +53,7 @@ _LATER = (
 def device_properties(gpu: Gpu, version: int) -> bytes:
     """The bytes of cudaDeviceProp as CUDA 11, 12 or 13 lays it out; what lies behind them is left alone."""
     known = _properties(gpu)
-    fields = _COMMON_HEAD if version < 12 else (*_COMMON_HEAD, *_LATER)
+    fields = _FIELDS if version < 12 else (*_FIELDS, *_LATER)
     layout, values = "@", list[object]()
     for name, code, number in fields:
         if number < 0 and version >= 13:

@@ -31,7 +31,6 @@ enum Op : uint32_t {
   OP_OCCUPANCY,
   OP_MEMORY_INFO,
   OP_REFUSE,
-  OP_UNLOAD,
   OP_TEXTURE,
   OP_LIMIT,
 };

@@ -12,11 +12,10 @@ using namespace warplens;
 namespace {
 
 constexpr int VERSION = 13000;
-// Layout of cudaDeviceProp: by the runtime that the program was linked with.
+// Layout of cudaDeviceProp: that of the runtime which the program was linked with. CUDA 12 calls another function.
 int properties_version() {
-  if (dlsym(RTLD_DEFAULT, "__cudaLaunchKernel_ptsz") && getenv("WARPLENS_RUN_CUDART"))
-    return atoi(getenv("WARPLENS_RUN_CUDART"));
-  return 13;
+  const char* known = getenv("WARPLENS_RUN_CUDART");
+  return known ? atoi(known) : 13;
 }
 
 int properties(void* at, int version) {

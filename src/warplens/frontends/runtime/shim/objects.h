@@ -96,7 +96,8 @@ int symbol_of(const void* host, void** address, size_t* bytes);
 
 enum Direction { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_POINTER };
 
-// Rows of bytes: `width` of each of `height` rows in `depth` slices; a slice is `slice_rows` rows long.
+// Rows of bytes: `width` of each of `height` rows in `depth` slices; pitches and slices are the bytes from one to the
+// next.
 struct Copy {
   char* to;
   const char* from;
@@ -104,7 +105,7 @@ struct Copy {
 };
 int copy(void* to, const void* from, size_t bytes, int direction, Stream* stream);
 int copy_rows(const Copy& what, int direction, Stream* stream);
-// Set `count` elements of 1, 2 or 4 bytes in each row.
+// Set `width` elements of 1, 2 or 4 bytes in each of `height` rows.
 int fill(void* at, size_t pitch, unsigned value, size_t element_bytes, size_t width, size_t height, Stream* stream);
 
 // Channels of an array, and a piece of device memory that holds it.
