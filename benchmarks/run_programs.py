@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "programs.csv")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--jobs", type=int, default=1, help="programs that run side by side")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     rows: dict[str, dict[str, object]] = {}
     if given.output.is_file():
         with given.output.open(encoding="utf-8", newline="") as file:

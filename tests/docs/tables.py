@@ -226,6 +226,25 @@ def mutants() -> str:
     return _table(tuple(names), [tuple(row) for row in rows])
 
 
+def program_runs(what: str) -> str:
+    """How public programs ended without a GPU (benchmarks/run_programs.py): by suite, or each."""
+    with (ROOT / "benchmarks" / "programs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if what == "each":
+        columns = ("program", "suite", "arguments", "end", "launches", "kernels", "reason")
+        return _table(columns, [tuple(row[name] for name in columns) for row in rows])
+    ends = ("verified", "ended", "wrong", "failed", "out of time")
+    suites = [*dict.fromkeys(row["suite"] for row in rows), "all"]
+    return _table(
+        ("suite", "programs", *ends),
+        [
+            (suite, str(len(mine)), *(str(sum(row["end"] == end for row in mine)) for end in ends))
+            for suite in suites
+            for mine in [[row for row in rows if suite in (row["suite"], "all")]]
+        ],
+    )
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "machine-keys": machine_keys,
     "instruction-keys": instruction_keys,
@@ -242,6 +261,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "papers": papers,
     "measured": measured,
     "mutants": mutants,
+    "program-runs": program_runs,
     "reproductions": reproductions.summary,
     "omitted": reproductions.omitted,
     "reproduced": reproductions.of_paper,
