@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 CLASSES = ("int32", "fp32", "fp64", "fp16", "sfu", "conversion")
-#: Reads of 16 bytes per lane touch four lines.
-LINES, LINE_BYTES = 4, 128
+SECTOR_BYTES = 32
+#: Sectors that a warp's access touches: 4 bytes per lane side by side, or a line for each lane, or 16 bytes per lane.
+ASIDE, APART, WIDE = 4, 32, 16
 
 Rows = dict[str, dict[str, Any]]
 
@@ -36,28 +37,38 @@ def parameters(path: Path) -> dict[str, float]:
     active = micro["spin"]["watts"]
 
     def added(name: str, per: str) -> float:
-        """Picojoules above idle warps, per instruction or byte."""
+        """Picojoules above idle warps of the same run, per instruction or byte."""
         row = micro[name]
-        return (row["watts"] - active) * row["seconds"] / row[per] * 1e12
+        return (row["watts"] - row.get("active_watts", active)) * row["seconds"] / row[per] * 1e12
+
+    def alone(name: str) -> float:
+        """Picojoules of an access, without the additions beside it."""
+        row = micro[name]
+        others = row["others"] / row["warp_instructions"]
+        return added(name, "warp_instructions") - others * added("int32", "warp_instructions")
 
     found = {
-        "idle_watts": micro["idle_after"]["watts"],
+        "idle_watts": micro["idle"]["watts"],
         "active_watts": active,
         "limit_watts": document["limit_watts"],
     }
     energies = {name: added(name, "warp_instructions") for name in CLASSES}
     integers = [added(name, "warp_instructions") for name in ("int32", "int32_mad", "int32_logic")]
     energies["int32"] = float(np.mean(integers))
-    logic = added("int32_logic", "warp_instructions")
-    energies["comp"] = energies["int32"]
+    energies["comp"] = integers[-1]
     energies["tensor"] = added("matrix", "warp_instructions")
-    energies["shared"] = max(added("load_shared", "warp_instructions") - logic, 0.0)
-    energies["mem"] = max(added("l1_read", "warp_instructions") - logic, 0.0) / LINES
+    energies["shared"] = alone("load_shared")
+    sector = (alone("l1_scattered") - alone("l1_read")) / (APART - ASIDE)
+    energies["mem"] = alone("l1_read") - ASIDE * sector
     found |= {f"{name}_picojoules": value for name, value in energies.items()}
-    near = energies["mem"] / LINE_BYTES
+    near = (energies["mem"] / WIDE + sector) / SECTOR_BYTES
     llc = float(np.mean([added(f"l2_{way}", "bytes") for way in ("read", "write")])) - near
     dram = float(np.mean([added(f"dram_{way}", "bytes") for way in ("read", "write")])) - near - llc
-    return found | {"llc_picojoules_per_byte": max(llc, 0.0), "dram_picojoules_per_byte": max(dram, 0.0)}
+    return found | {
+        "l1_picojoules_per_byte": sector / SECTOR_BYTES,
+        "llc_picojoules_per_byte": llc,
+        "dram_picojoules_per_byte": dram,
+    }
 
 
 def check(path: Path) -> None:

@@ -15,7 +15,7 @@ import ctypes
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ UNROLLED, STEPS = 64, 2000
 
 #: name -> (one instruction of chain K in inline PTX, type, first value)
 CHAINS = {
-    "fp32": ("fma.rn.f32 %0, %0, %1, %2;", "float"),
+    "fp32": ("fma.rn.f32 %0, %0, %0, %1;", "float"),
     "fp32_add": ("add.rn.f32 %0, %0, %1;", "float"),
-    "int32": ("add.s32 %0, %0, %1;", "int"),
+    "int32": ("add.s32 %0, %0, %3;", "int"),
     "int32_mad": ("mad.lo.s32 %0, %0, %1, %2;", "int"),
-    "int32_logic": ("xor.b32 %0, %0, %1;", "int"),
-    "fp64": ("fma.rn.f64 %0, %0, %1, %2;", "double"),
-    "fp16": ("fma.rn.f16x2 %0, %0, %1, %2;", "int"),
+    "int32_logic": ("lop3.b32 %0, %0, %1, %3, 0x96;", "int"),
+    "fp64": ("fma.rn.f64 %0, %0, %0, %1;", "double"),
+    "fp16": ("fma.rn.f16x2 %0, %0, %0, %1;", "int"),
     "sfu": ("ex2.approx.ftz.f32 %0, %0;", "float"),
     "conversion": ("cvt.rni.s32.f32 %0, %0;", "int"),
     "shuffle": ("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;", "int"),
@@ -50,18 +50,20 @@ extern "C" __global__ void __launch_bounds__(1024, 2) spin(int *out, int n) {
     for (int i = 0; i < n; ++i) __nanosleep(1000);
     if (n < 0) *out = n;
 }
+// Addresses follow the turn, or the assembler would load each word once.
 extern "C" __global__ void __launch_bounds__(1024, 2) load_shared(int *out, int n) {
-    __shared__ int words[1024];
-    words[threadIdx.x] = threadIdx.x * 2654435761u;
+    __shared__ int words[9 * 1024];
+    for (int k = 0; k < 9; ++k) words[k * 1024 + threadIdx.x] = (k * 1024 + threadIdx.x) * 2654435761u;
     __syncthreads();
-    unsigned at = (unsigned)__cvta_generic_to_shared(words + threadIdx.x);
-    int sum = 0;
+    unsigned at = (unsigned)__cvta_generic_to_shared(words + threadIdx.x), sum = 0;
+#pragma unroll 1
     for (int i = 0; i < n; ++i) {
+        unsigned turn = at + (i & 3) * 128;
 #pragma unroll
-        for (int k = 0; k < 64; ++k) {
-            int got;
-            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(got) : "r"(at));
-            sum ^= got;
+        for (int k = 0; k < 8; ++k) {
+            unsigned got;
+            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(got) : "r"(turn + 4096 * k));
+            sum += got;
         }
     }
     if (sum == 12345) out[threadIdx.x] = sum;
@@ -79,20 +81,22 @@ extern "C" __global__ void __launch_bounds__(1024, 2) matrix(int *out, int n) {
     }
     if (d[0][0] + d[1][1] + d[2][2] + d[3][3] == 12345.f) out[threadIdx.x] = 1;
 }
-// Every thread reads 16 bytes at a time, `pass` bytes in all by the grid; 64 reads per turn come from a window.
-extern "C" __global__ void __launch_bounds__(1024, 2) read_l1(const uint4 *from, int *out, int n) {
-    const uint4 *own = from + threadIdx.x % 512;
+// 32 lines of the L1 for each warp in a turn: 128 KiB for a block, the same for all blocks.
+extern "C" __global__ void __launch_bounds__(1024, 2) read_l1(const unsigned *from, int *out, int n, int stride) {
     unsigned sum = 0;
+#pragma unroll 1
     for (int i = 0; i < n; ++i) {
+        const unsigned *turn = from + threadIdx.x * stride % 1024 + (i & 3) * 32;
 #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            uint4 got;
-            asm volatile("ld.global.ca.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(got.x), "=r"(got.y), "=r"(got.z), "=r"(got.w) : "l"(own + 512 * (k % 2)));
-            sum ^= got.x;
+        for (int k = 0; k < 32; ++k) {
+            unsigned got;
+            asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(got) : "l"(turn + 1024 * k));
+            sum += got;
         }
     }
     if (sum == 12345) *out = sum;
 }
+// Every thread reads 16 bytes at a time, `passes` times `count` of them by the grid.
 extern "C" __global__ void __launch_bounds__(1024, 2) read_far(const uint4 *from, int *out, size_t count, int passes) {
     unsigned sum = 0;
     size_t step = (size_t)gridDim.x * blockDim.x;
@@ -125,16 +129,19 @@ def chain_source(name: str) -> str:
     instruction, kind = CHAINS[name]
     letter = LETTERS[kind]
     start = {
-        "float": "1.0f + threadIdx.x * 1e-4f",
-        "double": "1.0 + threadIdx.x * 1e-4",
+        "float": "0.1f + threadIdx.x * 1e-4f",
+        "double": "0.1 + threadIdx.x * 1e-4",
         "int": "0x3c013c01 ^ threadIdx.x * 2654435761u",
     }[kind]
-    factor = {"float": "0.9999f", "double": "0.9999", "int": "0x3bff3bfd"}[kind]
-    inputs = f'"{letter}"(a), "{letter}"(b)'
+    # x² − 1.9 never settles, so that the bits of a floating-point chain go on changing.
+    factor = {"float": "-1.9f", "double": "-1.9", "int": "0xbf9abf9a" if name == "fp16" else "0x3bff3bfd"}[kind]
+    step = "1" if kind == "int" else "0.1"
+    # The next chain's value: sums of constants would be folded.
+    inputs = f'"{letter}"(a), "{letter}"(b), "{letter}"(x[(k + 1) % 4])'
     return f"""
 extern "C" __global__ void __launch_bounds__(1024, 2) chain_{name}(int *out, int n) {{
     {kind} x[4], a = {factor}, b = {start};
-    for (int k = 0; k < 4; ++k) x[k] = ({kind})({start}) + ({kind})k;
+    for (int k = 0; k < 4; ++k) x[k] = ({kind})({start}) + ({kind})({step} * k);
     for (int i = 0; i < n; ++i) {{
 #pragma unroll
         for (int k = 0; k < {UNROLLED}; ++k) asm volatile("{instruction}" : "+{letter}"(x[k % 4]) : {inputs});
@@ -228,7 +235,7 @@ def looped(driver: Driver, body: Callable[[Any], None], seconds: float = SECONDS
     return found | {"seconds": each, "joules": found["watts"] * each, "repeats": launches * count}
 
 
-def micro(driver: Driver, names: tuple[str, ...] | None = None, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
+def micro(driver: Driver, names: Sequence[str] | None = None, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
     """Power of the micro-benchmarks, with warp instructions or bytes of a launch."""
     import cupy
 
@@ -254,13 +261,19 @@ def micro(driver: Driver, names: tuple[str, ...] | None = None, seconds: float =
         slow = 4 if name in ("sfu", "conversion", "shuffle", "fp64") else 1
         counted = {"warp_instructions": float(warps * UNROLLED * (STEPS // slow))}
         jobs[name] = (kernel(f"chain_{name}", out, cupy.int32(STEPS // slow)), counted)
-    jobs["load_shared"] = (kernel("load_shared", out, steps), {"warp_instructions": float(warps * 64 * STEPS)})
+    # The assembler adds two loads with one instruction; a turn of the loop has five more.
+    shared = {"warp_instructions": float(warps * 64 * STEPS), "others": float(warps * 8 * STEPS) * 9}
+    jobs["load_shared"] = (kernel("load_shared", out, cupy.int32(8 * STEPS)), shared)
     jobs["matrix"] = (
         kernel("matrix", out, cupy.int32(500)),
         {"warp_instructions": float(warps * 64 * 500), "flops": float(warps * 64 * 500) * 16 * 8 * 16 * 2},
     )
-    l1 = {"warp_instructions": float(warps * 16 * STEPS), "bytes": float(warps * 16 * STEPS) * 512}
-    jobs["l1_read"] = (kernel("read_l1", far, out, steps), l1)
+    l1 = {"warp_instructions": float(warps * 32 * STEPS), "others": float(warps * STEPS) * 21}
+    jobs["l1_read"] = (kernel("read_l1", far, out, steps, cupy.int32(1)), l1)
+    jobs["l1_scattered"] = (
+        kernel("read_l1", far, out, cupy.int32(STEPS // 8), cupy.int32(32)),
+        {name: count / 8 for name, count in l1.items()},
+    )
     for level, size, passes in (("l2", 24 * 2**20, 40), ("dram", 8 * 2**30, 1)):
         count, moved = cupy.uint64(size // 16), {"bytes": float(size) * passes}
         jobs[f"{level}_read"] = (kernel("read_far", far, out, count, cupy.int32(passes)), moved)
@@ -300,6 +313,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--most-seconds", type=float, default=MOST_SECONDS)
+    parser.add_argument("--micro", nargs="*", help="only these micro-benchmarks")
     parser.add_argument("--kernels", nargs="*", default=list(SUITE))
     options = parser.parse_args()
     import cupy
@@ -315,7 +329,7 @@ def main() -> None:
         print(f"{time.monotonic() - began:6.1f} s {row['name']} {watts:.1f} W", file=sys.stderr, flush=True)
 
     keep({"kind": "idle", "name": "idle", **idle(driver)})
-    for row in micro(driver):
+    for row in micro(driver, options.micro):
         keep(row)
     keep({"kind": "idle", "name": "idle_after", **idle(driver)})
     cupy.get_default_memory_pool().free_all_blocks()

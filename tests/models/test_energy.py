@@ -18,6 +18,7 @@ POWER = {
     "power.comp_picojoules": 100.0,
     "power.fp64_picojoules": 400.0,
     "power.mem_picojoules": 1000.0,
+    "power.l1_picojoules_per_byte": 2.0,
     "power.llc_picojoules_per_byte": 20.0,
     "power.dram_picojoules_per_byte": 60.0,
 }
@@ -37,7 +38,7 @@ def test_static_power_and_instructions():
     per_warp = 6 * 100 + 2 * 400 + 2 * 1000
     assert found.parts["instructions"] == pytest.approx(280 * 8 * per_warp * 1e-12)
     assert found.parts["static"] == pytest.approx(150.0 * seconds)
-    assert (found.parts["L2"], found.parts["DRAM"]) == (0.0, 0.0)
+    assert [found.parts[name] for name in ("L1", "L2", "DRAM")] == [0.0, 0.0, 0.0]
     assert found.joules == pytest.approx(sum(found.parts.values()))
     assert found.watts == pytest.approx(found.joules / seconds)
 

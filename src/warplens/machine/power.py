@@ -32,7 +32,8 @@ class Power:
     tensor_picojoules: Any = _energy("a warp's matrix product m16n8k16")
     conversion_picojoules: Any = _energy("a warp's conversion between types")
     shared_picojoules: Any = _energy("a warp's access to shared memory, without bank conflicts")
-    mem_picojoules: Any = _energy("a warp's access to a line of the L1")
+    mem_picojoules: Any = _energy("a warp's access to global memory, besides its bytes")
+    l1_picojoules_per_byte: Any = _energy("a byte of the sectors that an access touches in the L1")
     llc_picojoules_per_byte: Any = _energy("a byte between L1 and L2")
     dram_picojoules_per_byte: Any = _energy("a byte between L2 and DRAM")
 

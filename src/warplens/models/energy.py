@@ -1,7 +1,7 @@
 """Energy of a launch: static power over the predicted time, and what instructions and bytes add.
 
     joules = T · (idle + (active − idle) · f/f0 · v²)
-           + v² · (Σ instructions · pJ + L2 bytes · pJ/B) + DRAM bytes · pJ/B
+           + v² · (Σ instructions · pJ + (L1, L2 bytes) · pJ/B) + DRAM bytes · pJ/B
 
 T is what a model predicts; the counts are those of the workload. v is the supply
 voltage over that at the nominal clock f0, 1 + slope · (f/f0 − 1): dynamic energy on
@@ -34,21 +34,23 @@ class Energy:
     joules: float
     watts: float
     parts: Mapping[str, float]
-    """Joules by cause: static, instructions, L2 and DRAM."""
+    """Joules by cause: static, instructions, L1, L2 and DRAM."""
     clock_hz: Array
     seconds: Array
     over_clocks: Array
     """Joules at each clock of `clock_hz`."""
     limit_watts: float | None
+    #: Whether the machine says how its voltage follows the clock; if not, no clock can be the best.
+    voltage_known: bool = True
 
     @property
-    def least_energy_hz(self) -> float:
-        return float(self.clock_hz[np.argmin(self.over_clocks)])
+    def least_energy_hz(self) -> float | None:
+        return float(self.clock_hz[np.argmin(self.over_clocks)]) if self.voltage_known else None
 
     @property
-    def least_product_hz(self) -> float:
+    def least_product_hz(self) -> float | None:
         """The clock with the least energy-delay product."""
-        return float(self.clock_hz[np.argmin(self.over_clocks * self.seconds)])
+        return float(self.clock_hz[np.argmin(self.over_clocks * self.seconds)]) if self.voltage_known else None
 
     @property
     def limited_hz(self) -> float | None:
@@ -87,7 +89,8 @@ def energy_of(workload: Workload, gpu: Gpu, model: Model, prediction: Prediction
     joules = sum(parts.values())
     limit = gpu.power.limit_watts
     watts = joules / float(prediction.seconds)
-    return Energy(joules, watts, parts, clocks, np.asarray(lower.seconds), np.asarray(curve), limit)
+    known = gpu.power.voltage_slope is not None
+    return Energy(joules, watts, parts, clocks, np.asarray(lower.seconds), np.asarray(curve), limit, known)
 
 
 def _parts(gpu: Gpu, clock: Any, seconds: Any, added: Mapping[str, float]) -> dict[str, Any]:
@@ -96,7 +99,7 @@ def _parts(gpu: Gpu, clock: Any, seconds: Any, added: Mapping[str, float]) -> di
     squared = (1.0 + (power.voltage_slope or 0.0) * (ratio - 1.0)) ** 2
     idle = power.idle_watts or 0.0
     static = seconds * (idle + (power.active_watts - idle) * ratio * squared)
-    scale = {"instructions": squared, "L2": squared, "DRAM": np.ones_like(squared)}
+    scale = {"instructions": squared, "L1": squared, "L2": squared, "DRAM": np.ones_like(squared)}
     return {"static": static} | {name: added[name] * factor for name, factor in scale.items()}
 
 
@@ -104,32 +107,27 @@ def _added_joules(facts: Facts, prediction: Prediction) -> dict[str, float]:
     """What instructions and bytes add at the nominal clock."""
     power, mix = facts.gpu.power, facts.mix
     executed = float(prediction.ipc * prediction.cycles)
-    held, lines = bank_cycles(facts), _lines_per_access(facts)
+    held = bank_cycles(facts)
     picojoules = 0.0
     for name, entry in mix.entries.items():
         each = power.instruction_picojoules(name) or 0.0
-        of_class = INSTRUCTION_CLASSES[name]
-        passes = held.get(name, 1.0) * (lines if of_class.kind == "memory" else 1.0) * of_class.of_parent
+        passes = held.get(name, 1.0) * INSTRUCTION_CLASSES[name].of_parent
         picojoules += entry.count / mix.total * each * passes
-    moved = _bytes_per_instruction(facts)
-    per_byte = {"L2": power.llc_picojoules_per_byte or 0.0, "DRAM": power.dram_picojoules_per_byte or 0.0}
     joules = {"instructions": executed * picojoules * 1e-12}
-    return joules | {name: executed * moved[name] * each * 1e-12 for name, each in per_byte.items()}
-
-
-def _lines_per_access(facts: Facts) -> float:
-    """Lines of the L1 that an access touches on average; 1 where addresses are unknown."""
-    if facts.traced is None:
-        return 1.0
-    misses = facts.traced.misses
-    executed = float(misses.executed.sum())
-    return float(misses.executed @ misses.per_execution("lines")) / executed if executed else 1.0
+    per_byte = {
+        "L1": power.l1_picojoules_per_byte,
+        "L2": power.llc_picojoules_per_byte,
+        "DRAM": power.dram_picojoules_per_byte,
+    }
+    moved = _bytes_per_instruction(facts)
+    return joules | {name: executed * moved[name] * (each or 0.0) * 1e-12 for name, each in per_byte.items()}
 
 
 def _bytes_per_instruction(facts: Facts) -> dict[str, float]:
-    """Bytes that move behind the L1 and behind the L2, both directions, per warp instruction."""
+    """Bytes touched in the L1, and moved behind it and behind the L2, both directions, per warp instruction."""
     if facts.traced is None:
-        return {"L2": 0.0, "DRAM": 0.0}
+        return {"L1": 0.0, "L2": 0.0, "DRAM": 0.0}
     misses, count = facts.traced.misses, facts.traced.warp.recorded_instructions
     dram = float(misses.dram_read_bytes + misses.dram_write_bytes)
-    return {"L2": float(misses.llc_accesses * misses.transfer_bytes) / count, "DRAM": dram / count}
+    touched, moved = (float(each * misses.transfer_bytes) for each in (misses.l1_accesses, misses.llc_accesses))
+    return {"L1": touched / count, "L2": moved / count, "DRAM": dram / count}
