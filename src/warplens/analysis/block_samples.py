@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +17,7 @@ from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
 from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
+from .machine_form import MachineForm
 
 #: Among the counts by class: words beyond the first at which lanes read constant memory.
 CONSTANT_INDICES = "constant_indices"
@@ -76,6 +77,8 @@ class BlockSample:
     counts: NDArray[np.float64]
     weight: NDArray[np.float64]
     classes: tuple[str, ...]
+    #: Instructions per instruction of the trace.
+    expansion: float = 1.0
 
     @property
     def blocks(self) -> int:
@@ -122,13 +125,19 @@ def sample_of_blocks(
     ahead: int = 0,
     shared: SharedTiming = HOPPER,
     code_bytes: Sequence[float] = (),
+    form: MachineForm | None = None,
 ) -> BlockSample:
     """The events of a group of blocks; `trace` gives only the static instructions.
 
     `reorder` puts PTX instructions in the order that an assembler would choose.
     Loads of a loop are issued `ahead` iterations before what waits for them.
     `code_bytes` are the sizes of two instruction caches, or empty if the code fits in the first.
+    If the blocks have a `form` in machine code, the events are those of that; their instructions are the PTX's.
     """
+    expansion = 1.0
+    if form is not None:
+        expansion = len(form.group.static) / max(len(group.static), 1)
+        group, trace, reorder = form.group, _InMachineCode(form, trace), False
     static = trace.static
     group, kinds, timing, held = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
     events = collect_events_of(group, static, kinds, timing, line_bytes)
@@ -150,7 +159,11 @@ def sample_of_blocks(
     indices = further_indices(group, static)
     if indices.any():
         columns[CONSTANT_INDICES] = indices
-    columns.update(fetched_instructions(group, static, code_bytes))
+    if form is None:
+        columns.update(fetched_instructions(group, static, code_bytes))
+    else:
+        placed = dataclasses.replace(group, static=form.place[group.static].astype(np.uint32))
+        columns.update(fetched_instructions(placed, form.distinct, code_bytes))
     lanes = active_lanes(group.mask[at]).astype(np.float64)
     dependence = events.event_dependence
     if ahead:
@@ -159,7 +172,7 @@ def sample_of_blocks(
     return BlockSample(
         block_start=events.block_start,
         event_start=events.event_start,
-        static=events.event_static.astype(np.int64),
+        static=(events.event_static if form is None else form.origin[at]).astype(np.int64),
         kind=kinds[events.event_static].astype(np.int64),
         dependence=dependence,
         instructions=events.event_instructions.astype(np.float64),
@@ -175,7 +188,19 @@ def sample_of_blocks(
         counts=np.stack([since(each) for each in columns.values()], axis=1),
         weight=np.ones(len(events.event_static)),
         classes=tuple(columns),
+        expansion=expansion,
     )
+
+
+class _InMachineCode:
+    """A trace with the instructions of machine code."""
+
+    def __init__(self, form: MachineForm, trace: LaunchTrace) -> None:
+        self.static = form.static
+        self.header = dataclasses.replace(trace.header, extra={**trace.header.extra, "sass_control": form.control})
+
+    def groups(self) -> Iterator[WarpGroup]:
+        raise NotImplementedError
 
 
 class Executed(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..models.energy import Energy
@@ -74,6 +74,10 @@ class Advice:
     def gain(self) -> float:
         """The part of the time that goes."""
         return 1.0 - self.seconds_after / self.seconds
+
+    def scaled(self, seconds: float) -> Advice:
+        """The same gain on another time."""
+        return replace(self, seconds=seconds, seconds_after=self.seconds_after * (seconds / self.seconds))
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -42,10 +42,12 @@ def explain(
     advice: list[Advice] = []
     if workload.trace is not None:
         chosen = RULES.values() if rules is None else rules
+        advised = _in_ptx(scene)
         for done, rule in enumerate(chosen):
             if progress is not None:
                 progress(done, len(chosen))
-            advice += [made for finding in rule.look(scene) if (made := advice_of(scene, rule, finding)) is not None]
+            made = (advice_of(advised, rule, finding) for finding in rule.look(advised))
+            advice += [each.scaled(found.seconds) for each in made if each is not None]
     return Answer(
         prediction=found,
         seconds_low=float(found.terms["cycles_low"] / found.cycles * found.seconds),
@@ -59,6 +61,13 @@ def explain(
         rest={} if workload.trace is None else rest_of_time(scene),
         energy=energy_of(workload, gpu, model, found),
     )
+
+
+def _in_ptx(scene: Scene) -> Scene:
+    """A scene without machine code: removals change the PTX, whose machine code nobody knows then."""
+    if "machine_code" not in scene.prediction.terms:
+        return scene
+    return scene.with_option(machine_code=False)
 
 
 def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:

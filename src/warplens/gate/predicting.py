@@ -20,7 +20,8 @@ from ..result_cache import content_hash, open_results, result_key
 from ..tomlfile import read_toml
 from ..workload import Workload
 from ..workload.called import is_called
-from ..workload.source import CompiledLaunch, CudaLaunch, compile_launch, cuda_launches_of, for_gpu, is_cuda_workload
+from ..workload.compiled_launch import CompiledLaunch
+from ..workload.source import CudaLaunch, compile_launch, cuda_launches_of, for_gpu, is_cuda_workload
 from .programs import Program, program_of
 from .snapshot import Snapshot, snapshot_of
 
@@ -156,6 +157,7 @@ def _record(launch: CudaLaunch, compiled: CompiledLaunch) -> tuple[Any, ...]:
     return (
         *(launch.name, launch.grid, launch.block, launch.dynamic_shared_memory_bytes, launch.record),
         *(compiled.entry, compiled.registers_per_thread, compiled.shared_memory_bytes, compiled.local_memory_bytes),
+        compiled.machine_code,
         *(_plain(launch.arguments), _plain(tuple(sorted(launch.constants.items())))),
     )
 

@@ -61,7 +61,7 @@ def _gaps(model: Warplens, facts: Facts) -> Gaps:
     traced, name = facts.traced, f"model {model.name!r}"
     assert traced is not None and traced.blocks is not None
     trace = traced.trace
-    latency = sample_latencies(trace, facts.gpu, name)
+    latency = sample_latencies(facts, facts.gpu, name)
     reorder = model.assembler and facts.workload.is_ptx
     shared = shared_timing(facts.gpu)
     executed = executed_by(traced.blocks, trace, lambda key: latency.get(key, 0.0), reorder=reorder, shared=shared)

@@ -139,6 +139,7 @@ def demand_of_sample(
     sample: BlockSample, misses: MissProfile, size: LaunchSize, config: DemandConfig, without: str = "none"
 ) -> Demand:
     """The events of sampled blocks with the traffic that the caches found; `without` one mechanism."""
+    size = size._replace(instructions_per_block=size.instructions_per_block * sample.expansion)
     counts = _counts(sample, size.instructions_per_block)
     instructions = float((sample.instructions * sample.weight * counts).sum())
     more = size.instructions_per_block / max(instructions / _blocks(sample, counts), 1e-300)
@@ -155,7 +156,8 @@ def demand_of_sample(
         ),
         instructions_per_warp=float(
             more * instructions / max(len(sample.event_start) - 1, 1) * sample.blocks / _blocks(sample, counts)
-        ),
+        )
+        / sample.expansion,
         busiest_bank=1.0 if without == "banks" else misses.busiest_bank,
         busiest_channel=1.0 if without == "banks" else misses.busiest_channel,
         has_sets=bool(config.sets),

@@ -10,8 +10,7 @@ import numpy as np
 from ..analysis.atomics import atomic_passes
 from ..errors import MissingInputError
 from ..workload import Needs, analyse
-from ..workload.samples import sample_batches
-from ..workload.traced import compute_latencies_of
+from ..workload.samples import form_of, latencies_of, sample_batches
 from . import _network_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls
@@ -89,6 +88,7 @@ class Warplens(Model):
 
     without: str = option("none", "leaves one mechanism out, to show its effect", WITHOUT)
     assembler: bool = option(True, "reorders a PTX trace as the assembler would: loads move ahead of their uses")
+    machine_code: bool = option(False, "takes the compiler's machine code in place of PTX, where the trace has it")
     launch_overhead: bool = option(True, "adds the machine's launch and block start times, if it gives any")
     ahead: int = option(0, "issues the loads of loops this many iterations earlier, if their addresses allow it")
 
@@ -125,13 +125,15 @@ class Warplens(Model):
         if traced is None:
             yield from demands_by_hand(case)
             return
-        classes = list(compute_latencies_of(traced.trace, case.gpu, needed_by))
+        machine_code = self._takes_machine_code(case)
+        classes = list(latencies_of(case.facts, case.gpu, needed_by, machine_code=machine_code))
         batches = sample_batches(
             case.facts,
             needed_by,
             reorder=self.assembler and workload.is_ptx,
             most_events=self._most_events(case),
             ahead=self.ahead,
+            machine_code=machine_code,
             also_by=demand_config(case.gpu, classes, needed_by).columns,
         )
         recorded, instructions = traced.recorded_blocks, traced.instructions_per_block
@@ -139,6 +141,14 @@ class Warplens(Model):
             launch = LaunchSize(recorded, instructions, (workload.launch.blocks or recorded) / max(recorded, 1))
             config = demand_config(machine, classes, needed_by)
             yield rows, demand_of_sample(sample, misses, launch, config, self.without)
+
+    def _takes_machine_code(self, case: Case) -> bool:
+        return self.machine_code and self.assembler and case.workload.is_ptx and case.facts.traced is not None
+
+    def _machine_share(self, case: Case) -> float:
+        """Share of the executed PTX for which machine code stands."""
+        form = form_of(case.facts) if self._takes_machine_code(case) else None
+        return form.share if form else 0.0
 
     def _put_atomics(self, case: Case, rows: Any, part: Solved) -> None:
         """No bank is done before it has served, one by one, the lanes of atomics that meet at a word.
@@ -286,6 +296,7 @@ class Warplens(Model):
                 "launch": overhead,
                 "cycles_low": low,
                 "cycles_high": high,
+                **({"machine_code": case.array(share)} if (share := self._machine_share(case)) else {}),
             },
             conditions=(*conditions, *reasons, *given_stalls(case)),
         )
@@ -300,7 +311,7 @@ class Warplens(Model):
             slower: case.array(UNSEEN if measured else 0.0),
             "the time depends on how latencies overlap": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
             "the trace is PTX; the GPU runs different instructions in a different order": case.array(
-                OF_PTX if case.workload.is_ptx else 0.0
+                OF_PTX * (1.0 - self._machine_share(case)) if case.workload.is_ptx else 0.0
             ),
             "queues and rounding": case.array(ALWAYS),
         }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from .machine_code import MACHINE_CODE, unpacked_code
 from .schema import LaunchHeader
 
 #: More than any GPU takes; numbers of analyses stay exact up to there.
@@ -106,6 +107,11 @@ def _table(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _code(name: str, value: Any) -> Any:
+    unpacked_code(value)
+    return value
+
+
 def _extra(name: str, value: Any) -> dict[str, Any]:
     """What only one format has; analyses look at these."""
     found = _table(name, value)
@@ -141,4 +147,5 @@ _EXTRA: dict[str, Callable[[str, Any], Any]] = {
     "lines_of": _text,
     "readable_name": _text,
     "nvbit_version": _text,
+    MACHINE_CODE: _code,
 }

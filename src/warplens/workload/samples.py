@@ -22,8 +22,8 @@ from ..analysis.block_samples import (
     shortened,
 )
 from ..analysis.events import BRANCH, GUARD, TAKEN
-from ..machine import Gpu, distinct
-from ..traces import LaunchTrace
+from ..analysis.machine_form import MachineForm, machine_form
+from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, distinct
 from .facts import Facts
 from .traced import compute_latencies_of
 
@@ -46,6 +46,8 @@ class SampleOf:
     ahead: int = 0
     #: Sizes of the instruction caches, if the code does not fit in the first.
     code_bytes: tuple[int, ...] = ()
+    #: Take machine code in place of PTX, where the trace has it.
+    machine_code: bool = False
 
 
 def sample_batches(
@@ -55,6 +57,7 @@ def sample_batches(
     reorder: bool,
     most_events: NDArray[np.int64],
     ahead: int = 0,
+    machine_code: bool = False,
     also_by: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, Gpu, BlockSample, MissProfile]]:
     """(rows, one of their machines, sampled blocks, cache simulation) of a batch.
@@ -64,20 +67,41 @@ def sample_batches(
     """
     traced, gpu = facts.traced, facts.gpu
     assert traced is not None
-    latencies = compute_latencies_of(traced.trace, gpu, needed_by).values()
+    latencies = latencies_of(facts, gpu, needed_by, machine_code=machine_code).values()
     columns = [*latencies, *shared_timing(gpu), most_events, *also_by]
     for rows, misses in traced.caches.groups():
         chosen = [column[rows] if isinstance(column, np.ndarray) else column for column in columns]
         first, inverse = distinct(chosen, len(rows))
         for group, index in enumerate(first):
             machine, _ = facts.workload.one_of(gpu, int(rows[index]))
-            sample = block_sample(facts, machine, needed_by, reorder, int(most_events[rows[index]]), ahead)
+            sample = block_sample(
+                facts, machine, needed_by, reorder, int(most_events[rows[index]]), ahead, machine_code
+            )
             yield rows[inverse == group], machine, sample, misses
 
 
-def sample_latencies(trace: LaunchTrace, machine: Gpu, needed_by: str) -> dict[str, float]:
+def form_of(facts: Facts) -> MachineForm | None:
+    """The sampled blocks in machine code, where the trace has it."""
+    traced = facts.traced
+    assert traced is not None and traced.blocks is not None
+    blocks, trace = traced.blocks, traced.trace
+    return facts.workload.results.once("machine form", lambda: machine_form(blocks, trace))
+
+
+def latencies_of(facts: Facts, gpu: Gpu, needed_by: str, *, machine_code: bool) -> dict[str, Quantity]:
+    """Latencies of the classes of a trace and of its machine code, except memory classes."""
+    assert facts.traced is not None
+    found = compute_latencies_of(facts.traced.trace, gpu, needed_by)
+    form = form_of(facts) if machine_code else None
+    for name in sorted(form.classes - found.keys()) if form else ():
+        if INSTRUCTION_CLASSES[name].kind != "memory":
+            found[name] = gpu.timing(name, needed_by).latency_cycles
+    return found
+
+
+def sample_latencies(facts: Facts, machine: Gpu, needed_by: str, *, machine_code: bool = False) -> dict[str, float]:
     """Latencies by instruction class, and those that events name besides."""
-    found = compute_latencies_of(trace, machine, needed_by) | {
+    found = latencies_of(facts, machine, needed_by, machine_code=machine_code) | {
         GENERIC: machine.generic_latency_cycles,
         SWAP_LANE: machine.swap_lane_cycles,
         SWAP_WORD: machine.swap_word_cycles,
@@ -90,18 +114,31 @@ def sample_latencies(trace: LaunchTrace, machine: Gpu, needed_by: str) -> dict[s
 
 
 def block_sample(
-    facts: Facts, machine: Gpu, needed_by: str, reorder: bool, most_events: int = 0, ahead: int = 0
+    facts: Facts,
+    machine: Gpu,
+    needed_by: str,
+    reorder: bool,
+    most_events: int = 0,
+    ahead: int = 0,
+    machine_code: bool = False,
 ) -> BlockSample:
     """The events of the sampled blocks on one machine, at most `most_events` per warp (0: all)."""
     traced = facts.traced
     assert traced is not None and traced.blocks is not None
     trace, blocks = traced.trace, traced.blocks
-    latency = sample_latencies(trace, machine, needed_by)
+    latency = sample_latencies(facts, machine, needed_by, machine_code=machine_code)
     line_bytes = int(machine.require("l1.line_bytes", needed_by))
     shared = SharedTiming(*(float(each) for each in shared_timing(machine)))
+    form = form_of(facts) if machine_code else None
+    code = form.distinct if form else trace.static
     caches = machine.code_cache_bytes, machine.far_code_cache_bytes
-    code_bytes = () if None in caches or fits_in(trace.static, caches[0]) else tuple(int(each) for each in caches)
-    record = SampleOf(line_bytes, tuple(latency.items()), reorder, shared, ahead=ahead, code_bytes=code_bytes)
+    code_bytes = () if None in caches or fits_in(code, caches[0]) else tuple(int(each) for each in caches)
+    record = SampleOf(
+        *(line_bytes, tuple(latency.items()), reorder, shared),
+        ahead=ahead,
+        code_bytes=code_bytes,
+        machine_code=machine_code,
+    )
 
     def sample() -> BlockSample:
         return sample_of_blocks(
@@ -113,6 +150,7 @@ def block_sample(
             ahead=ahead,
             shared=shared,
             code_bytes=code_bytes,
+            form=form,
         )
 
     results = facts.workload.results

@@ -36,6 +36,7 @@ from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_at_most, read_toml
 from ..traces import WarpGroup
+from .compiled_launch import CompiledLaunch
 from .load import _Reader
 from .source_arguments import read_argument, read_buffers, whole
 
@@ -117,22 +118,6 @@ class CudaLaunch:
     def build_arguments(self, buffers: Buffers | None = None) -> list[Built]:
         """New arrays and scalars, as the workload file lists them; `buffers` are those of launches before."""
         return build_arguments(self.arguments, f"{self.path}: cuda.arguments", buffers)
-
-
-@dataclass(frozen=True)
-class CompiledLaunch:
-    """The PTX of a launch and, if known, the resources of its machine code."""
-
-    ptx: str
-    name: str
-    entry: str
-    registers_per_thread: int | None
-    registers_from: str
-    """Who gave the registers: `workload file` or the compiler; empty if they must be estimated."""
-    shared_memory_bytes: int | None
-    log: str = ""
-    local_memory_bytes: int | None = None
-    """Of a thread: spilled registers, and arrays that are indexed at run time."""
 
 
 def is_cuda_workload(file: TomlFile) -> bool:
@@ -234,7 +219,8 @@ def compile_launch(launch: CudaLaunch) -> CompiledLaunch:
         registers, said = used.registers_per_thread, f"{compiled.compiler} for {architecture}"
     shared = None if used is None else used.shared_memory_bytes
     local = None if used is None else used.stack_bytes
-    return CompiledLaunch(compiled.ptx, launch.source_name, entry, registers, said, shared, compiled.log, local)
+    made = compiled.ptx, launch.source_name, entry, registers, said, shared, compiled.log, local
+    return CompiledLaunch(*made, compiled.machine_code.get(entry))
 
 
 def launch_parameters(launch: CudaLaunch, buffers: Buffers | None = None) -> list[Built]:
@@ -296,6 +282,7 @@ def record_launch(
         dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
         blocks=blocks,
         registers_per_thread=compiled.registers_per_thread,
+        machine_code=compiled.machine_code,
         name=launch.name,
         cluster=launch.cluster,
         placement=placement,

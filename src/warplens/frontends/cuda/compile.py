@@ -17,6 +17,7 @@ from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_h
 from .cubin import KernelResources, read_cubin
 from .headers import HEADER_WHEELS, STANDARD_HEADERS, included_files, included_names, includes_anything
 from .host_code import host_algorithms, line_ranges, stand_in, without_declarations
+from .machine_code import MachineCode, read_machine_code
 from .nvrtc import chosen_library, open_library
 
 #: Default architecture; its machine code gives the register counts.
@@ -51,6 +52,8 @@ class CompiledSource:
     """Name in the PTX of each kernel that was asked for by a name expression (`scale<float>`)."""
     resources: Mapping[str, KernelResources]
     """Resources of each kernel's machine code; empty for a virtual architecture (`compute_90`)."""
+    machine_code: Mapping[str, MachineCode]
+    """Machine code of each kernel, where the compiler says which PTX it comes from."""
     compiler: str
     from_cache: bool = False
 
@@ -307,28 +310,34 @@ def _compiled_once(
             raise CompileError(f'{name}: no kernel was compiled; mark one `extern "C" __global__ void …`')
         lowered = {kernel: nvrtc.nvrtcGetLoweredName(program, kernel.encode())[1].decode() for kernel in kernels}
         resources: dict[str, KernelResources] = {}
+        codes: dict[str, MachineCode] = {}
         if architecture.startswith("sm_"):
             cubin = _output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
             try:
                 resources = read_cubin(cubin)
+                codes = read_machine_code(cubin)
             except ValueError as error:
                 text += f"\nwarplens: registers are unknown: {error}"
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     # The compiler writes characters beyond ASCII as octal, so the folder is matched, not compared.
     ptx = re.sub(rf'(\.file\s+\d+\s+")[^"\n]*{re.escape(_PLACEHOLDER)}"', rf'\g<1>{_PLACEHOLDER}"', ptx)
-    kept = {kernel: asdict(item) for kernel, item in resources.items()}
-    return {"ptx": ptx, "log": text, "lowered_names": lowered, "resources": kept}
+    kept, code = ({kernel: asdict(item) for kernel, item in part.items()} for part in (resources, codes))
+    return {"ptx": ptx, "log": text, "lowered_names": lowered, "resources": kept, "machine_code": code}
 
 
 def _unpacked(entry: dict[str, Any], name: str, version: str, *, from_cache: bool) -> CompiledSource:
     shown = name.replace('"', "'").replace("\n", " ")
+    codes = entry["machine_code"]
     return CompiledSource(
         name=name,
         ptx=entry["ptx"].replace(f'"{_PLACEHOLDER}"', f'"{shown}"'),
         log=entry["log"].replace(_PLACEHOLDER, name),
         lowered_names=MappingProxyType(dict(entry["lowered_names"])),
         resources=MappingProxyType({k: KernelResources(**item) for k, item in entry["resources"].items()}),
+        machine_code=MappingProxyType(
+            {k: MachineCode(**{name: tuple(column) for name, column in item.items()}) for k, item in codes.items()}
+        ),
         compiler=version,
         from_cache=from_cache,
     )

@@ -8,7 +8,7 @@ static shared memory. Nothing in the file is trusted: every offset is checked.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _MOST_SECTIONS = 1 << 16
@@ -38,7 +38,9 @@ class KernelResources:
 
 
 @dataclass(frozen=True)
-class _Section:
+class Section:
+    """Where a section of the file lies."""
+
     name: str
     offset: int
     size: int
@@ -47,12 +49,12 @@ class _Section:
 
 def read_cubin(data: bytes) -> dict[str, KernelResources]:
     """Resources of every kernel; ValueError with the reason for an unreadable file."""
-    sections = _sections(data)
+    sections = sections_of(data)
     by_name = {section.name: section for section in sections}
-    kernels = _kernel_symbols(data, by_name)
+    kernels = symbols_of(data, by_name, _OTHER_ENTRY)
     registers: dict[str, int] = {}
     frames: dict[str, int] = {}
-    for attribute, symbol, value in _attributes(_bytes_of(data, by_name, ".nv.info")):
+    for attribute, symbol, value in _attributes(bytes_of(data, by_name, ".nv.info")):
         if symbol in kernels and attribute == _REGISTER_COUNT:
             registers[kernels[symbol]] = value
         elif symbol in kernels and attribute == _FRAME_SIZE:
@@ -67,7 +69,7 @@ def read_cubin(data: bytes) -> dict[str, KernelResources]:
     return result
 
 
-def _sections(data: bytes) -> list[_Section]:
+def sections_of(data: bytes) -> list[Section]:
     if len(data) < _HEADER.size or data[:4] != b"\x7fELF" or data[4:6] != b"\x02\x01":
         raise ValueError("not a cubin: no 64-bit little-endian ELF header")
     header = _HEADER.unpack_from(data)
@@ -78,7 +80,7 @@ def _sections(data: bytes) -> list[_Section]:
     if names_index >= count:
         raise ValueError("damaged cubin: no section of names")
     names = _slice(data, raw[names_index][4], raw[names_index][5])
-    return [_Section(_text(names, row[0]), row[4], row[5], row[1] != 8) for row in raw]
+    return [Section(_text(names, row[0]), row[4], row[5], row[1] != 8) for row in raw]
 
 
 def _slice(data: bytes, offset: int, size: int) -> bytes:
@@ -94,25 +96,25 @@ def _text(names: bytes, offset: int) -> str:
     return names[offset:end].decode("utf-8", "replace")
 
 
-def _bytes_of(data: bytes, sections: dict[str, _Section], name: str) -> bytes:
+def bytes_of(data: bytes, sections: Mapping[str, Section], name: str) -> bytes:
     section = sections.get(name)
     if section is None or not section.held:
         raise ValueError(f"damaged cubin: no section {name}")
     return _slice(data, section.offset, section.size)
 
 
-def _kernel_symbols(data: bytes, sections: dict[str, _Section]) -> dict[int, str]:
-    """Kernels by the index of their symbol."""
-    table, names = _bytes_of(data, sections, ".symtab"), _bytes_of(data, sections, ".strtab")
+def symbols_of(data: bytes, sections: Mapping[str, Section], other_bits: int = 0) -> dict[int, str]:
+    """Functions by the index of their symbol; only those with these bits among their other ones."""
+    table, names = bytes_of(data, sections, ".symtab"), bytes_of(data, sections, ".strtab")
     count = len(table) // _SYMBOL_BYTES
     if count > _MOST_SYMBOLS:
         raise ValueError("damaged cubin: too many symbols")
-    kernels = {}
+    found = {}
     for index in range(count):
         name, information, other, *_ = _SYMBOL.unpack_from(table, index * _SYMBOL_BYTES)
-        if information & 0xF == _TYPE_FUNCTION and other & _OTHER_ENTRY:
-            kernels[index] = _text(names, name)
-    return kernels
+        if information & 0xF == _TYPE_FUNCTION and other & other_bits == other_bits:
+            found[index] = _text(names, name)
+    return found
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, int, int]]:

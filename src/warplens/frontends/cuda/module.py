@@ -141,6 +141,7 @@ class CudaKernel:
             record=record,
             blocks=blocks,
             registers_per_thread=self.registers_per_thread,
+            machine_code=self.compiled.machine_code.get(self.entry) if self.compiled else None,
             name=self.name,
             **limits,
         )

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from ...errors import KernelFault, LimitReached
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
+from ..cuda.machine_code import MachineCode
 from .codegen.kernel import KernelCode, build_module
 from .device_calls import Printed
 from .engine import NativeCode, compile_ir
 from .flat import FlatKernel
 from .flatten import flatten
 from .flow import Flow
+from .machine_code import with_machine_code
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
 from .placement import Placement
@@ -155,6 +157,7 @@ def execute(
     most_seconds: float = math.inf,
     workers: int | None = None,
     registers_per_thread: int | None = None,
+    machine_code: MachineCode | None = None,
     name: str | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -167,8 +170,8 @@ def execute(
     `constants` are initial values of the module's variables, by name. `blocks` runs
     only the first thread blocks. `consume` takes the recorded groups in order
     instead of keeping them; `progress(done, all)` is called now and then with
-    numbers of blocks. `registers_per_thread` and `name` go to the trace's header;
-    by default an estimate and the entry's name. `apart_bytes` lie between arrays.
+    numbers of blocks. `registers_per_thread`, `machine_code` and `name` go to the
+    trace's header; by default an estimate, none and the entry's name. `apart_bytes` lie between arrays.
     `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
     `placement` keeps the addresses of arrays from one launch to the next.
     """
@@ -186,7 +189,7 @@ def execute(
         registers_per_thread,
         name or entry,
     )
-    return run.execute(blocks, workers, consume, progress)
+    return with_machine_code(run.execute(blocks, workers, consume, progress), compiled.kernel, machine_code)
 
 
 def _dimensions(given: Dimensions, what: str) -> tuple[int, int, int]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...errors import CompileError, MissingPackageError, install_command
 from ..cuda.cubin import read_cubin
+from ..cuda.machine_code import MachineCode, read_machine_code
 
+T = TypeVar("T")
 #: Oldest architecture that Triton compiles for.
 OLDEST = 80
 
@@ -35,6 +37,7 @@ class CompiledTriton:
     scratch_bytes: int
     """Global memory that each program needs besides."""
     registers_per_thread: int | None
+    machine_code: MachineCode | None = None
 
 
 def compile_triton(
@@ -64,6 +67,7 @@ def compile_triton(
             f"{name}: {', '.join(odd)}: tuples and host-made tensor descriptors are not covered; make the descriptor "
             "in the kernel (tl.make_tensor_descriptor)"
         )
+    used = _of_cubin(read_cubin, made, metadata.name)
     return CompiledTriton(
         ptx=made.asm["ptx"],
         entry=metadata.name,
@@ -71,7 +75,8 @@ def compile_triton(
         num_warps=metadata.num_warps,
         shared_memory_bytes=metadata.shared,
         scratch_bytes=getattr(metadata, "global_scratch_size", 0),
-        registers_per_thread=_registers(made.asm.get("cubin"), metadata.name),
+        registers_per_thread=used.registers_per_thread if used else None,
+        machine_code=_of_cubin(read_machine_code, made, metadata.name),
     )
 
 
@@ -129,12 +134,12 @@ def _wrapped(argument: Any) -> Any:
     return argument.item() if isinstance(argument, np.generic) else argument
 
 
-def _registers(cubin: bytes | None, entry: str) -> int | None:
+def _of_cubin(read: Callable[[bytes], Mapping[str, T]], made: Any, entry: str) -> T | None:
+    """What a reader finds in the cubin for a kernel."""
     try:
-        used = read_cubin(cubin).get(entry) if cubin else None
+        return read(made.asm["cubin"]).get(entry) if made.asm.get("cubin") else None
     except ValueError:
         return None
-    return used.registers_per_thread if used else None
 
 
 def _reason(error: Exception) -> str:

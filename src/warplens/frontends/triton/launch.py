@@ -66,6 +66,7 @@ def launch_triton(
         values,
         dynamic_shared_memory_bytes=compiled.shared_memory_bytes,
         registers_per_thread=compiled.registers_per_thread,
+        machine_code=compiled.machine_code,
         name=compiled.entry,
         **limits,
     )

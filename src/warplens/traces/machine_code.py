@@ -1,0 +1,87 @@
+"""Machine code in the header of a PTX trace: what the compiler made of the kernel, and from which PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .schema import LaunchHeader
+
+#: The key in the header's `extra`.
+MACHINE_CODE = "machine_code"
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True)
+class TracedCode:
+    """Columns with an entry per machine instruction, in the order in which they lie in memory."""
+
+    opcodes: tuple[str, ...]
+    control: tuple[int, ...]
+    guarded: tuple[bool, ...]
+    #: Index of the instruction that a branch goes to, or -1.
+    targets: tuple[int, ...]
+    #: Index of the PTX instruction that each comes from, or -1.
+    origins: tuple[int, ...]
+    #: First instruction and successors of each basic block of the PTX.
+    ptx_blocks: tuple[tuple[int, ...], ...]
+    #: Instructions of the PTX; rows of a trace behind these stand for accesses of bulk copies.
+    ptx_size: int
+
+    def packed(self) -> dict[str, Any]:
+        """As JSON has it."""
+        names = list(dict.fromkeys(self.opcodes))
+        numbers = {name: number for number, name in enumerate(names)}
+        return {
+            "names": names,
+            "opcodes": [numbers[name] for name in self.opcodes],
+            "control": list(self.control),
+            "guarded": [int(each) for each in self.guarded],
+            "targets": list(self.targets),
+            "origins": list(self.origins),
+            "ptx_blocks": [list(each) for each in self.ptx_blocks],
+            "ptx_size": self.ptx_size,
+        }
+
+
+def code_of(header: LaunchHeader) -> TracedCode | None:
+    """The machine code in a header, if it has any."""
+    packed = header.extra.get(MACHINE_CODE)
+    return None if packed is None else unpacked_code(packed)
+
+
+def unpacked_code(packed: Any) -> TracedCode:
+    """Machine code from JSON; ValueError says what is wrong with it."""
+    if not isinstance(packed, Mapping):
+        raise ValueError(f"{MACHINE_CODE} must be a table")
+    names = packed.get("names")
+    if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
+        raise ValueError(f"{MACHINE_CODE}: names must be a list of texts")
+    opcodes = _numbers(packed.get("opcodes"), "opcodes", 0, len(names) - 1)
+    size = len(opcodes)
+    blocks = packed.get("ptx_blocks")
+    if not isinstance(blocks, list | tuple):
+        raise ValueError(f"{MACHINE_CODE}: ptx_blocks must be a list")
+    found = TracedCode(
+        opcodes=tuple(names[each] for each in opcodes),
+        control=_numbers(packed.get("control"), "control", 0, _MOST),
+        guarded=tuple(map(bool, _numbers(packed.get("guarded"), "guarded", 0, 1))),
+        targets=_numbers(packed.get("targets"), "targets", -_MOST, _MOST),
+        origins=_numbers(packed.get("origins"), "origins", -1, _MOST),
+        ptx_blocks=tuple(_numbers(each, "ptx_blocks", 0, _MOST) for each in blocks),
+        ptx_size=_numbers([packed.get("ptx_size")], "ptx_size", 0, _MOST)[0],
+    )
+    if not all(len(each) == size for each in (found.control, found.guarded, found.targets, found.origins)):
+        raise ValueError(f"{MACHINE_CODE}: columns have different lengths")
+    if not all(each and max(each[1:], default=0) < len(blocks) for each in found.ptx_blocks):
+        raise ValueError(f"{MACHINE_CODE}: ptx_blocks names blocks that are not there")
+    return found
+
+
+def _numbers(values: Any, name: str, least: int, most: int) -> tuple[int, ...]:
+    if not isinstance(values, list | tuple) or not all(
+        isinstance(each, int) and least <= each <= most for each in values
+    ):
+        raise ValueError(f"{MACHINE_CODE}: {name} must be a list of whole numbers from {least} to {most}")
+    return tuple(values)

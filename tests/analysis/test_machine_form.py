@@ -1,0 +1,145 @@
+"""PTX in the form of its machine code: the same accesses, as the compiler arranged them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import warplens
+from warplens.analysis.machine_form import machine_form
+from warplens.traces import CLASS_NAMES, MemoryTrace
+from warplens.traces.headers import header_of_json, json_of_header
+from warplens.traces.machine_code import MACHINE_CODE, code_of
+from warplens.traces.rewrite import joined
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+
+LOOP = """
+extern "C" __global__ void kernel(const float* x, float* y, int n)
+{
+    float sum = 0.0f;
+    PRAGMA
+    for (int i = 0; i < n; ++i)
+        sum += x[i * blockDim.x + threadIdx.x];
+    if (threadIdx.x % 3)
+        sum = sqrtf(sum) / 3.5f;
+    else
+        y[threadIdx.x + 64] = sum;
+    y[threadIdx.x] = sum;
+}
+"""
+ROWS = """
+extern "C" __global__ void kernel(const float* x, float* y, int n)
+{
+    __shared__ float a[16][WIDTH];
+    a[threadIdx.x / 4][threadIdx.x % 4] = x[threadIdx.x];
+    __syncthreads();
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+        sum += a[threadIdx.x / 4][i];
+    y[threadIdx.x] = sum;
+}
+"""
+
+
+def run(source: str, n: int = 13) -> MemoryTrace:
+    x, y = np.ones(64 * n, np.float32), np.zeros(256, np.float32)
+    return warplens.cuda(source).kernel("kernel").launch(2, 64, x, y, np.int32(n)).trace()
+
+
+def formed(trace: MemoryTrace):
+    group = joined(list(trace.groups()))
+    form = machine_form(group, trace)
+    assert form is not None
+    return group, form
+
+
+def accesses(group, static, name: str) -> list[tuple[int, int, int, int]]:
+    """(Warp, mask, address, bytes) of the accesses of a class."""
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    has = static.access_bytes[group.static] > 0
+    mine = np.flatnonzero((static.class_id == CLASS_NAMES.index(name))[group.static[has]])
+    columns = warp[has], group.mask[has], group.base, static.access_bytes[group.static[has]]
+    return sorted(tuple(int(column[i]) for column in columns) for i in mine)
+
+
+@pytest.mark.parametrize("pragma", ["", "#pragma unroll 1", "#pragma unroll 4"])
+@pytest.mark.parametrize("n", [1, 3, 4, 13, 64])
+def test_all_accesses_are_there_once(pragma: str, n: int) -> None:
+    trace = run(LOOP.replace("PRAGMA", pragma), n)
+    group, form = formed(trace)
+    assert form.share == 1.0
+    for name in ("load_global", "store_global"):
+        found = accesses(form.group, form.static, name)
+        assert found == accesses(group, trace.static, name)
+    assert (form.origin < len(trace.static)).all() and len(form.origin) == len(form.group.static)
+
+
+def test_the_division_and_the_root_are_as_long_as_in_machine_code() -> None:
+    group, form = formed(run(LOOP.replace("PRAGMA", ""), 1))
+    assert len(form.group.static) > 1.2 * len(group.static)
+
+
+@pytest.mark.parametrize(("width", "wide"), [(4, True), (5, False)])
+def test_reads_of_a_row_are_one_access_if_it_is_aligned(width: int, wide: bool) -> None:
+    trace = run(ROWS.replace("WIDTH", str(width)))
+    group, form = formed(trace)
+    found = accesses(form.group, form.static, "load_shared")
+    before = accesses(group, trace.static, "load_shared")
+    assert len(found) == (len(before) // 4 if wide else len(before))
+    assert {address for _, _, address, _ in found} <= {address for _, _, address, _ in before}
+    assert sum(size for *_, size in found) == sum(size for *_, size in before)
+
+
+def test_loops_that_machine_code_lacks_stay_ptx() -> None:
+    trace = run(LOOP.replace("PRAGMA", "#pragma unroll 1"))
+    code = code_of(trace.header)
+    assert code is not None
+    # Machine code of which a turn of the loop stands for two turns, and nothing for the last of an odd number.
+    load = next(i for i, name in enumerate(code.opcodes) if name.startswith("LDG"))
+
+    def doubled(column: tuple) -> tuple:
+        return (*column[: load + 1], column[load], *column[load + 1 :])
+
+    targets = tuple(each + (each > load) for each in doubled(code.targets))
+    changed = replace(
+        code,
+        opcodes=doubled(code.opcodes),
+        control=doubled(code.control),
+        guarded=doubled(code.guarded),
+        origins=doubled(code.origins),
+        targets=targets,
+    )
+    header = replace(trace.header, extra={**trace.header.extra, MACHINE_CODE: changed.packed()})
+    group, form = formed(MemoryTrace(header, trace.static, tuple(trace.groups())))
+    assert 0.8 < form.share < 1.0
+    assert len(accesses(form.group, form.static, "load_global")) == 13 * len(group)
+
+
+def test_traces_without_machine_code_have_no_form() -> None:
+    trace = run(LOOP.replace("PRAGMA", ""))
+    extra = {key: value for key, value in trace.header.extra.items() if key != MACHINE_CODE}
+    plain = MemoryTrace(replace(trace.header, extra=extra), trace.static, tuple(trace.groups()))
+    group = joined(list(plain.groups()))
+    assert machine_form(group, plain) is None
+
+
+def test_the_model_says_how_much_of_the_ptx_it_replaced() -> None:
+    trace = run(LOOP.replace("PRAGMA", ""), 64)
+    made = warplens.predict(trace, "h200", options={"machine_code": True})
+    assert made.terms["machine_code"] == 1.0
+    without = warplens.predict(trace, "h200")
+    assert "machine_code" not in without.terms and without.cycles != made.cycles
+
+
+def test_headers_keep_machine_code_and_refuse_what_is_none() -> None:
+    header = run(LOOP.replace("PRAGMA", "")).header
+    text = json_of_header(header)
+    assert code_of(header_of_json(text.encode())) == code_of(header)
+    packed = dict(header.extra[MACHINE_CODE])
+    for broken in ({}, [], {**packed, "control": packed["control"][1:]}, {**packed, "opcodes": [10**6]}):
+        with pytest.raises(ValueError, match=MACHINE_CODE):
+            json_of_header(replace(header, extra={MACHINE_CODE: broken}))

@@ -1,0 +1,94 @@
+"""Machine code in a cubin: opcodes, branches and lines of the PTX are found, and damaged files are refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warplens.frontends.cuda import compile as compile_module
+from warplens.frontends.cuda.compile import CompiledSource, compile_cuda
+from warplens.frontends.cuda.machine_code import MachineCode, read_machine_code
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+
+SOURCE = """
+extern "C" __global__ void sums(const float4* x, float* y, int n)
+{
+    __shared__ float tile[256];
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int i = threadIdx.x; i < n; i += 256)
+        sum += x[i].x / x[i].w;
+    tile[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x < 100)
+        y[threadIdx.x] = tile[255 - threadIdx.x];
+}
+"""
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
+
+
+def compiled_for(architecture: str) -> tuple[CompiledSource, MachineCode]:
+    compiled = compile_cuda(SOURCE, architecture=architecture)
+    return compiled, compiled.machine_code["sums"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_instructions_come_from_the_ptx_that_does_the_same(architecture: str) -> None:
+    compiled, code = compiled_for(architecture)
+    lines = compiled.ptx.splitlines()
+    stands_for = {"LDG": "ld.global", "STS": "st.shared", "LDS": "ld.shared", "STG": "st.global", "BAR": "bar"}
+    found = {name.partition(".")[0] for name in code.opcodes}
+    assert stands_for.keys() <= found
+    for opcode, line in zip(code.opcodes, code.ptx_lines, strict=True):
+        if (name := opcode.partition(".")[0]) in stands_for:
+            assert stands_for[name] in lines[line - 1]
+    assert not any(name.startswith("OP") for name in code.opcodes)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_branches_lead_into_the_kernel_and_the_loop_leads_back(architecture: str) -> None:
+    _, code = compiled_for(architecture)
+    branches = [(at, target) for at, target in enumerate(code.targets) if code.opcodes[at] == "BRA"]
+    assert all(0 <= target < len(code.opcodes) for _, target in branches)
+    load = next(at for at, name in enumerate(code.opcodes) if name.startswith("LDG"))
+    assert any(target <= load < at and code.guarded[at] for at, target in branches)
+    assert all(target == -1 for at, target in enumerate(code.targets) if code.opcodes[at] != "BRA")
+
+
+def test_loads_name_the_scoreboard_that_their_users_wait_for() -> None:
+    _, code = compiled_for("sm_90")
+    load = next(at for at, name in enumerate(code.opcodes) if name.startswith("LDG"))
+    scoreboard = code.control[load] >> 5 & 7
+    assert scoreboard < 6
+    assert any(control >> 11 >> scoreboard & 1 for control in code.control[load + 1 :])
+
+
+def test_compilations_from_the_cache_have_the_same_code() -> None:
+    assert compiled_for("sm_90")[1] == compile_cuda(SOURCE, architecture="sm_90", cached=False).machine_code["sums"]
+
+
+def test_virtual_architectures_have_none() -> None:
+    assert not compile_cuda(SOURCE, architecture="compute_90").machine_code
+
+
+@pytest.fixture(scope="module")
+def cubin() -> bytes:
+    kept = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile_module, "read_cubin", lambda data: kept.append(data) or {})
+        compile_cuda(SOURCE, cached=False)
+    return kept[0]
+
+
+@given(st.data())
+def test_mutated_cubins_are_read_or_refused(cubin: bytes, data: st.DataObject) -> None:
+    damaged = bytearray(cubin[: data.draw(st.integers(len(cubin) // 2, len(cubin)))])
+    for _ in range(data.draw(st.integers(0, 8))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+    try:
+        for code in read_machine_code(bytes(damaged)).values():
+            assert len(code.opcodes) == len(code.control) == len(code.ptx_lines) == len(code.targets)
+    except ValueError as error:
+        assert "cubin" in str(error)
