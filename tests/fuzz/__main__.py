@@ -8,28 +8,15 @@ import re
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
-from .engine import fuzz
+from .engine import fuzz, limit_memory
 from .kinds import kinds
 
 CORPUS = Path(__file__).parents[2] / ".fuzz"
 CASES = Path(__file__).parent / "cases"
 #: Inputs of a kind that a corpus keeps; the newest stay.
 MOST_KEPT = 500
-
-
-#: Bytes of data of the process: what it has at first, and what a reader may take.
-MOST_BYTES = 3 << 30
-
-
-def limit_memory() -> None:
-    """Readers that take too much end in a MemoryError, which is bad."""
-    with suppress(ImportError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,18 @@ from .kinds import Kind
 
 #: CPU time; a reader that takes longer hangs.
 MOST_SECONDS = 10
+
+
+#: Bytes of data of the process: what it has at first, and what a reader may take.
+MOST_BYTES = 3 << 30
+
+
+def limit_memory() -> None:
+    """Readers that take too much end in a MemoryError, which is bad."""
+    with suppress(ImportError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from . import reliability
 from .engine import fuzz, problem
 from .kinds import kinds
 
@@ -27,6 +28,10 @@ def test_sound_inputs_are_read(name: str, tmp_path: Path) -> None:
 def test_mutated_inputs_never_break_the_reader(name: str, tmp_path: Path) -> None:
     done, bad = fuzz(kinds()[name], tmp_path, seed=24, cases=FEW.get(name, 120), seconds=3)
     assert done and not bad, "\n".join(f"{each.why}\n{each.content[:300]!r}" for each in bad)
+
+
+def test_the_page_on_reliability_has_the_committed_counts() -> None:
+    assert reliability.PAGE.read_text() == reliability.page(reliability.load())
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*@*")), ids=lambda path: path.name)

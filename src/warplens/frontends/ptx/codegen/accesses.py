@@ -138,6 +138,8 @@ def _load_parameter(g: KernelBuilder, item: FlatInstruction, kind: Type, offset:
     parts = _parts(g.operand(item, 0))
     if offset < 0 or offset + len(parts) * kind.bytes > g.kernel.parameter_bytes:
         raise g.error(item, "reads beyond the kernel's parameters")
+    if offset % (len(parts) * kind.bytes):
+        raise g.error(item, f"reads parameters that are not aligned to {len(parts) * kind.bytes} bytes")
     base = g.get_pointer(Context.PARAMETERS)
     for position, each in enumerate(parts):
         place = g.at(base, offset + position * kind.bytes)
