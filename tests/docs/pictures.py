@@ -70,7 +70,7 @@ class Drawing:
 @cache
 def drawings() -> Mapping[str, Drawing]:
     """Every picture that can be drawn, by its path below docs/img."""
-    found = [*_reproductions(), _accelsim(), _h200(), _characterize()]
+    found = [*_reproductions(), _accelsim(), _h200(), _tuning(), _characterize()]
     return {name: each for each in found for name in each.names}
 
 
@@ -123,6 +123,20 @@ def _draw_h200(folder: Path) -> None:
     from warplens_studies.validate.h200_profiles import kept_predictions
 
     draw_all(compare(kept_predictions()), folder)
+
+
+def _tuning() -> Drawing:
+    from warplens_studies.validate import tuning, tuning_tables
+
+    names = (f"validation/{tuning_tables.PICTURE}",)
+    return Drawing(names, _draw_tuning, (Path(inspect.getfile(tuning_tables)), tuning.KEPT))
+
+
+def _draw_tuning(folder: Path) -> None:
+    from warplens_studies.validate.tuning import kept_rows
+    from warplens_studies.validate.tuning_tables import draw_all
+
+    draw_all(kept_rows(), folder)
 
 
 def _characterize() -> Drawing:

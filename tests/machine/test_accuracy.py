@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from warplens.machine import gpu_names, load_gpu
 from warplens.machine.accuracy import Validation, validations
+from warplens_studies.validate.tuning import agreements, kept_rows
 
 VALIDATION = Path(__file__).parents[2] / "docs" / "validation"
-CLOCKS = {"boost": "boost_hz", "base": "base_hz"}
+CLOCKS = {"boost": "boost_hz", "sustained": "sustained_hz", "base": "base_hz"}
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -45,15 +45,10 @@ def test_the_suite_on_the_h200():
 @pytest.mark.parametrize("gpu", ["a100-40gb-pcie", "rtx3090", "rtx2080ti"])
 def test_the_tuned_convolution(gpu):
     told = found(gpu, "validation/tuning")
-    assert told
-    page = (VALIDATION / "tuning.md").read_text(encoding="utf-8")
+    kept = agreements([row for row in kept_rows() if row.gpu == gpu])
+    assert len(told) == len(kept) > 0
     for each in told:
-        mhz = round(getattr(load_gpu(gpu).clocks, CLOCKS[each.clock]) / 1e6)
-        mine = [row for row in rows("tuning-sample.csv") if (row["gpu"], int(row["clock_mhz"])) == (gpu, mhz)]
-        measured, predicted = (np.array([float(row[key]) for row in mine]) for key in ("measured_ms", "predicted_ms"))
-        median = 100 * np.median(np.abs(predicted / measured - 1))
-        ranks = [np.argsort(np.argsort(times)) for times in (measured, predicted)]
-        assert each.cases == len(mine) == 40
-        assert each.median_error_percent == round(median)
-        assert each.rank_correlation == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=0.005)
-        assert f"| `{gpu}` | {each.clock}, {mhz} MHz | {median:.0f} |" in page
+        data = kept["convolution", gpu, each.clock]
+        assert each.cases == data.configurations
+        assert each.median_error_percent == round(100 * data.median_error)
+        assert each.rank_correlation == pytest.approx(data.spearman, abs=0.005)

@@ -14,9 +14,11 @@ from warplens.errors import FileError, InputError
 from warplens.frontends.cuda.compile import compiler_version
 from warplens.tuning import read_space
 from warplens_studies.validate import tuning
+from warplens_studies.validate.report import outdated
 from warplens_studies.validate.tuning import read_measured, read_sets, sample_of
-from warplens_studies.validate.tuning_tables import all_tables
+from warplens_studies.validate.tuning_tables import all_tables, sections
 
+PAGE = Path(__file__).parents[2] / "docs" / "validation" / "tuning.md"
 SETS = """
 [[sets]]
 name = "squares"
@@ -108,3 +110,8 @@ def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
     tuning.keep_accuracy(kept)
     assert accuracy.read_text().splitlines()[1:] == ["rtx3090,tuned k,3,10,1.00,boost,validation/tuning"]
     assert [len(table.rows) for table in all_tables(kept)] == [1, 1, 1, 3]
+
+
+def test_page_shows_what_is_kept() -> None:
+    stale = outdated(PAGE, "tuning", sections(tuning.kept_rows()))
+    assert not stale, "run warplens validate tuning --markdown docs/validation/tuning.md"

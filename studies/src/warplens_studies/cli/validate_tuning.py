@@ -95,6 +95,7 @@ def validate_tuning_command(
                 warn(f"{each.name} on {each.gpu}: {failed} configurations ran on the GPU but cannot be predicted")
         if fresh:
             files += [keep_rows(rows), keep_accuracy(rows)]
+            rows = kept_rows()  # pages show what is kept, with its digits
     files.append(write_csv(folder / f"{DATASET}.csv", (row.to_dict() for row in rows)))
     files += draw_all(rows, folder)
     for page in pages:
