@@ -9,7 +9,8 @@ import numpy as np
 
 from ..analysis.atomics import atomic_passes
 from ..errors import MissingInputError
-from ..workload import Needs, analyse
+from ..workload import Facts, Needs, resident
+from ..workload.facts import batch_shape
 from ..workload.samples import form_of, latencies_of, sample_batches
 from . import _network_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
@@ -233,8 +234,9 @@ class Warplens(Model):
         """The machine as named, if the case has overrides and one launch; else none."""
         if case.gpu.original is None:
             return None
-        named = Case(analyse(case.workload, case.gpu.original, needed_by=case.model_name), case.model_name)
-        return self._machines(named, demand) if named.size == 1 else None
+        launch, gpu = case.workload.launch, case.gpu.original
+        facts = Facts(case.workload, gpu, batch_shape(launch, gpu), resident(launch, gpu))
+        return None if facts.shape else self._machines(Case(facts, case.model_name), demand)
 
     def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
         """Set the cycles per request and flit; the machine may limit stores and atomics separately."""
