@@ -124,7 +124,9 @@ class Gcom(Model):
             shares[:, row] = causes / causes.sum() if causes.sum() > 0 else np.eye(len(STALL_CAUSES))[0]
         total = alpha * case.array(case.residency.total_warps)
         if case.facts.total_instructions is not None:
-            total = case.array(case.facts.total_instructions)
+            # Warps differ: the launch has so many times the instructions of as many representative warps.
+            total, like_it = case.array(case.facts.total_instructions), total
+            cycles, parts = cycles * (total / like_it), parts * (total / like_it)
         of_part = dict(zip(PARTS, parts, strict=True))
         stack = dict.fromkeys(self.categories, np.zeros(case.size))
         for name, category in _CATEGORY.items():
