@@ -33,9 +33,9 @@ def simulations(monkeypatch) -> list[tuple[int, int]]:
     made: list[tuple[int, int]] = []
     real = traced.simulate_caches
 
-    def counting(events, kinds, run):
+    def counting(events, kinds, run, *before):
         made.append((run.config.sms, run.config.blocks_per_sm))
-        return real(events, kinds, run)
+        return real(events, kinds, run, *before)
 
     monkeypatch.setattr(traced, "simulate_caches", counting)
     return made

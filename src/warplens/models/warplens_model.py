@@ -103,7 +103,7 @@ class Warplens(Model):
         waits, busy = np.zeros((size, k.CAUSES)), np.zeros((size, k.RESOURCES))
         instructions = 0.0
         for rows, demand in self._demands(case):
-            part = _solved(demand, self._machines(case, demand)[rows], self._named(case, demand))
+            part = _solved(demand, self._machines(case, demand)[rows], self._named(case, demand, rows))
             self._put_atomics(case, rows, part)
             cycles[rows], waits[rows], busy[rows] = part
             if self.without == "network":
@@ -230,13 +230,14 @@ class Warplens(Model):
             machines["block_launch"] = np.multiply(_or(gpu.block_launch_cycles, 0.0), sms)
         return machines
 
-    def _named(self, case: Case, demand: Demand) -> Any:
-        """The machine as named, if the case has overrides and one launch; else none."""
+    def _named(self, case: Case, demand: Demand, rows: Any) -> Any:
+        """The machine as named, if the case has overrides; a row each where launches of a batch differ."""
         if case.gpu.original is None:
             return None
         launch, gpu = case.workload.launch, case.gpu.original
         facts = Facts(case.workload, gpu, batch_shape(launch, gpu), resident(launch, gpu))
-        return None if facts.shape else self._machines(Case(facts, case.model_name), demand)
+        machines = self._machines(Case(facts, case.model_name), demand)
+        return machines[rows] if facts.shape else machines
 
     def _put_network(self, network: Any, case: Case, demand: Demand) -> None:
         """Set the cycles per request and flit; the machine may limit stores and atomics separately."""
@@ -348,6 +349,8 @@ class Warplens(Model):
 
 def _solved(demand: Demand, machines: Any, named: Any) -> Solved:
     """What every machine does; those with as many warps as the machine as `named` keep to its orders of service."""
+    if named is not None and len(named) > 1:
+        return _each_solved(demand, machines, named)
     follows = np.zeros(len(machines), dtype=bool)
     if named is not None:
         follows = np.all([np.ceil(machines[name] - 1e-9) == np.ceil(named[name] - 1e-9) for name in SHAPE], axis=0)
@@ -359,6 +362,17 @@ def _solved(demand: Demand, machines: Any, named: Any) -> Solved:
             for whole, part in zip(found, solved, strict=True):
                 whole[rows] = part
     np.maximum(found[0], np.maximum(found[2].max(axis=1), 1.0), out=found[0])  # nothing is busy for longer
+    return found
+
+
+def _each_solved(demand: Demand, machines: Any, named: Any) -> Solved:
+    """What every machine does where each has its own machine as named, because their launches differ."""
+    found = new_solved(len(machines))
+    names = np.array([each.tobytes() for each in named])
+    for name in np.unique(names):
+        rows = np.flatnonzero(names == name)
+        for whole, part in zip(found, _solved(demand, machines[rows], named[rows[:1]]), strict=True):
+            whole[rows] = part
     return found
 
 
