@@ -18,7 +18,7 @@ import warplens
 import warplens.sweeps
 from warplens.errors import InputError
 from warplens_studies.reproduce import kernels
-from warplens_studies.validate import accelsim
+from warplens_studies.validate import accelsim, programs
 from warplens_studies.validate.h200_profiles import kept_comparison
 
 Rows = list[tuple[str, ...]]
@@ -175,6 +175,12 @@ def _measured(name: str, source: str = "sass") -> list[float]:
     return [] if None in errors else [100.0 * each for each in errors]
 
 
+def _on_programs(name: str) -> list[float]:
+    """Signed errors of cycles in percent, on launches of public programs that the model runs on."""
+    rows = programs.compare_launches(programs.launches(), programs.kept_predictions())
+    return [100.0 * each for row in rows if (each := row.error(name)) is not None]
+
+
 def errors(name: str) -> str:
     """How far a model is from Accel-Sim and from an H200, from the data of the studies."""
     rows: Rows = []
@@ -210,6 +216,9 @@ def readme_accuracy() -> str:
             _measured(name, "ptx") for name in names
         ],
         "H200, the same, from SASS traced there": [_measured(name) for name in names],
+        f"H200, {len(programs.launches())} launches of [public programs](docs/validation/programs.md), from SASS": [
+            _on_programs(name) for name in names
+        ],
     }
     rows: Rows = [
         (reference, *(f"{statistics.mean(map(abs, errors)):.0f} %" for errors in found))
