@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import COLUMNS, STALL_CAUSES
-from ..machine import INSTRUCTION_CLASSES
+from ..machine import INSTRUCTION_CLASSES, Gpu
 from ..traces import CLASS_NAMES
-from ..workload import Needs
+from ..workload import Needs, Workload
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls, is_greedy, without_banks
 from .papers import GCOM
@@ -72,6 +72,17 @@ class Intervals:
     load_store: Array
 
 
+#: What the machine of a kernel with memory requests must give.
+MEMORY_NEEDS = (
+    "l1.mshrs",
+    "llc.latency_cycles",
+    "dram.latency_cycles",
+    "l1.line_bytes",
+    "noc.bandwidth_bytes_per_s",
+    "dram.bandwidth_bytes_per_s",
+)
+
+
 @dataclass(frozen=True)
 class Gcom(Model):
     """Sub-cores, functional units, a banked L1 and idle SMs around MDM's memory."""
@@ -81,14 +92,6 @@ class Gcom(Model):
     paper = GCOM
     equations = "Q-1 … Q-14"
     needs = "interval_profile"
-    machine_needs = (
-        "l1.mshrs",
-        "llc.latency_cycles",
-        "dram.latency_cycles",
-        "l1.line_bytes",
-        "noc.bandwidth_bytes_per_s",
-        "dram.bandwidth_bytes_per_s",
-    )
     categories = ("BASE", *STALL_CAUSES, "MSHR", "NOC", "QUEUE", "IDLE")
     aspects = frozenset(
         {
@@ -111,6 +114,11 @@ class Gcom(Model):
     @property
     def requirements(self) -> Needs:
         return Needs(self.needs, min_gap=self.min_gap)
+
+    def check(self, workload: Workload, gpu: Gpu) -> None:
+        super().check(workload, gpu)
+        for path in MEMORY_NEEDS if workload.sends_requests else ():
+            gpu.require(path, f"model {self.name!r}")
 
     def evaluate(self, case: Case) -> Outcome:
         cycles = np.zeros(case.size)
@@ -147,16 +155,21 @@ class Gcom(Model):
         def number(value: Any) -> float:
             return float(case.array(value)[row])
 
+        memory = dict.fromkeys(("mshrs", "llc_latency", "dram_latency", "noc_service", "dram_service"), 1.0)
+        if case.workload.sends_requests:
+            memory = {
+                "mshrs": number(gpu.l1.mshrs),
+                "llc_latency": number(gpu.llc.latency_cycles),
+                "dram_latency": number(gpu.dram_latency_cycles_now(case.model_name)),
+                "noc_service": number(gpu.service_cycles_now("noc", case.model_name)),
+                "dram_service": number(gpu.service_cycles_now("dram", case.model_name)),
+            }
         return Sm(
             sub_cores=number(gpu.schedulers),
             issue_width=number(gpu.issue_width),
             greedy=is_greedy(gpu) if self.policy is None else self.policy == "gto",
             active_sms=float(case.active_sms[row]),
-            mshrs=number(gpu.l1.mshrs),
-            llc_latency=number(gpu.llc.latency_cycles),
-            dram_latency=number(gpu.dram_latency_cycles_now(case.model_name)),
-            noc_service=number(gpu.service_cycles_now("noc", case.model_name)),
-            dram_service=number(gpu.service_cycles_now("dram", case.model_name)),
+            **memory,
             writes_reach_dram=gpu.llc.write_policy != "back",
             operand_collectors=self.operand_collectors,
             unit_queue=self.unit_queue,
