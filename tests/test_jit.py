@@ -28,7 +28,7 @@ LEAF = "warplens/traces/_bit_kernels.py"
 
 def counted(root: Path, kept: Path) -> int:
     """What the kernel counts in the package below a folder."""
-    environment = os.environ | {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(kept)}
+    environment = os.environ | {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
     made = subprocess.run([sys.executable, "-c", COUNT], env=environment, check=True, capture_output=True, text=True)
     used, found = made.stdout.split()
     assert Path(used).is_relative_to(root)

@@ -24,7 +24,7 @@ CHAIN = (("comp", ()), ("sfu", (0,)), ("mem", (1,)), ("comp", (2,)), ("mem", (3,
 
 def test_is_registered_after_mdm():
     names = list(MODELS)
-    assert names[names.index("mdm") + 1] == "pipeline"
+    assert names[names.index("gcom") + 1] == "pipeline"
     assert MODELS["pipeline"].aspects == frozenset(Aspect)
 
 

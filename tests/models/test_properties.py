@@ -161,7 +161,7 @@ def test_twice_the_blocks_take_twice_the_time(model, graph, warps, repeat):
 # -- more hardware ----------------------------------------------------------------------------
 
 #: All but MWP-CWP, whose cases do not join up (see the tests of its own below).
-WITHOUT_MWP = [model for model in MODELS if not model.startswith("mwp-cwp")]
+WITHOUT_MWP = [model for model in MODELS if not model.startswith(("mwp-cwp", "gpuperf"))]
 
 
 @pytest.mark.parametrize("key", ["dram.bandwidth", "noc.bandwidth"])
@@ -187,7 +187,9 @@ def test_more_bandwidth_never_takes_longer_in_the_corrected_mwp_cwp(comp, loads,
 
 #: Models in which the MSHRs do not limit what is in the queues: batches and waits only shrink.
 MSHR_MONOTONE = [
-    model for model in MODELS if model not in ("mdm", "mdm-cal2019", "mdm-queue") and not model.startswith("mwp-cwp")
+    model
+    for model in MODELS
+    if model not in ("mdm", "mdm-cal2019", "mdm-queue", "gcom") and not model.startswith("mwp-cwp")
 ]
 
 

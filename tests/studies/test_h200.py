@@ -154,7 +154,7 @@ def test_measurements(size: str) -> None:
 
 
 def test_profiles_are_small_and_say_where_they_come_from() -> None:
-    paths = list(h200_profiles.PROFILES.glob("*.xz"))
+    paths = [path for path in h200_profiles.PROFILES.glob("*.xz") if path != h200_profiles.MACHINE_CODES]
     assert len(paths) == len(SOURCES) * len(SIZES) and all(path.stat().st_size < 3_200_000 for path in paths)
     for source in SOURCES:
         profiles, about = shipped_profiles(source, "medium")

@@ -31,7 +31,7 @@ def test_local_memory_is_counted_per_thread() -> None:
     found = advice("register-spills", sorting(local=True))
     assert found.text == (
         "Local memory holds spilled registers or arrays: 4.0 loads and 4.0 stores per thread, "
-        "75 % of the loads hit the L1."
+        "100 % of the loads hit the L1."
     )
     assert {line.line for line in found.lines} == {2, 3}
 

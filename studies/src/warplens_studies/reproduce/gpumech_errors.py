@@ -168,12 +168,12 @@ def _policy(name: str, settings: Mapping[str, str], stated: tuple[float, float])
                 f"{mean['Markov_Chain']:.0f} and {mean['Naive_Interval']:.0f} %",
             ),
             Claim(
-                f"MT is better than Markov_Chain; {source}",
+                f"MT is better than Markov_Chain; {name}, {source}",
                 mean["MT"] < mean["Markov_Chain"],
                 f"{mean['MT']:.0f} and {mean['Markov_Chain']:.0f} %: without queues neither sees what binds",
             ),
             Claim(
-                f"MT_MSHR brings most kernels below 30 %; {source}",
+                f"MT_MSHR brings most kernels below 30 %; {name}, {source}",
                 below(source, "MT_MSHR", 30) > 50,
                 f"{below(source, 'MT_MSHR', 30):.0f} % of the kernels",
             ),

@@ -37,12 +37,17 @@ def holds(row: Row, side: float, launch_cycles: float) -> bool:
     return predicted.low <= measured <= launch_cycles + ran * (1.0 + math.hypot(down, side))
 
 
-def cross_validated(rows: Sequence[Row]) -> Chosen:
-    """For each program, the least size with which the ranges of all others hold `NOMINAL`, tried on its launches."""
+def cross_validated(rows: Sequence[Row]) -> Chosen | None:
+    """For each program, the least size with which the ranges of all others hold `NOMINAL`, tried on its launches.
+
+    None where there are no others.
+    """
     launch_cycles = float(load_gpu("h200").launch_cycles)
     ranged = [row for row in rows if row.predicted.low is not None]
     table = np.array([[holds(row, side, launch_cycles) for side in SIDES] for row in ranged])
     programs = np.array([row.launch.program for row in ranged])
+    if len(set(programs)) < 2:
+        return None
     sides, held = [], []
     for program in sorted(set(programs)):
         enough = np.flatnonzero(table[programs != program].mean(axis=0) >= NOMINAL)

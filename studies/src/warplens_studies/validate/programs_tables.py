@@ -27,10 +27,10 @@ def summary_table(rows: Sequence[Row]) -> Table:
         ("rank correlation of cycles", Cell(f"{found.rank:.3f}", int(found.rank < 0.97)), "≥ 0.97"),
         ("launches above 100 %", Cell(str(found.above_double), int(found.above_double > 0)), "none"),
         ("launches that the range holds", _share(ranged.held, 0.75 <= ranged.held <= 0.85), "75 to 85 %"),
-        (
-            "the same, chosen on other programs",
-            _share(chosen.held, 0.75 <= chosen.held <= 0.85),
-            "75 to 85 %",
+        *(
+            [("the same, chosen on other programs", _share(chosen.held, 0.75 <= chosen.held <= 0.85), "75 to 85 %")]
+            if chosen is not None
+            else []
         ),
         ("half of the range, median", _share(ranged.half_width, ranged.half_width <= 0.20), "≤ 20 %"),
     )

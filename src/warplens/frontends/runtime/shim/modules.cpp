@@ -78,7 +78,11 @@ std::string image_bytes(const void* image) {
   return std::string(data);
 }
 
+// Threads that launch a kernel for the first time wait for the one that loads it.
+static std::recursive_mutex loading;
+
 int load_module(Module* module) {
+  std::lock_guard<std::recursive_mutex> guard(loading);
   if (!module->tried) {
     module->tried = true;
     Reply reply = ask(OP_MODULE, {}, module->image.data(), module->image.size());
@@ -91,6 +95,7 @@ int load_module(Module* module) {
 }
 
 int load_function(Function* function) {
+  std::lock_guard<std::recursive_mutex> guard(loading);
   if (function->tried) return function->error;
   function->tried = true;
   if ((function->error = load_module(function->module))) return function->error;
