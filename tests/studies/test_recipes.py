@@ -48,7 +48,7 @@ NOT_BORNE_OUT = {
     "gpumech-fig8": ("Eq. (11) as printed gives what Fig. 8(a) shows",),
     "gpumech-fig11": (
         *(
-            f"{text}; {source}"
+            f"{text}; loose round robin, {source}"
             for source in ALL
             for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
         ),
@@ -56,7 +56,7 @@ NOT_BORNE_OUT = {
     ),
     "gpumech-fig12": (
         *(
-            f"{text}; {source}"
+            f"{text}; greedy-then-oldest scheduler, {source}"
             for source in BOTH
             for text in ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %")
         ),
