@@ -7,10 +7,10 @@ import pytest
 
 from contract import recorded
 from making import gpu, run, with_mix, with_profile
-from warplens.explanation import explain
+from warplens.explanation import explain, words
 from warplens.machine import with_overrides
 from warplens.models import get_model
-from warplens.models.energy import energy_of
+from warplens.models.energy import Energy, energy_of
 
 POWER = {
     "power.idle_watts": 50.0,
@@ -94,3 +94,12 @@ def test_the_answer_has_it():
     answer = explain(with_mix(MIX, LAUNCH), machine)
     assert answer.to_dict()["energy"]["joules"] == answer.energy.joules
     assert explain(with_mix(MIX, LAUNCH), gpu()).to_dict()["energy"] is None
+
+
+def test_words_speak_of_a_power_limit_only_where_it_holds_the_clock():
+    def said(limit_watts):
+        clocks, seconds = np.array([1e9, 2e9]), np.array([2e-3, 1e-3])
+        return words.energy(Energy(0.3, 300.0, {}, clocks, seconds, np.array([0.2, 0.3]), limit_watts, False))
+
+    assert said(None) == said(700.0) == "300 mJ at 300 W"
+    assert said(150.0) == "300 mJ at 300 W; the power limit of 150 W holds the clock at 1.00 GHz"

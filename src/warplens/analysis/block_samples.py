@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..traces import CLASS_IDS, CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
 from ..traces.grouping import joined, part_of
-from ..traces.rewrite import lane_addresses
+from ..traces.rewrite import changed, lane_addresses
 from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
 from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
@@ -137,7 +137,8 @@ def sample_of_blocks(
     expansion = 1.0
     if form is not None:
         expansion = len(form.group.static) / max(len(group.static), 1)
-        group, trace, reorder = form.group, _InMachineCode(form, trace), False
+        header = dataclasses.replace(trace.header, extra={**trace.header.extra, "sass_control": form.control})
+        group, trace, reorder = form.group, changed(trace, static=form.static, header=header), False
     static = trace.static
     group, kinds, timing, held = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
     events = collect_events_of(group, static, kinds, timing, line_bytes)
@@ -190,17 +191,6 @@ def sample_of_blocks(
         classes=tuple(columns),
         expansion=expansion,
     )
-
-
-class _InMachineCode:
-    """A trace with the instructions of machine code."""
-
-    def __init__(self, form: MachineForm, trace: LaunchTrace) -> None:
-        self.static = form.static
-        self.header = dataclasses.replace(trace.header, extra={**trace.header.extra, "sass_control": form.control})
-
-    def groups(self) -> Iterator[WarpGroup]:
-        raise NotImplementedError
 
 
 class Executed(NamedTuple):

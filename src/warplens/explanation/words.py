@@ -55,13 +55,15 @@ def occupancy(answer: Answer) -> str:
 
 
 def energy(found: Energy) -> str:
-    """`21.4 mJ at 412 W; least at 1.39 GHz, with least delay as well at 1.78 GHz; 300 W allow 1.19 GHz`."""
+    """`21.4 mJ at 412 W; least at 1.39 GHz, least energy × delay at 1.78 GHz; …`."""
     said = f"{_joules(found.joules)} at {found.watts:.0f} W"
     if found.least_energy_hz is not None and found.least_product_hz is not None:
         said += f"; least at {_clock(found.least_energy_hz)}, "
         said += f"least energy × delay at {_clock(found.least_product_hz)}"
     limited = found.limited_hz
-    return said if limited is None else f"{said}; {found.limit_watts:g} W allow {_clock(limited)}"
+    if limited is None or limited >= found.clock_hz.max():
+        return said
+    return f"{said}; the power limit of {found.limit_watts:g} W holds the clock at {_clock(limited)}"
 
 
 def _joules(value: float) -> str:
