@@ -7,18 +7,20 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 from ...errors import MissingPackageError
-from ...result_cache import cache_folder, content_hash
+from ...result_cache import content_hash
+from ..native_library import built_once, call_compiler
 
 #: Names under which programs look for CUDA's runtime; their symbols carry them as versions.
 RUNTIME_NAMES = ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13")
 #: Other names of the stand-in itself.
 OTHER_NAMES = ("libcudart.so", "libcuda.so", "libcuda.so.1")
 LIBRARY = "libwarplens-cuda.so"
+_WHAT = "the stand-in for CUDA"
 _OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-shared", "-pthread", f"-Wl,-soname,{LIBRARY}")
 
 
@@ -47,49 +49,18 @@ def build_stand_in() -> Path:
     contents = {each.name: each.read_bytes() for each in sources}
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
     key = content_hash([*contents, *contents.values(), version, *_OPTIONS, *RUNTIME_NAMES])[:32]
-    place = cache_folder() / "cuda-stand-in" / key
-    if " " in str(place) or ":" in str(place):
-        raise MissingPackageError(
-            f"{place}: libraries below folders with a space or colon in their name cannot be preloaded; "
-            "set WARPLENS_CACHE_DIR to another folder"
-        )
-    if (place / LIBRARY).is_file():
-        return place
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as folder:
-            _compile(compiler, contents, Path(folder))
-            try:
-                (Path(folder) / "out").rename(place)
-            except OSError:
-                if not (place / LIBRARY).is_file():  # unless another process was faster
-                    raise
-    except OSError as error:
-        raise MissingPackageError(
-            f"{place}: the stand-in for CUDA cannot be kept there ({error.strerror or error}); "
-            "set WARPLENS_CACHE_DIR to a folder that can be written"
-        ) from None
-    return place
+    build = partial(_compile, compiler, [name for name in contents if name.endswith(".cpp")])
+    return built_once(_WHAT, ("cuda-stand-in", key), contents, LIBRARY, build)
 
 
-def _compile(compiler: str, contents: dict[str, bytes], folder: Path) -> None:
+def _compile(compiler: str, sources: list[str], folder: Path) -> None:
     """The library, and one for each name of the runtime that has its versions and leads to it."""
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
-    (folder / "out").mkdir()
-    sources = [name for name in contents if name.endswith(".cpp")]
-    _call([compiler, *_OPTIONS, *sources, "-o", f"out/{LIBRARY}", "-ldl"], folder)
+    call_compiler(_WHAT, [compiler, *_OPTIONS, *sources, "-o", f"out/{LIBRARY}", "-ldl"], folder)
     for name in OTHER_NAMES:
         (folder / "out" / name).symlink_to(LIBRARY)
     (folder / "empty.cpp").write_text("")
     for name in RUNTIME_NAMES:
         (folder / "versions").write_text(f"{name} {{ }};\n")
         linking = ["-Wl,--version-script=versions", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", f"out/{LIBRARY}"]
-        _call([compiler, "-shared", "empty.cpp", "-o", f"out/{name}", *linking, "-Wl,-rpath,$ORIGIN"], folder)
-
-
-def _call(command: list[str], folder: Path) -> None:
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-    if ran.returncode:
-        words = " ".join((ran.stderr or ran.stdout).split())[:600]
-        raise MissingPackageError(f"the stand-in for CUDA cannot be built: {Path(command[0]).name} says: {words}")
+        command = [compiler, "-shared", "empty.cpp", "-o", f"out/{name}", *linking, "-Wl,-rpath,$ORIGIN"]
+        call_compiler(_WHAT, command, folder)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import tempfile
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 from ...errors import MissingPackageError
-from ...result_cache import cache_folder, content_hash
+from ...result_cache import content_hash
 from ..cuda.toolkit import find_program, homes
+from ..native_library import built_once, call_compiler
 
 #: Names a folder with `sanitizer_patching.h` and `libsanitizer-public.so` in it or below it.
 SANITIZER_VARIABLE = "WARPLENS_SANITIZER"
@@ -19,6 +20,7 @@ _HEADER, _LIBRARY = "sanitizer_patching.h", "libsanitizer-public.so"
 _SOURCES = ("record.h", "chosen.h", "turns.h", "parting.h", "state.h", "writing.h", "patches.cu", "tracer.cpp")
 _BELOW = ("", "include", "lib", "lib64", "compute-sanitizer", "compute-sanitizer/include", "extras/Sanitizer",
           "extras/Sanitizer/include")  # fmt: skip
+_WHAT, _TRACER, _PATCHES = "the tracer", "libwarplens-tracer.so", "patches.fatbin"
 _MAJOR_ATTRIBUTE, _MINOR_ATTRIBUTE = 75, 76
 
 
@@ -106,59 +108,28 @@ def build_injection(tools: Tools) -> Injection:
             *((path.read_bytes()) for path in sorted(tools.sanitizer_headers.glob("sanitizer*.h"))),
         ]
     )[:32]  # fmt: skip
-    place = cache_folder() / "sass-tracer" / key
-    if " " in str(place) or ":" in str(place):
-        raise MissingPackageError(
-            f"{place}: libraries below folders with a space or colon in their name cannot be preloaded; "
-            "set WARPLENS_CACHE_DIR to another folder"
-        )
-    built = Injection(place / "libwarplens-tracer.so", place / "patches.fatbin")
-    if built.library.is_file() and built.patches.is_file():
-        return built
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as folder:
-            _build(tools, sources, Path(folder))
-            target = Path(folder) / "out"
-            try:
-                target.rename(place)
-            except OSError:
-                if not built.library.is_file():  # unless another process was faster
-                    raise
-    except OSError as error:
-        raise MissingPackageError(
-            f"{place}: the tracer cannot be kept there ({error.strerror or error}); "
-            "set WARPLENS_CACHE_DIR to a folder that can be written"
-        ) from None
-    return built
+    place = built_once(_WHAT, ("sass-tracer", key), sources, _TRACER, partial(_build, tools))
+    return Injection(place / _TRACER, place / _PATCHES)
 
 
-def _build(tools: Tools, sources: dict[str, bytes], folder: Path) -> None:
-    for name, content in sources.items():
-        (folder / name).write_bytes(content)
-    (folder / "out").mkdir()
+def _build(tools: Tools, folder: Path) -> None:
     number = "{}{}".format(*tools.compute_capability)
     library = tools.sanitizer_library
     include = ["-I", str(tools.sanitizer_headers)]
-    _compile(
+    call_compiler(
+        _WHAT,
         [
             tools.nvcc, "-fatbin", "--keep-device-functions", "-Xptxas", "--compile-as-tools-patch",
-            f"-gencode=arch=compute_{number},code=sm_{number}", *include, "patches.cu", "-o", "out/patches.fatbin",
+            f"-gencode=arch=compute_{number},code=sm_{number}", *include, "patches.cu", "-o", f"out/{_PATCHES}",
         ],
         folder,
     )  # fmt: skip
-    _compile(
+    call_compiler(
+        _WHAT,
         [
             tools.nvcc, "-std=c++17", "-O2", "-shared", "-cudart", "none", "-Xcompiler", "-fPIC", *include,
-            "tracer.cpp", "-o", "out/libwarplens-tracer.so", "-Xlinker", str(library), "-Xlinker", "-rpath",
+            "tracer.cpp", "-o", f"out/{_TRACER}", "-Xlinker", str(library), "-Xlinker", "-rpath",
             "-Xlinker", str(library.parent), "-ldl",
         ],
         folder,
     )  # fmt: skip
-
-
-def _compile(command: list[str], folder: Path) -> None:
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-    if ran.returncode:
-        words = " ".join((ran.stderr or ran.stdout).split())[:600]
-        raise MissingPackageError(f"the tracer cannot be built: {Path(command[0]).name} says: {words}")
