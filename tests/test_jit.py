@@ -26,9 +26,10 @@ print(warplens.__file__, lines)
 LEAF = "warplens/traces/_bit_kernels.py"
 
 
-def counted(root: Path, kept: Path) -> int:
-    """What the kernel counts in the package below a folder."""
+def counted(root: Path, kept: Path, **setting: str) -> int:
+    """What the kernel counts in the package below a folder, with a setting of the environment."""
     environment = os.environ | {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= setting
     made = subprocess.run([sys.executable, "-c", COUNT], env=environment, check=True, capture_output=True, text=True)
     used, found = made.stdout.split()
     assert Path(used).is_relative_to(root)
@@ -52,6 +53,11 @@ def test_a_change_in_a_leaf_reaches_the_kernels_that_call_it(tmp_path):
     spoil(tmp_path)
     assert counted(tmp_path, kept) == 0
     assert len(list(kept.iterdir())) == 2
+
+
+def test_kernels_run_as_plain_python_for_debugging(tmp_path):
+    assert counted(PACKAGE.parent, tmp_path / "kept", NUMBA_DISABLE_JIT="1") == 64
+    assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.slow

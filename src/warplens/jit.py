@@ -82,7 +82,7 @@ def _compiled(*, kept: bool, **options: Any) -> Callable[[Any], Any]:
     def decorate(function: Any) -> Any:
         from numba import config, njit
 
-        place = folder() if kept else None
+        place = folder() if kept and not config.DISABLE_JIT else None
         with _setting:  # Numba reads the setting when it decorates
             before, config.CACHE_DIR = config.CACHE_DIR, str(place or "")
             try:
