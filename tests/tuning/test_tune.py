@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_estimates_follow_what_is_known(tmp_path):
     estimate = Estimate(points, known, times[known])
     assert np.abs(estimate.log_seconds - np.log(times)).max() < 0.2
     assert (estimate.deviation > 0).all()
+
+
+def test_what_a_budget_left_out_is_estimated_for_a_tuner(found, monkeypatch):
+    _, _, whole = found
+    monkeypatch.setattr("warplens.tuning.result.LEAST_ESTIMATED_FROM", 4)
+    assert whole.estimates == {}, "all is predicted"
+    kept = {group[0] for group in whole.space.twins[1:]}
+    rows = [row["configuration"] in kept for row in whole.table.to_pylist()]
+    part = dataclasses.replace(whole, table=whole.table.filter(rows))
+    left = set(whole.space.twins[0])
+    assert left <= part.estimates.keys() and not left & part._rows.keys()
+    times = part.strategy().seconds
+    names = tuple(whole.space.parameters)
+    assert all(times[tuple(whole.space.configurations[index][name] for name in names)] > 0 for index in left)
 
 
 def test_agreement_in_errors_order_and_speed():

@@ -92,11 +92,16 @@ def tune(
         from ..api import JSON_SCHEMA
 
         more = {} if agreement is None else {"measured": agreement.to_dict()}
+        if known is not None and result.estimates:
+            more["measured_estimates"] = result.agreement_of_estimates(known).to_dict()
         print_json({"schema": JSON_SCHEMA, "version": __version__, **result.to_dict(top), **more})
     else:
         _show(result, top, known)
         if agreement is not None:
             wrapped(str(agreement))
+        if known is not None and result.estimates:
+            rank = result.agreement_of_estimates(known).spearman
+            wrapped(f"Estimates of what was not predicted: Spearman {rank or 0.0:.2f}.")
     if not result.predicted:
         raise WarplensError(f"{space}: no configuration could be predicted; the first error: {result.first_error}")
 
@@ -134,6 +139,8 @@ def _coverage(result: Any) -> str:
     """How much of the space was predicted, and what could not be."""
     unused = [name for name in result.space.parameters if name not in result.space.used]
     parts = [f"{result.predicted} of {len(result.space)} configurations predicted"]
+    if result.estimates:
+        parts.append(f"{len(result.estimates)} estimated from these, for the order in which a tuner measures")
     if unused:
         parts.append(f"the kernel does not use {', '.join(unused)}")
     if result.resumed:

@@ -1,4 +1,4 @@
-"""Estimates times of configurations from those predicted so far, to choose what to predict next.
+"""Estimates times of configurations from those predicted so far, to choose what to predict or to measure next.
 
 A quadratic in the parameters plus a Gaussian process for what it leaves. This
 decides only the order of work: every time that is shown is predicted.

@@ -23,8 +23,9 @@ from ..workload import Workload, workload_of_trace
 from ..workload.source import RecordLimit, for_gpu, record_launch
 from .space import Configuration, TuningSpace
 
-#: How many waves of thread blocks run, by stage: few to compare all configurations, a whole one for the best.
-WAVES = {"search": 0.2, "full": 1.0}
+#: How many waves of thread blocks run, by stage: a part to compare all configurations, a whole one for the best.
+#: Blocks that share data meet it cold in a small part, which then looks slower than the kernel is.
+WAVES = {"search": 0.5, "full": 1.0}
 STAGES = tuple(WAVES)
 
 RESULTS = {

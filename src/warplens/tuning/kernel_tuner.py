@@ -279,7 +279,7 @@ class PredictedFirst:
     """A strategy of Kernel Tuner: measure configurations in the order of their predicted time.
 
     `tune_kernel(…, strategy=PredictedFirst(seconds), strategy_options={"max_fevals": 20})`
-    measures the twenty best. Configurations without a prediction come last.
+    measures the twenty best. Configurations without a time come last.
     """
 
     #: Predicted seconds by the values of the parameters.

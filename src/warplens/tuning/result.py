@@ -11,8 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from .agreement import Agreement
+from .estimate import Estimate, features_of
 from .kernel_tuner import Measured, PredictedFirst, write_cache
 from .space import Configuration, TuningSpace, Value
+
+#: Predictions without which nothing is estimated.
+LEAST_ESTIMATED_FROM = 16
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,23 @@ class Tuning:
         return self.candidates[:count]
 
     @cached_property
+    def estimates(self) -> dict[int, float]:
+        """Seconds of configurations that a budget left out, from those that were predicted."""
+        groups = self.space.twins
+        known = [number for number, group in enumerate(groups) if self._seconds(group[0]) is not None]
+        left = [number for number, group in enumerate(groups) if group[0] not in self._rows]
+        if not left or len(known) < LEAST_ESTIMATED_FROM:
+            return {}
+        points = features_of(self.space, [group[0] for group in groups])
+        times = np.array([self._seconds(groups[number][0]) for number in known])
+        logs = Estimate(points, known, times).log_seconds
+        return {index: float(np.exp(logs[number])) for number in left for index in groups[number]}
+
+    def _seconds(self, index: int) -> float | None:
+        row = self._rows.get(index)
+        return None if row is None else row["seconds"]
+
+    @cached_property
     def effects(self) -> list[Effect]:
         """What matters: a sum of effects of single parameters, fitted to the logarithms of all predicted times."""
         names = [
@@ -124,12 +145,12 @@ class Tuning:
         write_cache(path, rows, self.space.parameters, device=self.gpu, kernel=self.space.name, problem=problem)
 
     def strategy(self) -> PredictedFirst:
-        """For `tune_kernel` of Kernel Tuner: measures the predicted best first."""
+        """For `tune_kernel` of Kernel Tuner: measures the predicted and estimated best first."""
         keys = tuple(self.space.parameters)
+        predicted = {index: row["seconds"] for index, row in self._rows.items() if row["seconds"] is not None}
         seconds = {
-            tuple(self.space.configurations[index][key] for key in keys): row["seconds"]
-            for index, row in self._rows.items()
-            if row["seconds"] is not None
+            tuple(self.space.configurations[index][key] for key in keys): value
+            for index, value in (predicted | self.estimates).items()
         }
         return PredictedFirst(seconds, keys)
 
@@ -140,6 +161,15 @@ class Tuning:
         ]
         return Agreement.of([p for p, _ in pairs], [m for _, m in pairs])
 
+    def agreement_of_estimates(self, measured: Measured) -> Agreement:
+        """How well estimates order the configurations that a budget left out."""
+        pairs = [
+            (value, time)
+            for index, value in self.estimates.items()
+            if (time := measured.of(self.space.configurations[index])) is not None
+        ]
+        return Agreement.of([p for p, _ in pairs], [m for _, m in pairs])
+
     def to_dict(self, top: int = 10) -> dict[str, Any]:
         return {
             "kernel": self.space.name,
@@ -147,6 +177,7 @@ class Tuning:
             "configurations": len(self.space),
             "launches": len(self.space.twins),
             "predicted": self.predicted,
+            "estimated": len(self.estimates),
             "failed": self.failed,
             "resumed": self.resumed,
             "seconds": self.seconds,
