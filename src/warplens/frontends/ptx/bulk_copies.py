@@ -7,7 +7,6 @@ for that barrier; data of a group move when a thread waits for the group.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,25 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import KernelFault
 from .bulk_record import BulkRecord
-from .codegen.bulk import copy_spaces
+from .codegen.bulk import MOST_OPERANDS, copy_spaces
 from .codegen.layout import SHARED_BITS, BulkAction, Context, Frame
-from .faults import at_fault
 from .flat import FlatInstruction
 from .mbarriers import MBarrier
 from .program import Instruction
+from .python_calls import LANES, MisuseError, PythonCalls, Values
 from .spaces import GLOBAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .tensor_maps import MAP_BYTES, TensorMap
 
 if TYPE_CHECKING:
     from .execute import Launch
 
-CALLBACK = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p
-)
-_OPERANDS = 16
-_LANES = 32
 _CHUNK = 16
 #: 16 bytes that move as one.
 _CHUNK_TYPE = np.dtype(np.complex128)
@@ -65,52 +58,30 @@ class _Thread:
     groups: list[list[Callable[[], None]]] = field(default_factory=list)
 
 
-class BulkCopies:
-    """The queue of one worker; `callback` is what generated code calls."""
+class BulkCopies(PythonCalls):
+    """The queue of one worker."""
+
+    place, rows = Context.BULK, MOST_OPERANDS
 
     def __init__(self, launch: Launch, context: NDArray[np.int64], shared: NDArray[np.uint8]) -> None:
-        self.kernel, self.memory = launch.compiled.kernel, launch.memory
-        self.block = launch.block
-        self.items = list(self.kernel.instructions)
-        self.context, self.shared = context, shared
+        super().__init__(launch, context)
+        self.shared = shared
         self.awaited: list[tuple[int, Callable[[], None]]] = []
         self.threads: dict[int, _Thread] = {}
         self.record = BulkRecord(launch.compiled.code.bulk_segments, launch.compiled.code.most_words)
-        self.frame = 0
         #: The queues of the cluster's blocks, by rank.
         self.peers = [self]
-        self.error: KernelFault | None = None
-        self.callback = CALLBACK(self._called)
-        context[Context.BULK] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
 
-    def _called(self, context: int, frame: int, index: int, action: int, lanes: int, operands: int) -> int:
-        """One call of generated code; 1 after a fault."""
-        warp = 0
+    def execute(self, item: FlatInstruction | None, action: int, lanes: list[int], values: Values) -> None:
         try:
-            if action == BulkAction.END:
+            if item is None:
                 self._end()
-            else:
-                self.frame = frame
-                warp = ctypes.cast(frame, ctypes.POINTER(ctypes.c_int64))[Frame.WARP]
-                pointer = ctypes.cast(operands, ctypes.POINTER(ctypes.c_int64))
-                values = np.ctypeslib.as_array(pointer, (_OPERANDS, _LANES))
-                for lane in range(_LANES):
-                    if lanes >> lane & 1:
-                        self._one(
-                            self.items[index], BulkAction(action), warp * _LANES + lane, values[:, lane].tolist()
-                        )
-        except _MisuseError as misuse:
-            where = at_fault(
-                self.kernel, self.items[index] if index >= 0 else None, self.context, self.block, warp, lanes
-            )
-            self.error = KernelFault(where.format(what=misuse))
-            return 1
-        except Exception as error:  # an exception must not pass through native code
-            self.error = KernelFault(f"{self.kernel.name}: a bulk copy failed: {error}")
-            return 1
+                return
+            for lane in lanes:
+                given = values[:, lane].view(np.int64).tolist()
+                self._one(item, BulkAction(action), self.of_frame(Frame.WARP) * LANES + lane, given)
         finally:
             self._count()
-        return 0
 
     def _count(self) -> None:
         grouped = sum(len(each.open) + sum(map(len, each.groups)) for each in self.threads.values())
@@ -137,7 +108,7 @@ class BulkCopies:
         """The block has ended: stores finish, whatever was not awaited is misuse."""
         if self.awaited:
             self.awaited.clear()
-            raise _MisuseError("a bulk copy is still under way when its block ends; nobody waited for its mbarrier")
+            raise MisuseError("a bulk copy is still under way when its block ends; nobody waited for its mbarrier")
         for own in self.threads.values():
             for group in (*own.groups, own.open):
                 for copy in group:
@@ -163,15 +134,15 @@ class BulkCopies:
         offset = address - SHARED_WINDOW if inside else address & 0xFFFFFFFF
         number = offset >> SHARED_BITS
         if number > len(self.peers):
-            raise _MisuseError(f"shared memory at {offset:#x}, which is in no block of the cluster")
+            raise MisuseError(f"shared memory at {offset:#x}, which is in no block of the cluster")
         return (self.peers[number - 1] if number else self), offset & ((1 << SHARED_BITS) - 1)
 
     def _shared_bytes(self, address: int, size: int, alignment: int = _CHUNK) -> slice:
         start = self._shared_offset(address)
         if start % alignment:
-            raise _MisuseError(f"shared memory at {start:#x}, where a multiple of {alignment} is needed")
+            raise MisuseError(f"shared memory at {start:#x}, where a multiple of {alignment} is needed")
         if start + size > self.context[Context.SHARED_BYTES]:
-            raise _MisuseError(f"{size} bytes of shared memory out of bounds at offset {start:#x}")
+            raise MisuseError(f"{size} bytes of shared memory out of bounds at offset {start:#x}")
         return slice(start, start + size)
 
     def _global_bytes(self, address: int, size: int) -> slice:
@@ -179,9 +150,7 @@ class BulkCopies:
         for each in self.memory.allocations:
             if each.address <= address and address + size <= each.address + each.size_bytes:
                 return slice(address - GLOBAL_WINDOW, address - GLOBAL_WINDOW + size)
-        raise _MisuseError(
-            f"{size} bytes of global memory out of bounds at {address:#x}, {self.memory.near(address)}"
-        )
+        raise MisuseError(f"{size} bytes of global memory out of bounds at {address:#x}, {self.memory.near(address)}")
 
     def _content(self, address: int, size: int) -> NDArray[np.uint8]:
         """Bytes at a generic address."""
@@ -194,7 +163,7 @@ class BulkCopies:
         word = self.shared[place].view(np.uint64)
         state = MBarrier.unpacked(int(word[0]))
         if not state.expected:
-            raise _MisuseError(f"the mbarrier at offset {place.start:#x} is not initialised")
+            raise MisuseError(f"the mbarrier at offset {place.start:#x} is not initialised")
         word[0] = state.delivered(count).packed
         self.context[Context.CHANGES] += 1
 
@@ -232,7 +201,7 @@ class BulkCopies:
             return [self._in_cluster(address)[0]]
         ranks = [rank for rank in range(16) if mask >> rank & 1]
         if not ranks or ranks[-1] >= len(self.peers):
-            raise _MisuseError(f"the mask {mask & 0xFFFF:#x} names blocks that the cluster does not have")
+            raise MisuseError(f"the mask {mask & 0xFFFF:#x} names blocks that the cluster does not have")
         return [self.peers[rank] for rank in ranks]
 
     def _await(self, barrier: int, copy: Callable[[], None], size: int) -> None:
@@ -249,10 +218,10 @@ class BulkCopies:
         """A copy from this block's shared memory to that of another in the cluster."""
         to, source, size, barrier = values[:4]
         if (to | source | size) % _CHUNK or size < 0:
-            raise _MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
+            raise MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
         (target, _), (waiting, place) = self._in_cluster(to), self._in_cluster(barrier)
         if target is not waiting:
-            raise _MisuseError("the mbarrier is in another block than the memory that is copied to")
+            raise MisuseError("the mbarrier is in another block than the memory that is copied to")
         there, here = target._shared_bytes(to, size), self._shared_bytes(source, size)
 
         def copy() -> None:
@@ -274,7 +243,7 @@ class BulkCopies:
     ) -> Callable[[], None]:
         """A copy of contiguous bytes."""
         if size % _CHUNK or size < 0 or (source | to) % _CHUNK:
-            raise _MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
+            raise MisuseError(f"copies {size} bytes from {source:#x} to {to:#x}; all must be multiples of 16")
         outside = self._global_bytes(source if loads else to, size)
         inside = self._shared_bytes(to if loads else source, size)
         self.record.add(frame, item.index, np.array([source if loads else to]), size)
@@ -303,7 +272,7 @@ class BulkCopies:
         found = TensorMap.unpacked(self._content(map_address, MAP_BYTES).tobytes())
         problem = found.problem()
         if problem or len(corner) != found.rank:
-            raise _MisuseError(f"the tensor map {problem or f'has {found.rank} dimensions, not {len(corner)}'}")
+            raise MisuseError(f"the tensor map {problem or f'has {found.rank} dimensions, not {len(corner)}'}")
         start = self._shared_bytes(place, found.box_bytes, 128).start
         rows, first, last = found.rows(corner)
         size = (last - first) * found.element_bytes
@@ -347,7 +316,7 @@ class BulkCopies:
             self.memory.content[self._global_bytes(values[0], MAP_BYTES)] = source
             return
         if modifiers[:2] != ("replace", "tile") or len(modifiers) < 4:
-            raise _MisuseError("this form of tensormap is not supported")
+            raise MisuseError("this form of tensormap is not supported")
         inside = any(each.startswith("shared") for each in modifiers)
         content = (
             self.shared[self._shared_bytes(values[0], MAP_BYTES)] if inside else self._content(values[0], MAP_BYTES)
@@ -359,7 +328,7 @@ class BulkCopies:
             changed = TensorMap.unpacked(content.tobytes()).replaced(modifiers[2], ordinal, value & ((1 << bits) - 1))
             content[:] = np.frombuffer(changed.packed, dtype=np.uint8)
         except (KeyError, IndexError, ArithmeticError, ValueError) as error:
-            raise _MisuseError(f"{modifiers[2]} {ordinal} cannot become {value}") from error
+            raise MisuseError(f"{modifiers[2]} {ordinal} cannot become {value}") from error
 
 
 def _combined(
@@ -369,10 +338,6 @@ def _combined(
     if not reduction:
         return new
     if dtype is None:
-        raise _MisuseError(f"the reduction {reduction} of this type is not supported")
+        raise MisuseError(f"the reduction {reduction} of this type is not supported")
     first, second = (np.ascontiguousarray(each).reshape(-1).view(dtype) for each in (old, new))
     return np.asarray(_REDUCTIONS[reduction](first, second), dtype=dtype).view(np.uint8).reshape(old.shape)
-
-
-class _MisuseError(Exception):
-    """What a kernel did wrong."""

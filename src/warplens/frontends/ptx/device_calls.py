@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import KernelFault
-from .bulk_copies import CALLBACK
+from .codegen.calls import MOST_ARGUMENTS
 from .codegen.layout import Context, Frame
-from .faults import at_fault
 from .flat import FlatInstruction
 from .program import Symbol
+from .python_calls import MisuseError, PythonCalls, Values
 from .spaces import GLOBAL_WINDOW, LOCAL_WINDOW
 
 if TYPE_CHECKING:
     from .execute import Launch
 
-_LANES = 32
-_ARGUMENTS = 8
 #: Printed text that is kept, as much as CUDA's buffer holds by default.
 MOST_PRINTED_BYTES = 1 << 20
 _MOST_STRING_BYTES = 1 << 16
@@ -63,39 +60,23 @@ class Printed:
         return ordered.decode("utf-8", "replace") + note
 
 
-class DeviceCalls:
-    """The calls of one worker; `callback` is what generated code calls."""
+class DeviceCalls(PythonCalls):
+    """Calls of these functions."""
+
+    place, rows = Context.DEVICE_CALL, MOST_ARGUMENTS
 
     def __init__(self, launch: Launch, context: NDArray[np.int64]) -> None:
-        self.kernel, self.memory, self.block = launch.compiled.kernel, launch.memory, launch.block
+        super().__init__(launch, context)
         self.printed, self.lock = launch.printed, launch.lock
-        self.items = list(self.kernel.instructions)
-        self.context = context
-        self.error: KernelFault | None = None
-        self.callback = CALLBACK(self._called)
-        context[Context.DEVICE_CALL] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
 
-    def _called(self, context: int, frame: int, index: int, action: int, lanes: int, operands: int) -> int:
-        """One call of generated code, which takes the results from the first row; 1 after a fault."""
-        fields = ctypes.cast(frame, ctypes.POINTER(ctypes.c_int64))
-        warp, lane = fields[Frame.WARP], 0
-        item = self.items[index]
-        try:
-            values = np.ctypeslib.as_array(
-                ctypes.cast(operands, ctypes.POINTER(ctypes.c_uint64)), (_ARGUMENTS, _LANES)
-            )
-            for lane in range(_LANES):
-                if lanes >> lane & 1:
-                    self.local = fields[Frame.LOCAL] + lane * int(self.context[Context.LOCAL_BYTES])
-                    values[0, lane] = self._one(item, [int(each) for each in values[:, lane]])
-        except _MisuseError as misuse:
-            where = at_fault(self.kernel, item, self.context, self.block, warp, 1 << lane)
-            self.error = KernelFault(where.format(what=misuse))
-            return 1
-        except Exception as error:  # an exception must not pass through native code
-            self.error = KernelFault(f"{self.kernel.name}: a call of {_name(item)} failed: {error}")
-            return 1
-        return 0
+    def execute(self, item: FlatInstruction | None, action: int, lanes: list[int], values: Values) -> None:
+        assert item is not None
+        for lane in lanes:
+            self.local = self.of_frame(Frame.LOCAL) + lane * int(self.context[Context.LOCAL_BYTES])
+            try:
+                values[0, lane] = self._one(item, [int(each) for each in values[:, lane]])
+            except MisuseError as misuse:
+                raise MisuseError(str(misuse), 1 << lane) from None
 
     def _one(self, item: FlatInstruction, values: list[int]) -> int:
         name = _name(item)
@@ -111,12 +92,12 @@ class DeviceCalls:
             return found
         if name == "free":
             if values[0] and (heap is None or not heap.release(values[0])):
-                raise _MisuseError(f"frees {values[0]:#x}, which malloc has not given, or which is free already")
+                raise MisuseError(f"frees {values[0]:#x}, which malloc has not given, or which is free already")
             return 0
         expression, file = (self._string(each).decode("utf-8", "replace") for each in values[:2])
         known = item.instruction.place.line
         place = "" if known else f" ({file.rpartition('/')[2]}, line {values[2] & 0xFFFFFFFF})"
-        raise _MisuseError(f"an assertion fails: {expression}{place}")
+        raise MisuseError(f"an assertion fails: {expression}{place}")
 
     # -- memory -----------------------------------------------------------------------------------------
 
@@ -129,12 +110,12 @@ class DeviceCalls:
             if each.address <= address < each.address + each.size_bytes:
                 start = self.memory.content.ctypes.data + address - GLOBAL_WINDOW
                 return start, each.address + each.size_bytes - address
-        raise _MisuseError(f"reads out of bounds at {address:#x}, {self.memory.near(address)}")
+        raise MisuseError(f"reads out of bounds at {address:#x}, {self.memory.near(address)}")
 
     def _bytes(self, address: int, size: int) -> bytes:
         start, room = self._room(address)
         if size > room:
-            raise _MisuseError(f"reads {size} bytes out of bounds at {address:#x}, {self.memory.near(address)}")
+            raise MisuseError(f"reads {size} bytes out of bounds at {address:#x}, {self.memory.near(address)}")
         return ctypes.string_at(start, size)
 
     def _string(self, address: int) -> bytes:
@@ -195,7 +176,3 @@ _KINDS: dict[bytes, tuple[str, Any]] = {
 def _snprintf() -> Any:
     library = ctypes.CDLL(None) if os.name != "nt" else ctypes.cdll.msvcrt
     return library.snprintf if hasattr(library, "snprintf") else library._snprintf
-
-
-class _MisuseError(Exception):
-    """What a kernel did wrong."""

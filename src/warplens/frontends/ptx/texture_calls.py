@@ -2,64 +2,42 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import KernelFault
-from .bulk_copies import CALLBACK
-from .codegen.layout import Context, Frame
+from .codegen.layout import Context
 from .codegen.textures import FIRST_VALUE, RESULT_ADDRESS, ROWS
-from .faults import at_fault
 from .flat import FlatInstruction
+from .python_calls import MisuseError, PythonCalls, Values
 from .spaces import GLOBAL_WINDOW
 from .textures import Fetch, TextureObject, fetch, gather
 
 if TYPE_CHECKING:
     from .execute import Launch
 
-_LANES = 32
 _QUERIES = {"width": 0, "height": 1, "depth": 2}
-Values = NDArray[np.uint64]
 
 
-class TextureCalls:
-    """The fetches of one worker; `callback` is what generated code calls."""
+class TextureCalls(PythonCalls):
+    """Fetches, loads, stores and queries."""
+
+    place, rows = Context.TEXTURE_CALL, ROWS
 
     def __init__(self, launch: Launch, context: NDArray[np.int64]) -> None:
-        self.kernel, self.memory, self.block = launch.compiled.kernel, launch.memory, launch.block
+        super().__init__(launch, context)
         self.texel_bytes = launch.texel_bytes
-        self.items = list(self.kernel.instructions)
-        self.context = context
-        self.error: KernelFault | None = None
-        self.callback = CALLBACK(self._called)
-        context[Context.TEXTURE_CALL] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
 
-    def _called(self, context: int, frame: int, index: int, action: int, lanes: int, operands: int) -> int:
-        """One instruction of a warp; 1 after a fault. Results replace the operands."""
-        item = self.items[index]
-        on = np.array([lane for lane in range(_LANES) if lanes >> lane & 1])
-        try:
-            rows = np.ctypeslib.as_array(ctypes.cast(operands, ctypes.POINTER(ctypes.c_uint64)), (ROWS, _LANES))
-            handles = rows[0].copy()
-            for handle in np.unique(handles[on]):
-                found = self.memory.textures.get(int(handle))
-                if found is None:
-                    raise _MisuseError(f"{int(handle):#x} is no texture or surface object", on)
-                some = on[handles[on] == handle]
-                rows[:, some] = self._one(item, found, rows[:, some], some)
-        except _MisuseError as misuse:
-            warp = ctypes.cast(frame, ctypes.POINTER(ctypes.c_int64))[Frame.WARP]
-            at = sum(1 << int(lane) for lane in misuse.lanes)
-            where = at_fault(self.kernel, item, self.context, self.block, warp, at)
-            self.error = KernelFault(where.format(what=misuse))
-            return 1
-        except Exception as error:  # an exception must not pass through native code
-            self.error = KernelFault(f"{self.kernel.name}: {item.instruction.name} failed: {error}")
-            return 1
-        return 0
+    def execute(self, item: FlatInstruction | None, action: int, lanes: list[int], values: Values) -> None:
+        assert item is not None
+        on, handles = np.array(lanes), values[0].copy()
+        for handle in np.unique(handles[on]):
+            found = self.memory.textures.get(int(handle))
+            if found is None:
+                raise MisuseError(f"{int(handle):#x} is no texture or surface object")
+            some = on[handles[on] == handle]
+            values[:, some] = self._one(item, found, values[:, some], some)
 
     def _one(self, item: FlatInstruction, texture: TextureObject, rows: Values, lanes: NDArray[Any]) -> Values:
         opcode, instruction = item.opcode, item.instruction
@@ -97,9 +75,9 @@ class TextureCalls:
         limits = (surface.row_bytes - count * kind.itemsize, surface.extent[1] - 1, surface.extent[2] - 1)
         inside = np.all([(each >= 0) & (each <= most) for each, most in zip((x, y, z), limits, strict=True)], axis=0)
         if instruction.has("trap") and not inside.all():
-            raise _MisuseError("is outside the surface", lanes[~inside])
-        if (x % (count * kind.itemsize)).any():
-            raise _MisuseError("is at no multiple of its size", lanes[x % (count * kind.itemsize) != 0])
+            raise MisuseError("is outside the surface", _mask(lanes[~inside]))
+        if (askew := x % (count * kind.itemsize) != 0).any():
+            raise MisuseError("is at no multiple of its size", _mask(lanes[askew]))
         x, y, z = (np.clip(each, 0, most) for each, most in zip((x, y, z), limits, strict=True))
         start = surface.address - GLOBAL_WINDOW
         memory = self.memory.content[start : start + surface.size_bytes].view(kind)
@@ -127,15 +105,11 @@ _SURFACE_AXES: dict[str, tuple[int | None, ...]] = {
 _SHAPES = tuple(_SURFACE_AXES)
 
 
+def _mask(lanes: NDArray[Any]) -> int:
+    return sum(1 << int(lane) for lane in lanes)
+
+
 def _with_results(rows: Values, found: Fetch) -> Values:
     rows[: len(found.values)] = found.values
     rows[RESULT_ADDRESS] = found.addresses.astype(np.uint64)
     return rows
-
-
-class _MisuseError(Exception):
-    """What a kernel did wrong, and in which lanes."""
-
-    def __init__(self, text: str, lanes: NDArray[Any]) -> None:
-        super().__init__(text)
-        self.lanes = lanes
