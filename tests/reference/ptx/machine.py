@@ -7,8 +7,7 @@ lanes that return early wait for the others at its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
 
 from warplens.frontends.ptx.program import (
     Address,
@@ -30,60 +29,12 @@ from .control import Code, choose
 from .floats import F16, F32, F64, encode, from_float
 from .integers import NotCoveredError, ones
 from .memory import Allocation, FaultError, GlobalMemory, Space, parameter_bytes, place_shared, up_to, window_of
+from .state import Barrier, Record, Run, Side, Thread
 
 LANES = 32
 CLUSTER_BARRIER = -1
 #: Bits of an address in shared memory below the number of its block in the cluster, counted from 1.
 SHARED_BITS = 24
-
-
-@dataclass(frozen=True)
-class Record:
-    """An executed warp instruction. Addresses are those of the lanes in the mask, in order."""
-
-    line: int
-    mask: int
-    addresses: tuple[int, ...] | None = None
-
-
-@dataclass
-class Thread:
-    index: tuple[int, int, int]
-    lane: int
-    #: The running functions, innermost last, and their registers.
-    functions: list[Function] = field(default_factory=list)
-    frames: list[dict[str, int]] = field(default_factory=list)
-    #: Parameters and local variables of the running functions.
-    parameters: list[dict[str, Space]] = field(default_factory=list)
-    local: Space = field(default_factory=lambda: Space("local"))
-    #: Groups of asynchronous copies under way, the open one last.
-    copies: list[list[Callable[[], None]]] = field(default_factory=lambda: [[]])
-
-    @property
-    def registers(self) -> dict[str, int]:
-        return self.frames[-1]
-
-
-@dataclass
-class Side:
-    """Lanes that run together: where they are and where they meet others."""
-
-    at: int
-    lanes: set[int]
-    meeting: int
-    #: At a barrier, until the other lanes have come too or exited.
-    waits: bool = False
-
-
-Barrier = tuple[str, int, dict[int, bool]]
-
-
-@dataclass
-class Run:
-    """Records of each (block, warp), and how many thread instructions ran."""
-
-    records: dict[tuple[int, int], list[Record]]
-    thread_instructions: int
 
 
 class Launch:
