@@ -17,11 +17,10 @@ from ..frontends.cuda.arguments import (
     Argument,
     ArrayArgument,
     BufferArgument,
+    DescribedArgument,
     PointersArgument,
     ScalarArgument,
     StructArgument,
-    TextureArgument,
-    TilesArgument,
     scalar_of,
 )
 from ..frontends.cuda.dtypes import DTYPE_NAMES, DTYPES, NARROW, find_dtype, is_whole
@@ -108,25 +107,23 @@ def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argu
     return argument
 
 
-def _texture(table: _Reader, row: _Reader, buffers: Buffers) -> TextureArgument:
+def _texture(table: _Reader, row: _Reader, buffers: Buffers) -> DescribedArgument:
     """A texture or surface object: how the array of the rest of a row is read."""
     target = _target(row, buffers)
     array = target.buffer if isinstance(target, BufferArgument) else target
     given = whole(table, "channels", None, 1, 4)
     channels = given or (array.shape[-1] if array.is_vector and array.shape else 1)
-    found = TextureArgument(
-        target,
-        channels,
-        table.text("filter", "point", choices=FILTERS),
-        table.text("address", "clamp", choices=ADDRESS_MODES),
-        table.flag("normalised_coordinates", False),
-        table.flag("normalised_values", False),
+    options = (
+        ("channels", channels),
+        ("filter", table.text("filter", "point", choices=FILTERS)),
+        ("address_mode", table.text("address", "clamp", choices=ADDRESS_MODES)),
+        *((name, table.flag(name, False)) for name in ("normalised_coordinates", "normalised_values")),
     )
     table.done()
-    return found
+    return DescribedArgument(target, "texture", options)
 
 
-def _tiles(table: _Reader, row: _Reader, buffers: Buffers) -> TilesArgument:
+def _tiles(table: _Reader, row: _Reader, buffers: Buffers) -> DescribedArgument:
     """A tensor map: which boxes of the array of the rest of a row TMA copies."""
     target = _target(row, buffers)
     box = table.take("box")
@@ -136,7 +133,7 @@ def _tiles(table: _Reader, row: _Reader, buffers: Buffers) -> TilesArgument:
     if swizzle_bytes not in SWIZZLES:
         raise table.fail("swizzle_bytes", f"{swizzle_bytes} is not one of {', '.join(map(str, SWIZZLES))}")
     table.done()
-    return TilesArgument(target, tuple(box), swizzle_bytes)
+    return DescribedArgument(target, "tiles", (("box", tuple(box)), ("swizzle_bytes", swizzle_bytes)))
 
 
 def _dtype(row: _Reader) -> tuple[np.dtype[Any] | None, int]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 import numpy as np
 
@@ -241,36 +241,13 @@ class PointersArgument:
 
 
 @dataclass(frozen=True)
-class TextureArgument:
-    """A texture or surface object on an array."""
+class DescribedArgument:
+    """What describes an array to the hardware: a texture or surface object, or a tensor map."""
 
     target: ArrayArgument | BufferArgument
-    channels: int = 1
-    filter: str = "point"
-    address_mode: str = "clamp"
-    normalised_coordinates: bool = False
-    normalised_values: bool = False
-
-    @property
-    def nbytes(self) -> int:
-        return self.target.nbytes
-
-    def build(self, buffers: Buffers | None = None) -> Built:
-        from ..ptx.textures import Texture
-
-        array = self.target.build(buffers)
-        assert isinstance(array, np.ndarray)
-        how = (self.filter, self.address_mode, self.normalised_coordinates, self.normalised_values)
-        return Texture(array, self.channels, *how)
-
-
-@dataclass(frozen=True)
-class TilesArgument:
-    """The tensor map of an array."""
-
-    target: ArrayArgument | BufferArgument
-    box: tuple[int, ...]
-    swizzle_bytes: int = 0
+    kind: Literal["texture", "tiles"]
+    #: Names and values of `Texture` or `Tiles`.
+    options: tuple[tuple[str, Any], ...]
 
     @property
     def nbytes(self) -> int:
@@ -278,21 +255,14 @@ class TilesArgument:
 
     def build(self, buffers: Buffers | None = None) -> Built:
         from ..ptx.tensor_maps import Tiles
+        from ..ptx.textures import Texture
 
         array = self.target.build(buffers)
         assert isinstance(array, np.ndarray)
-        return Tiles(array, self.box, self.swizzle_bytes)
+        return {"texture": Texture, "tiles": Tiles}[self.kind](array, **dict(self.options))
 
 
-Argument = (
-    ScalarArgument
-    | ArrayArgument
-    | StructArgument
-    | BufferArgument
-    | PointersArgument
-    | TextureArgument
-    | TilesArgument
-)
+Argument = ScalarArgument | ArrayArgument | StructArgument | BufferArgument | PointersArgument | DescribedArgument
 
 
 def _bytes_of(value: Built) -> int:
