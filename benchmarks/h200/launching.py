@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +54,23 @@ def uploaded(name: str, launch: SuiteLaunch, source: str, entry: str, options: t
         cupy.ndarray(values.shape, values.dtype, module.get_global(symbol))[...] = cupy.asarray(values)
     inputs = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in launch.arguments]
     return Prepared(name, launch, module.get_function(entry), inputs)
+
+
+def profiled(script: str, output: Path, metrics: Mapping[str, str]) -> dict[str, Any]:
+    """Run `script launch PLAN` under ncu; what it wrote to the plan, and a row of metrics for each launch."""
+    plan, report = output.with_suffix(".plan.json"), output.with_suffix(".ncu.csv")
+    options = ["--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw"]
+    options += ["--print-units", "base", "--metrics", ",".join(metrics.values()), "--log-file", str(report)]
+    subprocess.run(["ncu", *options, sys.executable, script, "launch", str(plan)], check=False)
+    lines = [line for line in report.read_text().splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))[1:]  # the first one holds units
+    found: dict[str, Any] = json.loads(plan.read_text())
+    found["rows"] = [
+        {"kernel_name": row["Kernel Name"], **{name: row.get(metric, "") for name, metric in metrics.items()}}
+        for row in rows
+    ]
+    print(f"{len(found['launched'])} launches, {len(rows)} measured; failed: {found['failed']}")
+    return found
 
 
 if __name__ == "__main__":  # KERNEL SIZE: one launch, for a tracer to record

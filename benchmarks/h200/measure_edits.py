@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import json
 import statistics
 import subprocess
@@ -26,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from launching import SUITE, uploaded
+from launching import SUITE, profiled, uploaded
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies" / "src" / "warplens_studies" / "validate"))
 from editing import Version, edits, unedited
@@ -93,22 +92,11 @@ def launch(plan: Path) -> None:
 
 def measure(output: Path) -> None:
     """Run `launch` under ncu, and keep the metrics of every launch."""
-    plan, report = output.with_suffix(".plan.json"), output.with_suffix(".ncu.csv")
-    options = ["--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw"]
-    options += ["--print-units", "base", "--metrics", ",".join(METRICS.values()), "--log-file", str(report)]
-    subprocess.run(["ncu", *options, sys.executable, __file__, "launch", str(plan)], check=False)
-    document = json.loads(plan.read_text())
-    lines = [line for line in report.read_text().splitlines() if line.startswith('"')]
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))[1:]  # the first one holds units
-    document["rows"] = [
-        {"kernel_name": row["Kernel Name"], **{name: row.get(metric, "") for name, metric in METRICS.items()}}
-        for row in rows
-    ]
+    document = profiled(__file__, output, METRICS)
     fields = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem"
     smi = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     document["gpu"] = subprocess.run(smi, capture_output=True, text=True, check=False).stdout.strip()
     output.write_text(json.dumps(document))
-    print(f"{len(document['launched'])} launches, {len(rows)} measured; failed: {document['failed']}")
 
 
 def collect(table: Path, measured: Path) -> None:

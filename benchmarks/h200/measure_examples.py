@@ -11,12 +11,9 @@ and here, to predict them and print both:
 
 from __future__ import annotations
 
-import csv
 import ctypes
-import io
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "src")]
-FOLDER = ROOT / "examples" / "cuda"
+from launching import profiled
+
+FOLDER = Path(__file__).parents[2] / "examples" / "cuda"
 METRICS = {
     "duration_ns": "gpu__time_duration.sum",
     "elapsed_cycles": "sm__cycles_elapsed.max",
@@ -170,17 +167,8 @@ def run_all(plan: Path) -> None:
 
 
 def measure(output: Path) -> None:
-    """Run everything under ncu, and keep the medians."""
-    plan, report = output.with_suffix(".plan.json"), output.with_suffix(".ncu.csv")
-    options = ["--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw"]
-    options += ["--print-units", "base", "--metrics", ",".join(METRICS.values()), "--log-file", str(report)]
-    subprocess.run(["ncu", *options, sys.executable, __file__, "run", str(plan)], check=False)
-    document = json.loads(plan.read_text())
-    lines = [line for line in report.read_text().splitlines() if line.startswith('"')]
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))[1:]  # the first one holds units
-    document["rows"] = [{name: row.get(metric, "") for name, metric in METRICS.items()} for row in rows]
-    output.write_text(json.dumps(document))
-    print(f"{len(document['launched'])} launches, {len(rows)} measured; failed: {document['failed']}")
+    """Run everything under ncu, and keep the metrics of every launch."""
+    output.write_text(json.dumps(profiled(__file__, output, METRICS)))
 
 
 def compare(measured: Path) -> None:
@@ -211,4 +199,4 @@ def compare(measured: Path) -> None:
 
 if __name__ == "__main__":
     command, path = sys.argv[1:3]
-    {"measure": measure, "run": run_all, "compare": compare}[command](Path(path))
+    {"measure": measure, "launch": run_all, "compare": compare}[command](Path(path))
