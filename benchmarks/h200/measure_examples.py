@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from launching import profiled
 
 FOLDER = Path(__file__).parents[2] / "examples" / "cuda"
