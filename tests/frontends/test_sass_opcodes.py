@@ -28,7 +28,7 @@ def test_the_table_is_sound() -> None:
         ("DFMA", "fp64", "none", 0),
         ("HFMA2.MMA", "fp16", "none", 0),
         ("MUFU.RSQ", "sfu", "none", 0),
-        ("I2F.F64.S32", "conversion", "none", 0),
+        ("I2F.F64.S32", "conversion_fp64", "none", 0),
         ("HMMA.16816.F32", "tensor", "none", 0),
         ("HGMMA.64x64x16.F32", "tensor_n64", "none", 0),
         ("HGMMA.64x176x16.F32.BF16", "tensor_n192", "none", 0),

@@ -107,6 +107,8 @@ _MNEMONICS = {
 #: Matrix products of a warpgroup; the columns in their shape give the class (HGMMA.64x128x16.F32).
 WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "BGMMA", "QGMMA")
 _UNKNOWN = SassOpcode("other", "none", 0, known=False)
+#: Types of 64 bits that conversions name: F2F.F64.F32, F2I.S64.TRUNC, I2F.F64.
+_WIDE = frozenset(("F64", "S64", "U64"))
 _WIDTHS = {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 
 
@@ -134,6 +136,8 @@ def decode_opcode(opcode: str) -> SassOpcode:
     if found is None:
         return _UNKNOWN
     instruction_class, space = found
+    if instruction_class == "conversion" and not _WIDE.isdisjoint(opcode.split(".")):
+        instruction_class = "conversion_fp64"
     return SassOpcode(instruction_class, space, 0 if space == "none" else access_width(opcode))
 
 
@@ -158,6 +162,7 @@ _REPRESENTATIVES = {
     "sfu": "MUFU",
     "tensor": "HMMA",
     "conversion": "F2F",
+    "conversion_fp64": "F2F.F64.F32",
     "move": "MOV",
     "control": "BRA",
     "barrier": "BAR.SYNC",

@@ -57,6 +57,7 @@ INSTRUCTION_CLASSES = (
         ("sfu", "compute", "comp", "special functions: reciprocal, square root, sine, exponential"),
         ("tensor", "compute", "comp", "matrix multiply-accumulate"),
         ("conversion", "compute", "comp", "conversion between types"),
+        ("conversion_fp64", "compute", "conversion", "conversion of floating point from or to 64 bits"),
         ("move", "compute", "comp", "register moves, selects and special-register reads"),
         ("control", "compute", "comp", "branches, calls, exit"),
         ("other", "compute", "comp", "opcodes that no class covers"),

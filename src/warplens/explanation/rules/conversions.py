@@ -16,17 +16,18 @@ _NUMBERS = re.compile(r"b?f\d+|[us]\d+|e\dm\d\w*")
 
 def look(scene: Scene) -> Iterable[Finding]:
     kinds = np.array([conversion(opcode) for opcode in scene.static.opcode])
-    chosen = scene.kind("conversion") & (kinds != "")
+    chosen = scene.kind("conversion", "conversion_fp64") & (kinds != "")
     if scene.most_gain(chosen) < LEAST_GAIN:
         return
     executed = scene.executions * chosen
     counts = {kind: int(executed[kinds == kind].sum()) for kind in np.unique(kinds[chosen])}
     most = max(counts, key=counts.__getitem__)
     share = executed.sum() / scene.executions.sum()
+    kind = str(scene.classes[np.argmax(executed * (kinds == most))])
     yield Finding(
         text=(
             f"Type conversions are {100 * share:.0f} % of the instructions, most of them {most}; an SM executes one "
-            f"warp's in {float(scene.gpu.timing('conversion', 'advice').interval_cycles):.3g} cycles."
+            f"warp's in {float(scene.gpu.timing(kind, 'advice').interval_cycles):.3g} cycles."
         ),
         removal=lambda seen: seen.without_rows(chosen),
         weights=executed,

@@ -57,7 +57,7 @@ def overhead(scene: Scene) -> NDArray[np.bool_]:
     repeated = scene.executions > 2 * scene.warps
     found = scene.kind("control") & repeated
     fetched = static.access_bytes > 0
-    integer = np.flatnonzero(scene.kind("int32", "move", "conversion") & repeated).tolist()
+    integer = np.flatnonzero(scene.kind("int32", "move", "conversion", "conversion_fp64") & repeated).tolist()
     candidates = [index for index in integer if not any(fetched[origin] for origin in flow.behind([index]))]
 
     def only_address(index: int, reader: int) -> bool:

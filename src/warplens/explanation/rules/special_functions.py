@@ -38,7 +38,7 @@ _ANCHORS = {
     "pow": ("rcp.", "MUFU.RCP"),
 }
 _OPERATOR = re.compile(r"[-+*/%<>?&|^]=?")
-_COMPUTE = ("fp32", "int32", "move", "control", "conversion", "sfu", "fp32_div", "fp64")
+_COMPUTE = ("fp32", "int32", "move", "control", "conversion", "conversion_fp64", "sfu", "fp32_div", "fp64")
 
 
 def look(scene: Scene) -> Iterable[Finding]:

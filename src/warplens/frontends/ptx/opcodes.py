@@ -103,7 +103,8 @@ def instruction_class(item: Instruction) -> str:
     if opcode in _SFU and not (kind is not None and kind.bits == 64):
         return "sfu"
     if opcode == "cvt":
-        return "conversion"
+        wide = any(each.is_float for each in item.types) and any(each.bits == 64 for each in item.types)
+        return "conversion_fp64" if wide else "conversion"
     if kind is not None and kind.is_float:
         if opcode in ("div", "sqrt", "rcp", "rsqrt"):
             return "fp64_div" if kind.bits == 64 else "fp32_div"
