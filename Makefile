@@ -18,7 +18,7 @@ demo: $(VENV)/.runtime
 # Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
 test: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --everything
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --everything --durations=30
 
 # The default tier of tests.
 quick: $(VENV)/.dev
