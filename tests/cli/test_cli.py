@@ -26,6 +26,7 @@ def test_help_names_every_command_with_its_purpose(good, flag):
     for command in ("models", "gpus", "predict", "reproduce"):
         assert f"\n  {command} " in text
         assert good(command, "--help")
+    assert "..." not in text.partition("Commands:")[2], "a purpose is cut; give the command a short_help"
 
 
 def test_version(good):

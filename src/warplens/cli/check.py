@@ -94,16 +94,18 @@ def _write(path: Path, text: str) -> None:
 @click.option("--gitlab", type=FILE, help="Write a code quality report for GitLab.")
 @click.option("--junit", type=FILE, help="Write JUnit XML.")
 @click.option("--history", "draws_history", is_flag=True, help="Predict the last commits, and draw their times.")
-@click.option("--commits", type=click.IntRange(1), default=_COMMITS, show_default=True, help="How many of them.")
+@click.option(
+    "--commits", type=click.IntRange(1), default=_COMMITS, show_default=True, help="--history: number of commits."
+)
 @click.option("-o", "--output", type=FILE, default=Path("history.html"), help="--history: the page to write.")
 @click.option("--bisect", "range_", metavar="GOOD..BAD", help="Find the commit that made a kernel slower.")
 @json_option
 def check(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Tell whether kernels became slower, without a GPU.
 
-    PATH is a workload file, a trace, or a folder that holds them; without one,
-    the project's. They are predicted and compared with a committed baseline,
-    or with another revision. Exit 0: as fast or faster; 1: a kernel is slower
+    PATH is a workload file, a trace, or a folder that holds them; without PATH,
+    those that the project names. They are predicted and compared with a
+    committed baseline, or with another revision. Exit 0: as fast or faster; 1: a kernel is slower
     than --fail-above allows; 2: bad usage or input. Settings come from
     [tool.warplens.check] in pyproject.toml or [check] in warplens.toml.
     """

@@ -21,7 +21,7 @@ MOST_LINES = 8
 _NUMBER = 12
 
 
-@click.command()
+@click.command(short_help="Compare two versions of a kernel, by cause and by line.")
 @click.argument("before", metavar="A", shell_complete=completion.inputs)
 @click.argument("after", metavar="B", shell_complete=completion.inputs)
 @gpus_option
@@ -41,8 +41,8 @@ def compare(
     """Compare two versions of a kernel: what changed in time, by cause and by line.
 
     A and B are inputs of `warplens predict`, each with one launch; --kernel and
-    --launch choose it. Models side by side are what `warplens predict --models
-    all` shows.
+    --launch choose it. For models side by side, use `warplens predict --models
+    all`.
     """
     from .._version import __version__
     from ..api import JSON_SCHEMA, compare_versions

@@ -12,11 +12,11 @@ from .options import json_option, set_option
 from .progress import waiting
 
 
-@click.command()
+@click.command(short_help="List machines, or show one with the source of every number.")
 @click.argument("name", required=False, shell_complete=completion.gpus)
 @set_option("Change a parameter before showing it.")
 @click.option("--accuracy", is_flag=True, help="What each machine was validated on, and how well.")
-@click.option("--sensitivity", is_flag=True, help="Also predict kernels of the suite with assumed numbers 30 % off.")
+@click.option("--sensitivity", is_flag=True, help="Also show how predictions change if assumed numbers are 30 % off.")
 @json_option
 def gpus(name: str | None, overrides: dict[str, Any], accuracy: bool, sensitivity: bool, as_json: bool) -> None:
     """List the machine descriptions; NAME (or a .toml file) shows one, with the source of every number."""

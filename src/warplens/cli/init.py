@@ -12,7 +12,7 @@ from .options import FILE, json_option
 from .progress import waiting
 
 
-@click.command()
+@click.command(short_help="Write a workload file for a kernel of a CUDA source.")
 @click.argument("source", metavar="FILE.cu", type=FILE)
 @click.option("--kernel", metavar="NAME", help="Kernel of the source; a template with its arguments: 'scale<float>'.")
 @click.option("-o", "--output", type=FILE, metavar="FILE.toml", help="File to write (default: beside the source).")

@@ -11,7 +11,7 @@ from .common import console, print_json, say, table, wrapped
 from .options import json_option
 
 
-@click.command()
+@click.command(short_help="List models, or show the equations and options of one.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.models_or_rules)
 @click.option("--rules", is_flag=True, is_eager=True, help="List the rules of advice instead; NAME is then a rule.")
 @json_option

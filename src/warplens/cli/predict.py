@@ -23,7 +23,7 @@ def _how_much(context: click.Context, parameter: click.Parameter, text: str) -> 
     return int(text)
 
 
-@click.command()
+@click.command(short_help="Say how long kernels take, what limits them, what to change.")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...", shell_complete=completion.inputs)
 @comparison_options(asked_models_option)
 @profile_option("Nsight Compute report (.ncu-rep) or CSV of the same kernels, to show beside the predictions.")

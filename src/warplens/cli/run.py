@@ -33,17 +33,19 @@ class _Run(click.Command):
         return super().parse_args(context, before)
 
 
-@click.command(cls=_Run)
+@click.command(cls=_Run, short_help="Run a whole CUDA program without a GPU; predict its kernels.")
 @click.argument("files", metavar="[FILE.cu]... -- [PROGRAM] [ARGS]...", nargs=-1, type=FILE)
 @gpus_option
 @click.option("-o", "--output", type=FILE, help="Keep the recorded launches in a trace (.wlt).")
 @click.option("--kernel", metavar="REGEX", help="Record only kernels whose name matches.")
 @click.option("--launch", "launches", metavar="0,3,5-8", help="Record only these of the launches that match.")
 @click.option("--max-blocks", type=click.IntRange(min=1), metavar="N", help="Record at most N thread blocks.")
-@click.option("--waves", type=click.IntRange(min=1), help="Record at most so many waves, spread over the grid.")
+@click.option(
+    "--waves", metavar="N", type=click.IntRange(min=1), help="Record at most N waves, spread over the grid."
+)
 @click.option("--nvcc", "options", metavar="OPTIONS", default="", help="Options for nvcc, such as '-Iinclude -DN=4'.")
 @click.option("--perfetto", type=FILE, help="Also write the timeline for ui.perfetto.dev.")
-@click.option("--check", is_flag=True, help="Find accesses outside of allocations to the byte, as a sanitizer does.")
+@click.option("--check", is_flag=True, help="Find every access outside an allocation, to the byte.")
 @click.option("--force", is_flag=True, help="Overwrite the trace.")
 @json_option
 @click.pass_context

@@ -13,7 +13,7 @@ from .common import print_json, warn
 from .options import json_option
 
 
-@click.command()
+@click.command(short_help="Serve an interactive page with sliders for the machine.")
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...", shell_complete=completion.inputs)
 @click.option(
     "--gpu",

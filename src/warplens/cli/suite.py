@@ -24,7 +24,7 @@ _size_option = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="List, run or trace the CUDA kernels that ship with warplens.")
 def suite() -> None:
     """CUDA kernels that come with warplens, each with inputs and a NumPy reference."""
 

@@ -22,7 +22,7 @@ from .progress import waiting
 MOST_LAUNCHES = 32
 
 
-@click.command()
+@click.command(short_help="Run a kernel or a program, and record what it does.")
 @click.argument("what", metavar="WORKLOAD | -- PROGRAM [ARGS]...", nargs=-1, required=True)
 @click.option(
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write (.wlt)."
@@ -32,7 +32,7 @@ MOST_LAUNCHES = 32
     "--gpu",
     metavar="NAME|FILE",
     shell_complete=completion.gpus,
-    help="On the CPU: machine whose waves `record.waves` counts.",
+    help="On the CPU: machine that decides how many thread blocks a wave of `record.waves` has.",
 )
 @click.option("--kernel", metavar="REGEX", help="On the GPU: only kernels whose name matches.")
 @click.option("--launch", "launches", metavar="0,3,5-8", help="On the GPU: only these of the launches that match.")
@@ -40,13 +40,16 @@ MOST_LAUNCHES = 32
     "--max-blocks",
     type=click.IntRange(min=1),
     metavar="N",
-    help="On the GPU: at most so many thread blocks, spread over the grid.",
+    help="On the GPU: record at most N thread blocks, spread over the grid.",
 )
 @click.option(
-    "--waves", type=click.IntRange(min=1), help="On the GPU: the blocks of so many waves, spread over the grid."
+    "--waves",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="On the GPU: record the thread blocks of N waves, spread over the grid.",
 )
 @click.option(
-    "--record-memory", metavar="SIZE", help="On the GPU: its memory for the records of one launch. [default: 4GiB]"
+    "--record-memory", metavar="SIZE", help="On the GPU: device memory for the records of one launch. [default: 4GiB]"
 )
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @json_option

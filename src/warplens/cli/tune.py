@@ -30,7 +30,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
-@click.command()
+@click.command(short_help="Find the fastest configurations of a tuning space.")
 @click.argument("space", type=FILE, metavar="SPACE", required=True)
 @click.option(
     "--gpu", required=True, metavar="NAME|FILE", shell_complete=completion.gpus, help="Machine to tune for."
@@ -62,8 +62,8 @@ def tune(
     """Find the fastest configurations of a tuning space, without a GPU.
 
     SPACE is a workload file with a [tune] table, or a T1 file of Kernel Tuner.
-    With --budget, a sample is predicted and then what promises most. Run the
-    same command again to continue from OUT.parquet.
+    With --budget, a sample is predicted first, then the most promising
+    configurations. Run the same command again to continue from OUT.parquet.
     """
     from ..tuning import read_results, read_space, run_tuning
 

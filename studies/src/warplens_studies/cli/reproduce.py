@@ -11,7 +11,7 @@ from warplens.cli.common import console, print_json, say, show_number, table
 from warplens.cli.options import json_option, results_option
 
 
-@click.command()
+@click.command(short_help="Recompute figures and tables of the papers.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "only_list", is_flag=True, help="List the figures and tables, and what is compared.")
 @results_option("out/reproduce", "Where NAME.csv and NAME.png go.")
