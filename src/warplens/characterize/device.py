@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +119,7 @@ class Device:
         count = self._call("cuDeviceGetCount")
         if ordinal >= count:
             raise WarplensError(f"GPU {ordinal} does not exist: this machine has {count} (numbered from 0)")
+        self.ordinal = ordinal
         self._device = self._call("cuDeviceGet", ordinal)
         self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", self._device))
         self.name = self._call("cuDeviceGetName", 128, self._device).split(b"\0")[0].decode()
@@ -126,6 +129,7 @@ class Device:
             name: self._call("cuDeviceGetAttribute", getattr(driver.CUdevice_attribute, prefix + key), self._device)
             for name, key in ATTRIBUTES.items()
         }
+        self._modules: list[Any] = []
         self._events = (self._call("cuEventCreate", 0), self._call("cuEventCreate", 0))
         self.sms = self.attributes["sms"]
         self.max_warps = self.attributes["threads_per_sm"] // self.attributes["warp_size"]
@@ -156,12 +160,45 @@ class Device:
         values = np.ascontiguousarray(values)
         self._call("cuMemcpyHtoD", pointer, values.ctypes.data, values.nbytes)
 
+    def free(self, pointer: int) -> None:
+        """Give memory back before the process ends."""
+        self._call("cuMemFree", pointer)
+
+    def free_bytes(self) -> int:
+        """Memory that nobody has taken."""
+        result, free, _ = self._driver.cuMemGetInfo()
+        _check(result, "cuMemGetInfo")
+        return int(free)
+
+    def symbol(self, name: str) -> int:
+        """The address of a variable in the kernels that were loaded last."""
+        result, pointer, _ = self._driver.cuModuleGetGlobal(self._modules[-1], name.encode())
+        _check(result, f"finding {name}")
+        return int(pointer)
+
+    def linear_texture(self, pointer: int, size_bytes: int) -> int:
+        """A texture object over 32-bit words."""
+        driver = self._driver
+        resource = driver.CUDA_RESOURCE_DESC()
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
+        resource.res.linear.devPtr = pointer
+        resource.res.linear.format = driver.CUarray_format.CU_AD_FORMAT_UNSIGNED_INT32
+        resource.res.linear.numChannels = 1
+        resource.res.linear.sizeInBytes = size_bytes
+        return int(self._call("cuTexObjectCreate", resource, driver.CUDA_TEXTURE_DESC(), None))
+
+    @property
+    def records(self) -> Any:
+        """Where kernels leave their records: their first argument."""
+        return ctypes.c_void_p(self._records)
+
     # -- launches ----------------------------------------------------------------------
 
     def load(self, source: str, names: Sequence[str], features: str = "") -> dict[str, Any]:
         """Kernels compiled for this GPU, by name expression; `features` is an architecture suffix such as "a"."""
         code, lowered = compile_cubin(source, names, self.architecture + features)
         module = self._call("cuModuleLoadData", code)
+        self._modules.append(module)
         functions = {name: self._call("cuModuleGetFunction", module, text.encode()) for name, text in lowered.items()}
         attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         for function in functions.values():
@@ -208,10 +245,23 @@ class Device:
         """Run a kernel whose first parameter is an array of records; returns the records."""
         count = grid * ((block + 31) // 32) if count is None else count
         assert count <= self._record_capacity
-        self.launch(function, grid, block, [ctypes.c_void_p(self._records), *arguments], shared_bytes)
+        self.launch(function, grid, block, [self.records, *arguments], shared_bytes)
         records = np.empty(count, RECORD)
         self._call("cuMemcpyDtoH", records.ctypes.data, self._records, records.nbytes)
         return records
+
+
+def query_smi(fields: str, ordinal: int) -> str:
+    """What nvidia-smi says of a GPU; this changes nothing."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    command = [program, f"--query-gpu={fields}", "--format=csv,noheader", "-i", str(ordinal)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 _REMEDY = "characterize runs on a machine with an NVIDIA GPU and its driver"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ..machine.schema import SECTIONS
 from . import analysis, products
 from .analysis import Mix, Raw, Statistic
 from .measure import SCHEMA
+from .observations import departure_values, fetch_values, observations, sustained_clock
 
 _DATA = Path(__file__).parent / "data"
 
@@ -43,6 +45,26 @@ RELATED = {
 SUBSYSTEM_NAMES = {"fp32_fma": "compute", "int32_add": "int32", "sfu_ex2": "sfu", "load_shared": "shared"}
 
 
+#: Names that the driver gives to cards -> the machine that ships for each.
+CARDS = {
+    r"V100": "v100",
+    r"A100.*PCIE.*40GB": "a100-40gb-pcie",
+    r"A100.*40GB": "a100-40gb",
+    r"A100.*80GB": "a100-80gb",
+    r"H100.*PCIe": "h100-pcie",
+    r"H100": "h100-sxm",
+    r"H200": "h200",
+    r"B200": "b200",
+    r"L40S": "l40s",
+    r"RTX A4000": "rtx-a4000",
+    r"RTX A6000": "rtx-a6000",
+    r"RTX 2080 Ti": "rtx2080ti",
+    r"RTX 3090$": "rtx3090",
+    r"RTX 4090$": "rtx4090",
+    r"RTX 5090$": "rtx5090",
+}
+
+
 @dataclass(frozen=True)
 class SourcedValue:
     """A parameter and where it comes from."""
@@ -67,7 +89,7 @@ def read_raw(path: Path) -> dict[str, Any]:
 def measured_values(raw: Raw) -> dict[str, SourcedValue]:
     """All values that follow from the raw data, by parameter path."""
     found = {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw)}
-    return {**found, **_memory(raw), **_scattered(raw)}
+    return {**found, **_memory(raw), **_scattered(raw), **_paths(raw)}
 
 
 def _measured(value: Any, text: str) -> SourcedValue:
@@ -307,6 +329,17 @@ def _scattered(raw: Raw) -> dict[str, SourcedValue]:
     return found
 
 
+def _paths(raw: Raw) -> dict[str, SourcedValue]:
+    """Instruction caches, departure delays and the clock under load; raw data of earlier versions have none."""
+    if "paths" not in raw:
+        return {}
+    values = {**fetch_values(raw), **departure_values(raw), "clocks.sustained_hz": sustained_clock(raw)}
+    return {
+        path: _measured(int(value) if path.endswith("_bytes") else _digits(value), text)
+        for path, (value, text) in values.items()
+    }
+
+
 def _digits(value: float) -> float:
     return float(f"{value:.4g}")
 
@@ -319,7 +352,7 @@ def merged_values(raw: Raw, base: Gpu) -> dict[str, SourcedValue]:
 
     A value of another GPU is an assumption for this one; its source says so.
     """
-    same = base.name.lower() in raw["provenance"]["gpu"].lower().replace(" ", "")
+    same = shipped_card(raw) == base.name
     found = measured_values(raw)
     for path in parameters():
         value = base.get(path)
@@ -358,6 +391,9 @@ def machine_toml(raw: Raw, base: Gpu, name: str) -> str:
         lines += [f"[{table}]"] * bool(table) + tables[table] + [""]
     for (kind, text), key in names.items():
         lines += [f"[sources.{key}]", f"kind = {_text(kind)}", f"text = {_text(text)}", ""]
+    found = observations(raw)
+    if found:
+        lines += ["# Also measured, for no model yet:", *(f"# {each}" for each in found), ""]
     return "\n".join(lines)
 
 
@@ -380,6 +416,35 @@ def summary(raw: Raw, base: Gpu) -> list[Mapping[str, Any]]:
         if item.source.kind == "measured":
             rows.append({"path": path, "value": item.value, "base": base.get(path), "text": item.source.text})
     return rows
+
+
+def shipped_card(raw: Raw) -> str | None:
+    """The machine that ships for the card that was measured."""
+    name = raw["provenance"]["gpu"]
+    return next((machine for pattern, machine in CARDS.items() if re.search(pattern, name, re.I)), None)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number that was measured, beside the one of another description."""
+
+    path: str
+    measured: float
+    other: float
+
+    @property
+    def relative(self) -> float:
+        return self.measured / self.other - 1.0
+
+
+def differences(raw: Raw, other: Gpu) -> list[Difference]:
+    """Numbers that both have, those that are farthest apart first."""
+    found = []
+    for path, item in measured_values(raw).items():
+        value = other.get(path)
+        if item.source.kind == "measured" and isinstance(value, int | float) and value:
+            found.append(Difference(path, float(item.value), float(value)))
+    return sorted(found, key=lambda each: -abs(each.relative))
 
 
 @dataclass(frozen=True)

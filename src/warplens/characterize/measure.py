@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import datetime
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +13,7 @@ import numpy as np
 from .._version import __version__
 from ..errors import WarplensError
 from ..frontends.cuda.compile import nvrtc_library
-from .device import Device, span_of
+from .device import Device, query_smi, span_of
 from .instructions import (
     MIXES,
     OPERATIONS,
@@ -28,6 +26,7 @@ from .instructions import (
     measure_products,
 )
 from .memory import PATTERNS, RING_BYTES, MemoryBench
+from .paths import PathBench
 from .patterns import measure_blocks, measure_patterns, measure_scattered
 
 SCHEMA = 2
@@ -37,8 +36,8 @@ DIGITS = 6
 LEAST_CAPABILITY = 8
 #: Bytes of a region that must stay in L2, together with the data read beside it.
 LEAST_L2_BYTES = 40 << 20
-#: Number of progress reports: compilation, each operation, mix, ring and pattern, and eight more.
-REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 8
+#: Number of progress reports: compilation, each operation, mix, ring and pattern, and thirteen more.
+REPORTS = 1 + len(OPERATIONS) + len(MIXES) + len(RING_BYTES) + len(PATTERNS) + 13
 
 
 def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -70,6 +69,7 @@ def measure(command: str, *, ordinal: int = 0, report: Callable[[str], None] = l
     raw["scattered"] = measure_scattered(memory)
     raw["blocks"] = measure_blocks(memory)
     raw["launches"] = memory.measure_launches()
+    raw["paths"] = PathBench(instructions, memory).measure()
     clocks.append(_settled_clock(instructions))
     provenance = {
         "gpu": device.name,
@@ -106,25 +106,13 @@ def _compiler() -> str:
 
 def _driver(device: Device, ordinal: int) -> str:
     cuda = f"CUDA {device.driver_version // 1000}.{device.driver_version % 1000 // 10}"
-    version = _nvidia_smi("driver_version", ordinal)
+    version = query_smi("driver_version", ordinal)
     return f"{version}, {cuda}" if version else cuda
 
 
 def _query_clocks(ordinal: int) -> str:
     """The clocks that nvidia-smi reports; this changes none."""
-    return _nvidia_smi("clocks.sm,clocks.mem,clocks.max.sm", ordinal)
-
-
-def _nvidia_smi(fields: str, ordinal: int) -> str:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ""
-    command = [program, f"--query-gpu={fields}", "--format=csv,noheader", "-i", str(ordinal)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return query_smi("clocks.sm,clocks.mem,clocks.max.sm", ordinal)
 
 
 def _rounded(value: Any) -> Any:

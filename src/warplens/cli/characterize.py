@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..errors import FileError
-from .common import console, print_json, say, show_number, table, warn
+from ..formatting import show_share
+from .common import console, print_json, say, show_number, table, warn, wrapped
 from .options import json_option
 from .progress import waiting
+
+#: Numbers of a measurement that differ by more from those that ship are named, up to so many.
+FAR, MOST_FAR = 0.1, 8
 
 
 @click.command()
@@ -23,7 +28,7 @@ from .progress import waiting
     help="Machine description to write (.toml); the raw data go beside it (.raw.json).",
 )
 @click.option("--from", "source", metavar="RAW.json|h200", help="Use the raw data of an earlier run; needs no GPU.")
-@click.option("--base", metavar="NAME|FILE", help="Machine that supplies what cannot be measured (default: h200).")
+@click.option("--base", metavar="NAME|FILE", help="Supplies what cannot be measured; default: this card, else h200.")
 @click.option("--name", help="Name of the machine (default: the name of the output file).")
 @click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, help="Number of the GPU.")
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw the raw data into this folder.")
@@ -46,7 +51,8 @@ def characterize(
     how each value was measured. The GPU's settings stay as they are.
     `--from h200` rebuilds the shipped description from its raw data.
     """
-    from ..characterize.machine_file import bundled, machine_toml, read_raw, summary
+    from ..characterize.machine_file import bundled, differences, machine_toml, read_raw, shipped_card, summary
+    from ..characterize.observations import observations
     from ..machine import load_gpu
 
     if output.suffix != ".toml":
@@ -61,7 +67,8 @@ def characterize(
         found = bundled(source)
         raw = read_raw(found.raw if found else Path(source))
         base = base or (str(found.base) if found else None)
-    machine = load_gpu(base or "h200")
+    card = shipped_card(raw)
+    machine = load_gpu(base or card or "h200")
     text = machine_toml(raw, machine, name or output.stem)
     try:
         if source is None:
@@ -83,6 +90,9 @@ def characterize(
         "provenance": raw["provenance"],
         "base": machine.name,
         "measured": summary(raw, machine),
+        "observed": [each.to_dict() for each in observations(raw)],
+        "shipped": card,
+        "differences": [] if card is None else [vars(each) for each in differences(raw, load_gpu(card))],
     }
     if as_json:
         print_json(document)
@@ -118,10 +128,32 @@ def _show(document: dict[str, Any]) -> None:
     for row in document["measured"]:
         view.add_row(row["path"], _cell(row["value"]), _cell(row["base"]))
     out.print(view)
+    if document["observed"]:
+        more = table("", ("also measured, for no model yet", "value", "unit"), right=("value",))
+        for row in document["observed"]:
+            more.add_row(row["what"], show_number(row["value"]), row["unit"])
+        out.print(more)
+    if document["shipped"]:
+        wrapped(_difference(document["shipped"], document["differences"]))
     say(f"How each was measured: warplens gpus {document['output']}")
     for path in (document["output"], document["raw"], *document["plots"]):
         if path:
             say(path)
+
+
+def _difference(card: str, rows: list[dict[str, Any]]) -> str:
+    """How far the measurement is from the description that ships."""
+    apart = [abs(row["measured"] / row["other"] - 1.0) for row in rows]
+    far = [row for row, each in zip(rows, apart, strict=True) if each > FAR]
+    text = (
+        f"Beside the shipped {card}: {len(rows)} numbers, {show_share(statistics.median(apart))} apart in the median"
+    )
+    if not far:
+        return f"{text}, none by over {show_share(FAR)}."
+    told = "; ".join(
+        f"{row['path']} {_cell(row['measured'])}, shipped {_cell(row['other'])}" for row in far[:MOST_FAR]
+    )
+    return f"{text}, {len(far)} by over {show_share(FAR)}: {told}{'; …' if len(far) > MOST_FAR else ''}."
 
 
 def _cell(value: Any) -> str:
