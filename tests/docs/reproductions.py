@@ -15,6 +15,8 @@ from warplens_studies.reproduce.inventory import PAPERS, SHOWN_WITH, inventory, 
 
 from .reference import table
 
+#: Tested beside the recipes (`studies/test_recipes.py`), which take half a minute to compute.
+PAGE = "reproductions.md"
 FOLDER = Path(__file__).parents[2] / "docs" / "reproductions"
 STATEMENTS = FOLDER / "statements.csv"
 #: Digits of the numbers: fewer than computed, so that another processor gives the same file.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import math
-from functools import cache
 
 import pytest
 
+from docs.pages import pages, refreshed
+from docs.reproductions import PAGE, files, made
 from warplens.errors import InputError, UnknownNameError
 from warplens.models import PAPERS
 from warplens_studies.reproduce import (
     OMITTED,
     RECIPES,
-    Reproduction,
     draw,
     find_recipes,
     inventory,
@@ -157,11 +157,6 @@ NOT_BORNE_OUT = {
 }
 
 
-@cache
-def made(name: str) -> Reproduction:
-    return RECIPES[name]()
-
-
 def read_back(text: str) -> tuple[list[str], list[list[str]]]:
     """(comment lines, data rows with the header first)."""
     lines = text.splitlines()
@@ -237,6 +232,13 @@ class TestEvery:
         path = draw(made(name), tmp_path)
         assert path == tmp_path / f"{name}.png"
         assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
+
+
+def test_the_page_and_its_files_are_what_the_code_says():
+    text = pages()[PAGE].read_text(encoding="utf-8")
+    assert refreshed(text, commands=False) == text, "out of date; run: python tests/docs/pages.py"
+    stale = [path.name for path, made_now in files().items() if path.read_text(encoding="utf-8") != made_now]
+    assert not stale, "out of date; run: python tests/docs/pages.py reproductions.md"
 
 
 #: What each paper has, counted in its text: figures and tables.
