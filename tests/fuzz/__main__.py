@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import re
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from .campaigns import keep_case
 from .engine import fuzz, limit_memory
 from .kinds import kinds
 
 CORPUS = Path(__file__).parents[2] / ".fuzz"
-CASES = Path(__file__).parent / "cases"
 #: Inputs of a kind that a corpus keeps; the newest stay.
 MOST_KEPT = 500
 
@@ -40,8 +39,7 @@ def main() -> int:
             for content in corpus[before:][-MOST_KEPT:]:
                 (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
             for each in bad:
-                what = re.sub(r"\W+", "-", each.why.split("(")[0])[:60].strip("-")
-                (CASES / f"{name}@{what}").write_bytes(each.content)
+                keep_case(name, each.why, each.content)
                 print(f"{name}: {each.why}", file=sys.stderr)
             failed += len(bad)
         seed += 1

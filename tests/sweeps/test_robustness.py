@@ -12,10 +12,12 @@ import textwrap
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from warplens.sweeps import read_sweep, run_sweep
+from warplens.sweeps.store import Store
 
 from .making import GPU, rows, trace
 
@@ -187,3 +189,39 @@ def test_leftovers_of_a_removed_result_are_not_taken_for_it(tmp_path):
     again = run_sweep("mdm-baseline", None, {"sms": [7, 14]}, models=["mdm"], output=path)
     assert again.resumed_rows == 0
     assert len(again) == 2
+
+
+WORKERS = """
+import os, sys, time
+from pathlib import Path
+import pyarrow as pa
+from warplens.sweeps.plan import Unit
+from warplens.sweeps.processes import Processes
+from warplens.sweeps.store import Store
+
+class Slow:
+    def rows(self, given):
+        if os.getpid() != parent:
+            print(os.getpid(), flush=True)
+            time.sleep(60)
+        return pa.table({"x": [1]})
+
+parent, units = os.getpid(), [Unit(number, 0, None, 1.0) for number in range(2)]
+with Store(Path(sys.argv[1]), {}, pa.schema([("x", pa.int64())])), Processes(1) as processes:
+    list(processes.results(units, [Slow()], lambda: None))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_workers_of_a_killed_process_end_and_hold_no_lock(tmp_path):
+    command = [sys.executable, "-c", WORKERS, tmp_path / "out.parquet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        worker = int(process.stdout.readline())
+        os.kill(worker, signal.SIGSTOP)  # it cannot notice yet
+        process.kill()
+        process.wait()
+        with Store(tmp_path / "out.parquet", {}, pa.schema([("x", pa.int64())])):
+            os.kill(worker, signal.SIGCONT)
+        killed = time.monotonic()
+        assert process.stdout.read() == b""  # the worker holds the other end
+        assert time.monotonic() - killed < 30.0

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -335,3 +336,16 @@ def _lock(file: IO[bytes]) -> None:
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
         return
     fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _held.add(file)
+
+
+def _leave_to_parent() -> None:
+    """Close the locks that a forked process inherits: one that outlives its parent must not hold them."""
+    for file in list(_held):
+        file.close()
+    _held.clear()
+
+
+_held: WeakSet[IO[bytes]] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
