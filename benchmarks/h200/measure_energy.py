@@ -39,10 +39,13 @@ CHAINS = {
     "int32_logic": ("lop3.b32 %0, %0, %1, %3, 0x96;", "int"),
     "fp64": ("fma.rn.f64 %0, %0, %0, %1;", "double"),
     "fp16": ("fma.rn.f16x2 %0, %0, %0, %1;", "int"),
-    "sfu": ("ex2.approx.ftz.f32 %0, %0;", "float"),
-    "conversion": ("cvt.rni.s32.f32 %0, %0;", "int"),
+    # Exponential and logarithm go to and fro, as a number's two forms do; one of them alone would settle.
+    "sfu": ("ex2.approx.ftz.f32 %0, %0; lg2.approx.ftz.f32 %0, %0;", "float"),
+    "conversion": ("{.reg .f32 f; cvt.rn.f32.s32 f, %0; cvt.rni.s32.f32 %0, f;}", "int"),
     "shuffle": ("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;", "int"),
 }
+#: Instructions of a step, where it is not one.
+PER_STEP = {"sfu": 2, "conversion": 2}
 LETTERS = {"float": "f", "int": "r", "double": "d"}
 
 COMMON = r"""
@@ -117,6 +120,40 @@ extern "C" __global__ void __launch_bounds__(1024, 2) write_far(uint4 *to, int *
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
             to[i] = make_uint4(i * 2654435761u, p, i, ~i);
 }
+// One sector of every line, each lane its own: `passes` times `count` lines by the grid.
+extern "C" __global__ void __launch_bounds__(1024, 2) read_sectors(const unsigned *from, int *out, size_t count, int passes) {
+    unsigned sum = 0;
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (int p = 0; p < passes; ++p)
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i + 3 * step < count; i += 4 * step) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                unsigned got;
+                asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(got) : "l"(from + 32 * (i + k * step)));
+                sum ^= got;
+            }
+        }
+    if (sum == 12345) *out = sum;
+}
+extern "C" __global__ void __launch_bounds__(1024, 2) write_sectors(uint4 *to, int *out, size_t count, int passes) {
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (int p = 0; p < passes; ++p)
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+            to[8 * i] = make_uint4(i * 2654435761u, p, i, ~i);
+            to[8 * i + 1] = make_uint4(~i, p, i * 40503u, i);
+        }
+}
+// The first `lanes` lanes of each warp compute, the others wait at the end.
+extern "C" __global__ void __launch_bounds__(1024, 2) some_lanes(int *out, int n, int lanes) {
+    float x[4], a = -1.9f;
+    for (int k = 0; k < 4; ++k) x[k] = 0.1f + threadIdx.x * 1e-4f + 0.1f * k;
+    if (threadIdx.x % 32 < lanes)
+        for (int i = 0; i < n; ++i) {
+#pragma unroll
+            for (int k = 0; k < 64; ++k) asm volatile("fma.rn.f32 %0, %0, %0, %1;" : "+f"(x[k % 4]) : "f"(a));
+        }
+    if (x[0] + x[1] + x[2] + x[3] == 12345.f) out[threadIdx.x] = 1;
+}
 extern "C" __global__ void __launch_bounds__(1024, 2) scramble(unsigned *to, size_t count) {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) to[i] = (unsigned)(i ^ i >> 15) * 2654435761u;
@@ -177,6 +214,10 @@ class Driver:
     def clock_mhz(self, which: int = 1) -> int:
         return self.number("nvmlDeviceGetClockInfo", ctypes.c_uint, which)
 
+    @property
+    def celsius(self) -> int:
+        return self.number("nvmlDeviceGetTemperature", ctypes.c_uint, 0)
+
 
 def power_of(driver: Driver, seconds: float, busy: Callable[[], bool]) -> dict[str, Any]:
     """Watts between two changes of the energy counter while `busy()`, and the clocks seen."""
@@ -193,7 +234,8 @@ def power_of(driver: Driver, seconds: float, busy: Callable[[], bool]) -> dict[s
     (first, before), (end, after) = settled[0], settled[-1]
     watts = (after - before) / (end - first) if end > first else float("nan")
     middle = sorted(clocks)[len(clocks) // 2] if clocks else None
-    return {"watts": watts, "over_seconds": end - first, "changes": len(settled), "clock_mhz": middle}
+    seen = {"clock_mhz": middle, "celsius": driver.celsius}
+    return {"watts": watts, "over_seconds": end - first, "changes": len(settled), **seen}
 
 
 def looped(driver: Driver, body: Callable[[Any], None], seconds: float = SECONDS) -> dict[str, Any]:
@@ -259,8 +301,13 @@ def micro(driver: Driver, names: Sequence[str] | None = None, seconds: float = S
     }
     for name in CHAINS:
         slow = 4 if name in ("sfu", "conversion", "shuffle", "fp64") else 1
-        counted = {"warp_instructions": float(warps * UNROLLED * (STEPS // slow))}
+        counted = {"warp_instructions": float(warps * UNROLLED * (STEPS // slow) * PER_STEP.get(name, 1))}
         jobs[name] = (kernel(f"chain_{name}", out, cupy.int32(STEPS // slow)), counted)
+    for lanes in (1, 16):
+        counted = {"warp_instructions": float(warps * UNROLLED * STEPS)}
+        jobs[f"fp32_{lanes}_lanes"] = (kernel("some_lanes", out, steps, cupy.int32(lanes)), counted)
+    few = {"warp_instructions": float(4 * sms * UNROLLED * STEPS)}
+    jobs["fp32_few_warps"] = (kernel("chain_fp32", out, steps, blocks=(sms,), threads=(128,)), few)
     # The assembler adds two loads with one instruction; a turn of the loop has five more.
     shared = {"warp_instructions": float(warps * 64 * STEPS), "others": float(warps * 8 * STEPS) * 9}
     jobs["load_shared"] = (kernel("load_shared", out, cupy.int32(8 * STEPS)), shared)
@@ -278,6 +325,10 @@ def micro(driver: Driver, names: Sequence[str] | None = None, seconds: float = S
         count, moved = cupy.uint64(size // 16), {"bytes": float(size) * passes}
         jobs[f"{level}_read"] = (kernel("read_far", far, out, count, cupy.int32(passes)), moved)
         jobs[f"{level}_write"] = (kernel("write_far", far, out, count, cupy.int32(passes)), moved)
+        count, moved = cupy.uint64(size // 128), {"bytes": float(size // 4) * passes}
+        jobs[f"{level}_read_sectors"] = (kernel("read_sectors", far, out, count, cupy.int32(passes)), moved)
+        jobs[f"{level}_write_sectors"] = (kernel("write_sectors", far, out, count, cupy.int32(passes)), moved)
+    jobs["spin_hot"] = jobs["spin"]  # after the others: leakage grows with the temperature
     for name in names or jobs:
         body, counts = jobs[name]
         yield {"kind": "micro", "name": name, **counts, **looped(driver, body, seconds)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from warplens.cli.common import show_number
 from warplens_studies.reproduce import OMITTED, RECIPES, Recipe, Reproduction, find_recipes
 from warplens_studies.reproduce.base import COMPARISON
+from warplens_studies.reproduce.claims import IN_TESTS, NOT_COVERED, RECOMPUTED, RULES, PrintedClaim, printed_claims
 from warplens_studies.reproduce.inventory import PAPERS, SHOWN_WITH, inventory, outcomes, statements, write_outcomes
 
 from .reference import table
@@ -92,6 +93,53 @@ def _restated(name: str) -> bool | None:
 
 def omitted() -> str:
     return table(("not recomputed", "why"), [(item.title, item.reason) for item in OMITTED.values()])
+
+
+def claims(what: str) -> str:
+    """Claims of the papers: how many by rule, those of a paper that are recomputed, or all of another rule."""
+    found = printed_claims()
+    if what == "summary":
+        rows = [
+            (_short(prefix), *(str(sum(c.paper == prefix and c.rule == rule for c in found)) for rule in RULES))
+            for prefix in PAPERS
+        ]
+        return table(("paper", *RULES), rows)
+    if what in PAPERS:
+        head = ("in the paper", "claim", "item", "holds", "here")
+        mine = [claim for claim in found if claim.paper == what and claim.rule == RECOMPUTED]
+        return table(head, [(claim.section, claim.claim, *_outcome(claim)) for claim in mine])
+    rule = what.replace("-", " ")
+    last = "why" if rule == NOT_COVERED else "item"
+    rows = [
+        (_short(c.paper), c.section, c.claim, c.detail if rule == NOT_COVERED else _link(c.item))
+        for c in found
+        if c.rule == rule
+    ]
+    return table(("paper", "in the paper", "claim", last), rows)
+
+
+def _short(prefix: str) -> str:
+    return PAPERS[prefix][0].venue
+
+
+def _link(item: str) -> str:
+    return f"[{item}](reproductions.md#{item})"
+
+
+def _outcome(claim: PrintedClaim) -> tuple[str, str, str]:
+    """The item, how many of its statements about a claim hold, and what the first of them found."""
+    if claim.item == IN_TESTS:
+        return f"`{claim.detail}`", "yes", "equal"
+    if RECIPES[claim.item].timed:
+        return _link(claim.item), "–", "measured when run"
+    if not claim.detail:
+        return _link(claim.item), "–", "the item's numbers"
+    with STATEMENTS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    mine = [row for row in rows if row["item"] == claim.item and row["statement"].startswith(claim.detail)]
+    holding = sum(row["holds"] == "yes" for row in mine)
+    verdict = mine[0]["holds"] if len(mine) == 1 else f"{holding} of {len(mine)}"
+    return _link(claim.item), verdict, mine[0]["found"]
 
 
 def of_paper(key: str) -> str:

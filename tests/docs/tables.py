@@ -264,6 +264,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "program-runs": program_runs,
     "reproductions": reproductions.summary,
     "omitted": reproductions.omitted,
+    "claims": reproductions.claims,
     "reproduced": reproductions.of_paper,
     "errors": reference.errors,
     "readme-accuracy": reference.readme_accuracy,

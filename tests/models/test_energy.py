@@ -11,6 +11,7 @@ from warplens.explanation import explain, words
 from warplens.machine import with_overrides
 from warplens.models import get_model
 from warplens.models.energy import Energy, energy_of
+from warplens.workload import Needs, analyse
 
 POWER = {
     "power.idle_watts": 50.0,
@@ -103,3 +104,14 @@ def test_words_speak_of_a_power_limit_only_where_it_holds_the_clock():
 
     assert said(None) == said(700.0) == "300 mJ at 300 W"
     assert said(150.0) == "300 mJ at 300 W; the power limit of 150 W holds the clock at 1.00 GHz"
+
+
+def test_what_is_left_dirty_is_written_at_the_expense_of_the_launch():
+    """The caches of this machine hold all that the launch stores: nothing is written before it ends."""
+    setting = recorded.SETTINGS["h200-small"]
+    workload = recorded.placed("streaming", setting)
+    machine = with_overrides(gpu("h200", **{k.replace(".", "__"): v for k, v in setting.overrides.items()}), POWER)
+    misses = analyse(workload, machine, Needs("instruction_mix"), "this test").traced.misses
+    assert misses.dirty_left > 0
+    moved = misses.dram_read_bytes + misses.dram_write_bytes + misses.dirty_left * misses.transfer_bytes
+    assert energy(workload, machine, "mdm").parts["DRAM"] == pytest.approx(moved * 60e-12)

@@ -140,6 +140,12 @@ def test_example_kernel_cpr_with_more_than_three_warps(omega):
     assert terms["CPR"] == 4 * omega + 6
 
 
+def test_40_blocks_run_five_times():
+    """40 blocks on 4 SMs with 2 blocks each (§3.4.1)."""
+    launch = {"blocks": 40, "threads_per_block": 128, "blocks_per_sm": 2}
+    assert run("mwp-cwp", with_mix({"int32": 10, "load_global": 2}, launch), gpu("fx5600", sms=4)).terms["Rep"] == 5
+
+
 # -- §3 WFG -------------------------------------------------------------------------------
 
 WFG_CASES = ("wfg-case1", "wfg-case2", "wfg-case3")
@@ -210,6 +216,11 @@ def test_amat_of_90_percent_l2_hits_is_150_cycles():
     delay = run("gpumech-mt-mshr", workload, gpu("gpumech2014", l1__mshrs=6)).terms["exp_queuing_delay"]
     assert average_memory_access_time([(0.9, 120), (0.1, 420)]) == pytest.approx(150)
     assert delay / 0.25 == pytest.approx(150)
+
+
+def test_100_stall_cycles_are_divided_by_where_loads_end():
+    stack = run("gpumech-mt", with_profile(Interval(1, 100, 1, 1, 0, 0.9), warps_per_sm=1), gpu("gpumech2014")).stack
+    assert (stack["L2"], stack["DRAM"]) == pytest.approx((10, 90))
 
 
 # -- §5 MDM -------------------------------------------------------------------------------

@@ -433,3 +433,30 @@ def test_profiles_derived_per_machine_follow_latencies_in_a_batch():
     machine = gpu("lemeire-example", instructions__mem__latency=latencies)
     batch = run("gpumech-mt", with_graph(*CHAIN, warps_per_sm=1), machine)
     assert list(batch.terms["C"] - batch.terms["C"][0]) == [0, 40, 0]
+
+
+# -- functional units ------------------------------------------------------------------------
+
+
+def special_functions(warps, count=40):
+    return with_graph(*["sfu"] * count, ("mem", (count - 1,)), warps_per_sm=warps)
+
+
+def test_warps_queue_for_a_slow_unit_as_they_do_for_dram():
+    """§IV-B1 leaves it to future work. G-21 with λ as service time; where demand exceeds it, half of the requests."""
+    machine = complete_gpu(instructions__sfu__interval=8, instructions__sfu__subsystem="special")
+    for warps in (1, 8, 32):
+        workload = special_functions(warps)
+        usual, queued = (run("gpumech", workload, machine, unit_contention=on) for on in (False, True))
+        wait = queued.terms["Unit_delay"]
+        held = 40 * 8 / 41  # cycles of the unit for an average instruction
+        assert 0 < wait <= held * 41 * warps / 2 * (1 + 1e-12)
+        assert queued.stack["DEP"] > usual.stack["DEP"] and queued.cycles > usual.cycles
+    assert wait > 0.95 * held * 41 * 32 / 2
+
+
+def test_a_unit_as_fast_as_issue_is_not_waited_for():
+    machine = complete_gpu(instructions__sfu__interval=0.5)
+    usual, queued = (run("gpumech", special_functions(32), machine, unit_contention=on) for on in (False, True))
+    assert queued.cycles == usual.cycles
+    assert "option unit_contention=true changes nothing here" in queued.warnings

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from making import gpu, run, with_flow, with_graph
 from reference import work_flow as oracle
 from warplens.analysis import FlowNode
+from warplens.api import load_workload
 from warplens.errors import InputError
 
 
@@ -191,3 +192,31 @@ def test_a_dependence_graph_is_turned_into_a_work_flow():
     for model in ("wfg", "wfg-corrected"):
         machine = gpu("lemeire-example")
         assert run(model, graph, machine).terms == run(model, flow, machine).terms
+
+
+# -- branches and work groups ----------------------------------------------------------------
+
+
+def flow_from(text, tmp_path):
+    path = tmp_path / "branch.toml"
+    path.write_text(f'name = "branch"\n[launch]\nwarps_per_sm = 2\n{text}')
+    return load_workload(path)
+
+
+def test_a_side_of_a_branch_counts_by_the_share_of_warps_that_take_it(tmp_path):
+    """Averages over warps (Lemeire §4.1); a warp whose lanes take both sides runs both."""
+    node = '[[work_flow_graph]]\nkind = "compute"\ncount = {}\n'
+    uneven = flow_from(node.format(4) + node.format("8\nshare = 0.25"), tmp_path)
+    assert [each.count for each in uneven.flow.nodes] == [4, 2]
+    with pytest.raises(InputError, match="share"):
+        flow_from(node.format("8\nshare = 1.5"), tmp_path)
+
+
+def test_warps_of_a_group_may_hide_less_than_all_of_them():
+    """WLP_effect = 2 of 4 warps: the arcs are those of 2 warps, the run has 4."""
+    nodes = compute(3), memory()
+    machine = gpu("lemeire-example")
+    two, four = (with_flow(*nodes, warps_per_sm=warps) for warps in (2, 4))
+    together = run("wfg", four, machine, effective_warps=2.0)
+    assert together.terms["CPW"] == run("wfg", two, machine).terms["CPW"] > run("wfg", four, machine).terms["CPW"]
+    assert together.terms["CPR"] == 4 * together.terms["CPW"]

@@ -84,11 +84,16 @@ def test_output_that_is_a_file_is_bad_usage(tmp_path):
     assert run("lemeire-fig3", "-o", tmp_path / "file").exit_code == 2
 
 
-def test_no_name_makes_all(tmp_path, monkeypatch):
+@pytest.mark.parametrize("everything", [(), ("--all",)])
+def test_no_name_makes_all(tmp_path, monkeypatch, everything):
     """Of three that are quick: that each of the others computes and draws is tested one by one."""
     for name in set(RECIPES) - {"hong-kim-table2", "lemeire-fig3", "gpumech-fig8"}:
         monkeypatch.delitem(RECIPES, name)
-    result = run("-o", tmp_path)
+    result = run(*everything, "-o", tmp_path)
     assert result.exit_code == 0
     names = {path.stem for path in tmp_path.glob("*.csv")}
     assert names == {path.stem for path in tmp_path.glob("*.png")} == set(recipe_names()) and len(names) == 3
+
+
+def test_all_takes_no_names():
+    assert run("--all", "lemeire-fig3").exit_code == 2

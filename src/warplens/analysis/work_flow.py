@@ -12,7 +12,8 @@ class FlowNode:
     """A block of computation, one memory access, or a barrier.
 
     `ilp` is the instruction-level parallelism of a compute block; `dependent`
-    says whether a later node waits for a memory node's data.
+    says whether a later node waits for a memory node's data. `count` is an average
+    over warps: a node on one side of a branch counts by the share that goes there.
     """
 
     kind: str

@@ -173,6 +173,17 @@ def evaluate_batch(intervals, start, of_machine, machines, terms, results):
         first = last
 
 
+@kernel
+def add_unit_waits(intervals, start, of_machine, machines, service, waits):
+    """Add the waits for a functional unit that an average instruction of machine m holds for `service[m]` cycles."""
+    for m in range(len(of_machine)):
+        machine, p = machines[m], of_machine[m]
+        for i in range(start[p], start[p + 1]):
+            interval = intervals[i]
+            cycles = interval.instructions / machine.issue_rate + interval.stall
+            waits[m] += md1_wait(interval.instructions * machine.warps, cycles, service[m])
+
+
 @allocating_kernel
 def all_suspended(warps, stall_probability, wake_probability):
     """Probability that all threads are suspended, in the stationary state of Chen & Aamodt's chain.

@@ -128,6 +128,7 @@ def _bytes_per_instruction(facts: Facts) -> dict[str, float]:
     if facts.traced is None:
         return {"L1": 0.0, "L2": 0.0, "DRAM": 0.0}
     misses, count = facts.traced.misses, facts.traced.warp.recorded_instructions
-    dram = float(misses.dram_read_bytes + misses.dram_write_bytes)
+    left = misses.dirty_left * misses.transfer_bytes  # goes to DRAM after the launch, at its expense
+    dram = float(misses.dram_read_bytes + misses.dram_write_bytes + left)
     touched, moved = (float(each * misses.transfer_bytes) for each in (misses.l1_accesses, misses.llc_accesses))
     return {"L1": touched / count, "L2": moved / count, "DRAM": dram / count}

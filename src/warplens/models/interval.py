@@ -24,11 +24,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..analysis import STALL_CAUSES, ProfileBatch
-from ..machine import Gpu
-from ..workload import Needs, Workload, bank_cycles
+from ..machine import INSTRUCTION_CLASSES, Gpu
+from ..workload import Needs, Workload, analyse, bank_cycles
 from . import _interval_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import GPUMECH, LEMEIRE, MDM, MDM_CAL, Paper
+from .pipeline_load import pipeline_load
 from .prediction import Condition
 
 #: Scheduling policies modelled with the greedy-then-oldest equations.
@@ -56,6 +57,10 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
         "l2-misses",
         "requests in the DRAM queue: all that miss L2, or reads capped by the MSHRs as the MDM authors do",
         ("l2-misses", "mshr-capped"),
+    ),
+    "unit_contention": (
+        False,
+        "warps queue for functional units that instructions hold for longer than an issue slot, as for DRAM (G-21)",
     ),
     "streaming": (
         None,
@@ -138,7 +143,7 @@ VARIANTS = (
         "G-3, G-5 … G-23",
         mshr=k.GPUMECH_MSHR,
         queue=k.GPUMECH_DRAM,
-        options=_GPUMECH_OPTIONS,
+        options=(*_GPUMECH_OPTIONS, "unit_contention"),
     ),
     Variant(
         "gpumech-rr-corrected",
@@ -149,7 +154,7 @@ VARIANTS = (
         policy=k.ROUND_ROBIN_CORRECTED,
         mshr=k.GPUMECH_MSHR,
         queue=k.GPUMECH_DRAM,
-        options=_GPUMECH_OPTIONS,
+        options=(*_GPUMECH_OPTIONS, "unit_contention"),
     ),
     Variant(
         "gpumech-plus",
@@ -230,6 +235,7 @@ class IntervalModel(Model):
     min_gap: ClassVar[float] = 1.0
     normalization: ClassVar[str] = "shared"
     dram_requests: ClassVar[str] = "l2-misses"
+    unit_contention: ClassVar[bool] = False
     streaming: ClassVar[bool | None] = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -289,14 +295,15 @@ class IntervalModel(Model):
         return Needs(self.needs, min_gap=self.min_gap, compute_latency=self.compute_latency)
 
     def evaluate(self, case: Case) -> Outcome:
-        from ._interval_kernels import evaluate_batch
+        from ._interval_kernels import add_unit_waits, evaluate_batch
 
         found = np.zeros(case.size, k.RESULT)
         # Indexing rows of a plain table is many times faster than indexing records.
         results, machines = _table(found), _table(self._machines(case))
         instructions = 0.0
         stalls = np.zeros((len(STALL_CAUSES), case.size))
-        stall_cycles = np.zeros(case.size)
+        stall_cycles, waits = np.zeros(case.size), np.zeros(case.size)
+        units = _unit_cycles(case) if self.unit_contention else []
         terms = self._terms(case.gpu)
         for rows, profiles in case.facts.profiles:
             of_machine = profiles.of_machine
@@ -306,16 +313,22 @@ class IntervalModel(Model):
             intervals = np.ascontiguousarray(profiles.matrix).view(k.INTERVAL)[:, 0]
             evaluate_batch(intervals, profiles.start, of_machine, some, terms, part)
             results[rows] = _table(part)
+            some_waits = np.zeros(len(some))
+            for service in units:
+                add_unit_waits(intervals, profiles.start, of_machine, some, service[rows], some_waits)
+            waits[rows] = some_waits
             instructions = profiles.total_instructions
             stalls[:, rows] = profiles.stall_by_cause[of_machine].T
             stall_cycles[rows] = profiles.stall_cycles[of_machine]
-        return self._outcome(case, instructions, stall_cycles, stalls, found)
+        return self._outcome(case, instructions, stall_cycles, stalls, found, waits)
 
-    def _outcome(self, case: Case, instructions: float, stall_cycles: Array, stalls: Array, found: Any) -> Outcome:
+    def _outcome(
+        self, case: Case, instructions: float, stall_cycles: Array, stalls: Array, found: Any, waits: Array
+    ) -> Outcome:
         W, issue_rate = case.W, case.issue_rate
         representative = instructions / issue_rate + stall_cycles
         multithreaded = representative + found["nonoverlapped"] / issue_rate  # Σ C_i; Eq. (G-7) inverted
-        contention = found["mshr"] + found["noc"] + found["dram"]
+        contention = found["mshr"] + found["noc"] + found["dram"] + waits
         # The W warps of an SM share its contention delays (docs/conventions.md §4), unless as printed in G-17.
         share = W if self.normalization == "literal" else np.ones_like(W)  # Eq. (G-17)
         raw_cpi = (multithreaded + share * contention) / (W * instructions)  # Eqs. (M-1), (G-3)
@@ -330,6 +343,7 @@ class IntervalModel(Model):
             delays = {"MSHR": found["mshr"], "NOC": found["noc"], "QUEUE": found["dram"]}
             per_instruction = share / (W * instructions)
             stack |= {name: delays[name] * per_instruction for name in delays if name in self.categories}
+            stack["DEP"] = stack["DEP"] + waits * per_instruction
         return Outcome(
             instructions_per_warp=instructions,
             ipc_sm=1.0 / cpi,
@@ -338,6 +352,7 @@ class IntervalModel(Model):
                 "IPC_raw": case.active_sms / raw_cpi,
                 "C": multithreaded,
                 "nonoverlapped_insts": found["nonoverlapped"],
+                **({"Unit_delay": waits} if self.unit_contention else {}),
                 **(self._mdm_terms(case, found) if self.variant.is_mdm else self._gpumech_terms(found)),
             },
             conditions=self._conditions(case, raw_cpi, found),
@@ -406,6 +421,17 @@ def _service_cycles(case: Case) -> dict[str, Any]:
         for level in ("noc", "dram")
         if gpu.get(f"{level}.bandwidth_bytes_per_s") is not None
     }
+
+
+def _unit_cycles(case: Case) -> list[Array]:
+    """Cycles for which an average instruction holds each functional unit that limits more than issue does."""
+    if not case.workload.offers("instruction_mix"):
+        return []
+    facts = analyse(case.workload, case.gpu, Needs("instruction_mix"), case.model_name)
+    load = pipeline_load(dataclasses.replace(case, facts=facts))
+    memory = {case.timing(name).subsystem for name in load.mix.entries if INSTRUCTION_CLASSES[name].kind == "memory"}
+    held = [busy / load.mix.total for unit, busy in load.busy.items() if unit not in memory]
+    return [np.where(cycles * case.issue_rate > 1.0, cycles, 0.0) for cycles in held]
 
 
 def _table(records: Any) -> Array:

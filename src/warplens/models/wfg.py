@@ -2,9 +2,10 @@
 
 `wfg` is the original. `wfg-corrected` sets λ_instr_mem = 0 and replaces L-36 by
 L-42 (Lemeire §2.4.3, 2.4.4). Equation L-30 already contains α_i, so L-31 does
-not multiply by it again (as L-38 shows). All warps of an SM count, whatever
-their group (WLP_effect = ω). Barriers count in L-35 but take no cycles: the
-paper gives none.
+not multiply by it again (as L-38 shows). WLP_effect, the warps that hide each
+other's latencies, is ω unless given: the equation of the original, by work
+groups, is in no text that we have. Barriers count in L-35 but take no cycles:
+the paper gives none.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..analysis import FlowNode
-from .base import Array, Aspect, Case, Model, Outcome
+from .base import Array, Aspect, Case, Model, Outcome, option
 from .papers import LEMEIRE
 from .prediction import Condition
 
@@ -29,12 +30,17 @@ class WorkFlow(Model):
     paper = LEMEIRE
     equations = "L-30 … L-36"
     needs = "work_flow_graph"
-    aspects = frozenset({Aspect.ILP, Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY, Aspect.BARRIERS})
+    aspects = frozenset(
+        {Aspect.ILP, Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY, Aspect.BARRIERS, Aspect.DIVERGENT_WARPS}
+    )
     corrected: ClassVar[bool] = False
+
+    effective_warps: float = option(0.0, "WLP_effect: warps that hide each other's latencies; 0: all resident ones")
 
     def evaluate(self, case: Case) -> Outcome:
         graph = case.facts.flow
-        W, zero = case.W, np.zeros(case.size)
+        W = np.minimum(case.W, self.effective_warps) if self.effective_warps > 0 else case.W
+        zero = np.zeros(case.size)
         timings = [case.timing(node.instruction_class) for node in graph.nodes]
         intervals = [case.array(timing.interval_cycles) for timing in timings]
         latencies = [case.array(timing.latency_cycles) for timing in timings]
@@ -65,7 +71,7 @@ class WorkFlow(Model):
                 cycles_per_warp = cycles_per_warp + node.count * (np.maximum(arc, exposed) if node.dependent else arc)
                 exposed_sum = exposed_sum + node.count * np.maximum(0.0, exposed)
                 alone = alone + (node.count * latency if node.dependent else zero)
-        cycles_per_run = cycles_per_warp * W  # Eq. (L-39)
+        cycles_per_run = cycles_per_warp * case.W  # Eq. (L-39)
         return Outcome(
             instructions_per_warp=graph.total,
             ipc_sm=graph.total / cycles_per_warp,

@@ -355,10 +355,11 @@ def _work_flow_graph(rows: list[_Reader]) -> WorkFlowGraph:
     for row in rows:
         kind = row.text("kind", choices=NODE_KINDS)
         default_class = {"compute": "comp", "memory": "mem", "barrier": "barrier"}[kind]
+        share = row.number("share", 1.0, minimum=0.0, above=True, most=1.0)
         node = FlowNode(
             kind=kind,
             instruction_class=row.text("class", default_class, choices=INSTRUCTION_CLASSES),
-            count=row.number("count", 1.0, minimum=0.0, above=True),
+            count=row.number("count", 1.0, minimum=0.0, above=True) * share,
             ilp=row.number("ilp", 1.0, minimum=1.0),
             dependent=row.flag("dependent", True),
         )

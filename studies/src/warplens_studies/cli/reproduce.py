@@ -13,10 +13,11 @@ from warplens.cli.options import json_option, results_option
 
 @click.command(short_help="Recompute figures and tables of the papers.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="Recompute every figure and table, as without NAME.")
 @click.option("--list", "only_list", is_flag=True, help="List the figures and tables, and what is compared.")
 @results_option("out/reproduce", "Where NAME.csv and NAME.png go.")
 @json_option
-def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bool) -> None:
+def reproduce(names: tuple[str, ...], everything: bool, only_list: bool, folder: Path, as_json: bool) -> None:
     """Recompute figures and tables of the papers, with the paper's numbers beside ours.
 
     Without NAME, all of them. For each, the numbers go to DIR/NAME.csv and a
@@ -27,6 +28,8 @@ def reproduce(names: tuple[str, ...], only_list: bool, folder: Path, as_json: bo
 
     from ..reproduce import chosen, draw, write_csv
 
+    if everything and names:
+        raise click.UsageError("--all and names exclude each other")
     if only_list:
         _list(names, as_json, JSON_SCHEMA)
         return

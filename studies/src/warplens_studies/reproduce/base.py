@@ -24,6 +24,7 @@ COMPARISON = ("quantity", "paper", "ours", "difference")
 FROM_THE_PAPER = "inputs that the paper prints"
 FROM_KERNELS = "16 kernels on our simulator and Accel-Sim"
 FROM_STANDINS = "the suite's stand-ins, and 16 kernels on our simulator and Accel-Sim"
+FROM_STANDINS_SIMULATED = "the suite's stand-ins and three small kernels, on our simulator"
 FROM_H200 = "the suite, measured on an H200"
 FROM_SUITE = "the suite's CUDA kernels, run on the CPU"
 #: Data of recipes that compare what this package states with what the paper prints: nothing is recomputed.

@@ -131,8 +131,13 @@ def figure3() -> Findings:
             Claim(
                 "Constant is faster than Naive, Constant+Optimized faster still (§2.4)",
                 1 < measured["Constant"] < measured["Constant+Optimized"],
-                f"measured on an H200: {measured['Constant']:.2f} and {measured['Constant+Optimized']:.2f} times "
-                "(printed: 1.79 and 24.36 times, on a GPU without a data cache)",
+                f"measured on an H200: {measured['Constant']:.2f} and {measured['Constant+Optimized']:.2f} times",
+            ),
+            Claim(
+                "Constant is 1.79 times, Constant+Optimized 24.36 times as fast as Naive (§2.4)",
+                all(gain >= SPEEDUPS[label] / 2 for label, gain in measured.items()),
+                f"{measured['Constant']:.2f} and {measured['Constant+Optimized']:.2f} times (counted: half of that); "
+                "the paper's GPU has no data cache",
             ),
         ),
         assumptions=(

@@ -16,7 +16,7 @@ from warplens.api import place, predict
 from warplens.errors import InputError
 from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.models import Prediction
-from warplens.simulators.detailed import simulate_detailed
+from warplens.simulators.detailed import DetailedResult, simulate_detailed
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.workload import Workload, analyse, workload_of_trace
@@ -90,12 +90,18 @@ def reference_cycles(source: str, setting: str, kernel: str) -> float:
 
 
 @cache
-def simulated_cycles(setting: str, kernel: str) -> float:
-    """Cycles of a stand-in on our reference simulator; 0 where no block of it fits on an SM."""
+def simulated(setting: str, kernel: str) -> DetailedResult | None:
+    """A stand-in on our reference simulator; None where no block of it fits on an SM."""
     try:
-        return float(simulate_detailed(*place(workload(kernel), machine(setting, part=True))).cycles)
+        return simulate_detailed(*place(workload(kernel), machine(setting, part=True)))
     except InputError:
-        return 0.0
+        return None
+
+
+def simulated_cycles(setting: str, kernel: str) -> float:
+    """Cycles of a stand-in on our reference simulator, or 0."""
+    result = simulated(setting, kernel)
+    return 0.0 if result is None else float(result.cycles)
 
 
 def kernels_of(source: str, kind: str = "all", where: Sequence[str] = ("base",)) -> list[str]:

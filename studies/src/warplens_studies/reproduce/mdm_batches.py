@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -281,14 +281,7 @@ def cal_figure3() -> Findings:
         columns=("reference", "model", "kernels", "paper [%]", "mean |IPC error| [%]"),
         rows=tuple(rows),
         draw=draw,
-        claims=tuple(
-            Claim(
-                f"MDM reduces the error on divergent kernels, 14 times (§5); {source}",
-                series["MDM (CAL 2019)"][1] * 14 / 2 < series["GPUMech"][1],
-                f"{percentages([series['GPUMech'][1], series['MDM (CAL 2019)'][1]])} (counted: half of that)",
-            )
-            for source, series in found.items()
-        ),
+        claims=tuple(claim for source, series in found.items() for claim in _cal_claims(source, series)),
         assumptions=(
             STAND_IN,
             RECORDED,
@@ -304,3 +297,31 @@ def cal_figure3() -> Findings:
             ),
         ),
     )
+
+
+def _cal_claims(source: str, series: Mapping[str, Sequence[float]]) -> list[Claim]:
+    """What §5 says of the mean errors: other kernels, divergent ones, all."""
+    gpumech, mdm = series["GPUMech"], series["MDM (CAL 2019)"]
+    between = [series[title][1] for title in ("GPUMech+", "MDM-Queue", "MDM-MSHR")]
+    return [
+        Claim(
+            f"MDM reduces the error on divergent kernels, 14 times (§5); {source}",
+            mdm[1] * 14 / 2 < gpumech[1],
+            f"{percentages([gpumech[1], mdm[1]])} (counted: half of that)",
+        ),
+        Claim(
+            f"MDM reduces the error on the others marginally, from 19 to 16 % (§5); {source}",
+            gpumech[0] - 10 <= mdm[0] <= gpumech[0],
+            f"from {gpumech[0]:.0f} to {mdm[0]:.0f} % (counted as marginal: 10 points)",
+        ),
+        Claim(
+            f"over all benchmarks GPUMech errs by 217 %, MDM by 23 % (§5); {source}",
+            mdm[2] * 217 / 23 / 2 < gpumech[2],
+            f"{gpumech[2]:.0f} and {mdm[2]:.0f} % (counted: half of the printed ratio)",
+        ),
+        Claim(
+            f"GPUMech+, 206 %, MDM-Queue, 100 %, and MDM-MSHR, 98 %, lie between (§5); {source}",
+            all(mdm[1] < value < gpumech[1] for value in between),
+            f"{percentages(between)} between {mdm[1]:.0f} and {gpumech[1]:.0f} %",
+        ),
+    ]

@@ -89,7 +89,12 @@ def _findings(
 def _figure5_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[Claim]:
     gpumech, mdm = found["GPUMech"], found["MDM"]
     between = [found[title][1] for title in ("GPUMech+", "MDM-Queue", "MDM-MSHR")]
-    whole = mean_error("gpumech", "base", source, kernels_of(source, "MD"))
+    divergent = kernels_of(source, "MD")
+    whole = mean_error("gpumech", "base", source, divergent)
+    largest = [
+        100 * max(abs(error(SHOWN[title], "base", kernel, source)) for kernel in divergent)
+        for title in ("GPUMech", "MDM")
+    ]
     return [
         Claim(
             f"MDM errs far less than GPUMech on divergent applications, 16.5 times (§V-A); {source}",
@@ -106,6 +111,16 @@ def _figure5_claims(source: str, found: Mapping[str, Sequence[float]]) -> list[C
             f"GPUMech+, MDM-Queue and MDM-MSHR lie between (§V-A); {source}",
             all(mdm[1] < value < gpumech[1] for value in between),
             f"{percentages(between)} between {mdm[1]:.0f} and {gpumech[1]:.0f} %",
+        ),
+        Claim(
+            f"over all applications MDM errs by 13.9 %, GPUMech by 162 % (§V-A); {source}",
+            mdm[2] * 162 / 13.9 / 2 < gpumech[2],
+            f"{mdm[2]:.0f} and {gpumech[2]:.0f} % (counted: half of the printed ratio)",
+        ),
+        Claim(
+            f"MDM errs by at most 50 % on a divergent application, GPUMech by up to 750 % (§V-A); {source}",
+            largest[1] <= 50,
+            f"{largest[1]:.0f} and {largest[0]:.0f} %",
         ),
     ]
 
