@@ -44,6 +44,7 @@ def _products() -> dict[str, InstructionClass]:
     return found
 
 
+#: Profiles that are kept name a class by its place: new ones come last.
 INSTRUCTION_CLASSES = (
     _tree(
         ("comp", "compute", None, "any instruction that is not a memory access"),
@@ -57,7 +58,6 @@ INSTRUCTION_CLASSES = (
         ("sfu", "compute", "comp", "special functions: reciprocal, square root, sine, exponential"),
         ("tensor", "compute", "comp", "matrix multiply-accumulate"),
         ("conversion", "compute", "comp", "conversion between types"),
-        ("conversion_fp64", "compute", "conversion", "conversion of floating point from or to 64 bits"),
         ("move", "compute", "comp", "register moves, selects and special-register reads"),
         ("control", "compute", "comp", "branches, calls, exit"),
         ("other", "compute", "comp", "opcodes that no class covers"),
@@ -76,6 +76,7 @@ INSTRUCTION_CLASSES = (
         ("load_constant", "shared", "comp", "load through the constant cache"),
     )
     | _products()
+    | _tree(("conversion_fp64", "compute", "conversion", "conversion of floating point from or to 64 bits"))
 )
 
 #: Default pipeline of a class.
