@@ -10,8 +10,13 @@ import gzip
 import json
 import lzma
 import random
+import socket
+import struct
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,22 +24,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from frontends.runtime.listening import Notes
 from frontends.runtime.test_fatbin import entry, fat
 from gate.making import snapshot
 from tuning.making import SOURCE, SPACE, write_t1
 from warplens.frontends.accelsim import load_accelsim
 from warplens.frontends.cuda.cubin import read_cubin
+from warplens.frontends.cuda.machine_code import read_machine_code
 from warplens.frontends.ncu.profile import read_profiles
 from warplens.frontends.ptx import parse_ptx
 from warplens.frontends.ptx.flatten import flatten
 from warplens.frontends.ptx.flow import Flow
 from warplens.frontends.ptx.registers import allocate_registers
+from warplens.frontends.runtime import Recording
 from warplens.frontends.runtime.fatbin import read_images
+from warplens.frontends.runtime.launches import LaunchNumbers
+from warplens.frontends.runtime.messages import Op
+from warplens.frontends.runtime.needed import needed_libraries
+from warplens.frontends.runtime.server import Session
 from warplens.frontends.sass.disassembly import parse_kernel
 from warplens.frontends.sass.raw import batches, read_launch, survey_records
 from warplens.gate.baseline import baseline_of, read_baseline, write_baseline
+from warplens.gate.project import load_project
+from warplens.machine import Gpu, load_gpu
 from warplens.machine import load as machine_load
-from warplens.machine import load_gpu
 from warplens.result_cache import ResultCache
 from warplens.sweeps.store import Store, read_sweep
 from warplens.tomlfile import read_toml
@@ -118,6 +131,56 @@ def _cubin(path: Path) -> None:
     except ValueError as error:  # its callers turn these into errors of their own
         if not str(error).startswith(("damaged cubin", "not a cubin")):
             raise
+
+
+def _machine_code(path: Path) -> None:
+    try:
+        read_machine_code(path.read_bytes())
+    except ValueError as error:
+        if not str(error).startswith(("damaged cubin", "not a cubin")):
+            raise
+
+
+def _program(path: Path) -> None:
+    needed_libraries(path)
+
+
+@dataclass
+class _Listening:
+    """What sessions need of a server."""
+
+    gpu: Gpu
+    recording: Recording
+    listener: Notes
+    exact: bool = True
+    numbers: LaunchNumbers = field(default_factory=LaunchNumbers)
+
+
+def _session(path: Path) -> None:
+    """Messages of a program that are served until it closes the connection."""
+    here, there = socket.socketpair()
+    with here, there:
+        sender = threading.Thread(target=_send, args=(here, path.read_bytes()))
+        sender.start()
+        Session(_Listening(load_gpu("h200"), Recording(launches=frozenset()), Notes()), there, 0).serve()
+        there.close()
+        sender.join()
+
+
+def _send(connection: socket.socket, content: bytes) -> None:
+    with suppress(OSError):
+        connection.sendall(content)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1 << 16):
+            pass
+
+
+def _settings(path: Path) -> None:
+    """Settings of `warplens check`, in a folder of their own."""
+    folder = path.parent / "project"
+    (folder / ".git").mkdir(parents=True, exist_ok=True)
+    (folder / "warplens.toml").write_bytes(path.read_bytes())
+    load_project(folder)
 
 
 def _sass(path: Path) -> None:
@@ -284,6 +347,59 @@ def _made_images(_folder: Path) -> list[bytes]:
     return [fat(entry(text), entry(packed, flags=0x8000, unpacked=len(text)))]
 
 
+_KERNEL = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 at, .param .u32 n)
+{
+    .reg .b64 %a; .reg .b32 %n;
+    ld.param.u64 %a, [at];
+    ld.param.u32 %n, [n];
+    st.global.u32 [%a], %n;
+    ret;
+}
+"""
+
+
+def _made_messages(_folder: Path) -> list[bytes]:
+    """A program that loads a kernel, launches it and asks for this and that."""
+
+    def message(op: Op, *arguments: int, data: bytes = b"") -> bytes:
+        return struct.pack("<II7q", op, len(data), *(*arguments, *[0] * 7)[:7]) + data
+
+    texture = struct.pack("<5q10i4f", 1 << 40, 8, 1, 0, 64, 32, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    parameters = struct.pack("<QI", 0, 7)
+    return [
+        message(Op.HELLO)
+        + message(Op.PROPERTIES, 13000)
+        + message(Op.ATTRIBUTES, 16)
+        + message(Op.ALLOCATE, 4096)
+        + message(Op.MODULE, data=fat(entry(_KERNEL)))
+        + message(Op.FUNCTION, data=b"k")
+        + message(Op.SYMBOL, data=b"none")
+        + message(Op.OCCUPANCY, 0, 32)
+        + message(Op.COPIED, 1, 4096, 0)
+        + message(Op.EVENT_RECORD, 1, 0)
+        + message(Op.LAUNCH, 0, 2, 1 | 1 << 32, 32 | 1 << 16 | 1 << 32, data=parameters)
+        + message(Op.EVENT_RECORD, 2, 0)
+        + message(Op.EVENT_ELAPSED, 1, 2)
+        + message(Op.TEXTURE, 1, data=texture)
+        + message(Op.LIMIT, 1, 2, 1 << 20)
+        + message(Op.FREE, 4096)
+        + message(Op.SYNCHRONIZE)
+    ]
+
+
+_SETTINGS = b"""
+[check]
+paths = ["kernels", "bench"]
+gpus = ["h200", "a100"]
+baseline = "warplens.baseline.toml"
+fail_above = "5%"
+"""
+
+
 _SASS = b"""
 .section .text.k,"ax",@progbits
 .text.k:
@@ -319,6 +435,8 @@ def kinds() -> dict[str, Kind]:
         Kind("accelsim-gz", ".traceg.gz", _gzipped_traces, raw, _accelsim),
         Kind("ptx", ".ptx", _files(DATA / "ptx/data/kernels.ptx"), text, _ptx),
         Kind("cubin", ".cubin", _files(DATA / "cuda/data/nvcc.cubin.xz"), raw, _cubin),
+        Kind("machine-code", ".cubin", _files(DATA / "cuda/data/lines.cubin.xz"), raw, _machine_code),
+        Kind("program", ".elf", _files(Path(sys.executable).resolve()), raw, _program),
         Kind("sass", ".sass", lambda _: [_SASS], text, _sass),
         Kind("sass-launch", ".launch", _files(_RECORDED.with_suffix(".launch")), text, _recorded),
         Kind("sass-records", ".raw", _files(_RECORDED.with_suffix(".raw")), mutations.of_words, _recorded),
@@ -326,7 +444,9 @@ def kinds() -> dict[str, Kind]:
         Kind("nsight-rep", ".ncu-rep", _files(DATA / "ncu/data/features.ncu-rep"), raw, _profile),
         Kind("sweep", ".parquet", _made_sweep, raw, _sweep, exact=True),
         Kind("result-cache", ".entry", _made_entry, raw, _kept, exact=True),
+        Kind("messages", ".raw", _made_messages, mutations.of_messages, _session),
         Kind("fat-binary", ".fatbin", _made_images, raw, _images),
+        Kind("settings", ".toml", lambda _: [_SETTINGS], text, _settings),
         Kind("baseline", ".toml", _made_baseline, text, _baseline),
         Kind("tuning-space", ".toml", _made_space, text, _tuning),
         Kind("kernel-tuner", ".json", _made_t1, mutations.of_json, _tuning),

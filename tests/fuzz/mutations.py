@@ -6,6 +6,8 @@ import io
 import json
 import random
 import re
+import struct
+from copy import deepcopy
 from typing import Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
@@ -61,6 +63,32 @@ def of_words(chance: random.Random, raw: bytes) -> bytes:
     return bytes(content)
 
 
+def of_messages(chance: random.Random, raw: bytes) -> bytes:
+    """Messages of a program removed, repeated or swapped, their numbers replaced, and their bytes."""
+    head = struct.Struct("<II7q")
+    messages, place = [], 0
+    while place + head.size <= len(raw):
+        size = head.size + head.unpack_from(raw, place)[1]
+        messages.append(raw[place : place + size])
+        place += size
+    for _ in range(chance.randint(1, 3)):
+        one, other = (chance.randrange(len(messages)) for _ in range(2))
+        kind = chance.randrange(5)
+        if kind == 0 and len(messages) > 1:
+            del messages[one]
+        elif kind == 1:
+            messages.insert(one, messages[other])
+        elif kind == 2:
+            messages[one], messages[other] = messages[other], messages[one]
+        elif kind == 3:
+            op, size, *arguments = head.unpack_from(messages[one])
+            arguments[chance.randrange(7)] = chance.choice((0, -1, 1, 2, 255, 65535, 1 << 32, 1 << 62, -(1 << 63)))
+            messages[one] = head.pack(op, size, *arguments) + messages[one][head.size :]
+        else:
+            messages[one] = messages[one][: head.size] + of_bytes(chance, messages[one][head.size :])
+    return b"".join(messages)
+
+
 def of_text(chance: random.Random, raw: bytes) -> bytes:
     """Lines removed, repeated or swapped; numbers and words replaced by others."""
     if chance.random() < 0.15:
@@ -107,7 +135,7 @@ def of_json(chance: random.Random, raw: bytes) -> bytes:
         elif kind == 2 and isinstance(parent, dict):
             parent[chance.choice(["x", "", str(key) * 2])] = parent.pop(key)
         else:
-            parent[key] = chance.choice(JSON_VALUES)
+            parent[key] = deepcopy(chance.choice(JSON_VALUES))
     return json.dumps(tree).encode()
 
 

@@ -35,6 +35,8 @@ class Notes:
     def synchronized(self, process, stream): ...
 
     def elapsed(self, process, first, second):
+        if not self.events.keys() >= {first, second}:
+            return None
         return 1e-5 * (self.events[second] - self.events[first])
 
     def failed(self, message):

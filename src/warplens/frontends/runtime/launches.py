@@ -28,6 +28,8 @@ SMALL_INSTRUCTIONS = 100_000
 MOST_KEPT = 64
 #: Stack of the thread that serves a program, which runs small launches too.
 SERVER_STACK_BYTES = 256 << 20
+#: Blocks of a grid and threads of a block along each axis.
+_MOST_EXTENTS = (2**31 - 1, 65535, 65535, 1024, 1024, 64)
 #: Room for the parameters of a launch.
 PARAMETER_BYTES = 32 * 1024
 
@@ -126,8 +128,11 @@ class Launcher:
 
     def _refused(self, order: Ordered) -> int:
         """The error code of a launch that no GPU would start."""
+        extents = zip((*order.grid, *order.block), _MOST_EXTENTS, strict=True)
+        if not all(0 < extent <= most for extent, most in extents):
+            return CudaError.INVALID_CONFIGURATION
         shared = order.dynamic_shared_bytes + order.function.any_code.kernel.shared_bytes
-        if shared > MOST_SHARED_BYTES:
+        if order.dynamic_shared_bytes < 0 or shared > MOST_SHARED_BYTES or len(order.parameters) > PARAMETER_BYTES:
             return CudaError.INVALID_VALUE
         resident = self.resident(order.function, math.prod(order.block), order.dynamic_shared_bytes)
         if not resident:

@@ -49,7 +49,7 @@ def needed_libraries(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             return _needed(file)
-    except (OSError, struct.error, ValueError):
+    except (OSError, struct.error, ValueError, StopIteration):
         return []
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ...errors import WarplensError
 from ...machine import Gpu
@@ -21,6 +22,7 @@ from .texture_objects import texture_of
 
 #: cudaDeviceSetLimit: stack, printf buffer, malloc heap and others, by number.
 _LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 128, 6: 0}
+Item = TypeVar("Item")
 _KINDS = {0: "device memory", 1: "managed memory", 2: "pinned memory"}
 
 
@@ -140,6 +142,8 @@ class Session:
 
     def _allocate(self, request: Request) -> Answer:
         size, kind = request.arguments[:2]
+        if size < 0:
+            return Answer(CudaError.INVALID_VALUE)
         name = f"{_KINDS.get(kind, 'memory')} of {size} bytes"
         address = self.arena.allocate(size, name, pages=kind != 0)
         return Answer(CudaError.OUT_OF_MEMORY) if address is None else Answer(values=(address,))
@@ -154,7 +158,7 @@ class Session:
         return Answer(values=(len(self.modules) - 1,))
 
     def _function(self, request: Request) -> Answer:
-        found = self.modules[request.arguments[0]].function(request.data.decode())
+        found = _at(self.modules, request.arguments[0]).function(_name(request))
         if found is None:
             return Answer(CudaError.INVALID_FUNCTION)
         data = found.described()
@@ -162,14 +166,14 @@ class Session:
         return Answer(values=(len(self.functions) - 1,), data=data)
 
     def _symbol(self, request: Request) -> Answer:
-        found = self.modules[request.arguments[0]].variables.get(request.data.decode())
+        found = _at(self.modules, request.arguments[0]).variables.get(_name(request))
         return Answer(CudaError.NOT_FOUND) if found is None else Answer(values=found)
 
     def _launch(self, request: Request) -> Answer:
         function, x, yz, block, shared, stream, flags = request.arguments
         error, faulted, printed = self.launcher.run(
             Ordered(
-                self.functions[function],
+                _at(self.functions, function),
                 (x, yz & 0xFFFFFFFF, yz >> 32),
                 (block & 0xFFFF, block >> 16 & 0xFFFF, block >> 32),
                 shared,
@@ -187,7 +191,7 @@ class Session:
 
     def _occupancy(self, request: Request) -> Answer:
         function, threads, shared = request.arguments[:3]
-        return Answer(values=(self.launcher.resident(self.functions[function], threads, shared),))
+        return Answer(values=(self.launcher.resident(_at(self.functions, function), threads, shared),))
 
     def _texture(self, request: Request) -> Answer:
         """Create an object, or destroy one."""
@@ -217,3 +221,14 @@ class Session:
         if write:
             self.limits[number] = value
         return Answer(values=(self.limits[number],))
+
+
+def _at(items: Sequence[Item], handle: int) -> Item:
+    """What a handle stands for; IndexError where there is none."""
+    if handle < 0:
+        raise IndexError(handle)
+    return items[handle]
+
+
+def _name(request: Request) -> str:
+    return request.data.decode("utf-8", "replace")
