@@ -257,24 +257,6 @@ std::string packed(const Function* function, void** arguments, void** extra) {
   return std::string(buffer, bytes);
 }
 
-struct DriverAttribute {
-  int id;
-  char pad[4];
-  union {
-    char raw[64];
-    int flag;
-    Dim3 cluster;
-  };
-};
-
-struct DriverConfiguration {
-  Dim3 grid, block;
-  unsigned shared_bytes;
-  void* stream;
-  DriverAttribute* attributes;
-  unsigned count;
-};
-
 }  // namespace
 
 API int cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -293,16 +275,9 @@ API int cuLaunchCooperativeKernel(void* handle, unsigned gx, unsigned gy, unsign
                 stream_of(stream));
 }
 
-API int cuLaunchKernelEx(const DriverConfiguration* with, void* handle, void** arguments, void** extra) {
-  constexpr int COOPERATIVE = 2, CLUSTER = 4;
+API int cuLaunchKernelEx(const LaunchConfiguration<unsigned>* with, void* handle, void** arguments, void** extra) {
   auto* function = static_cast<Function*>(handle);
-  Launch what = {function, with->grid, with->block, with->shared_bytes, false, {0, 0, 0},
-                 packed(function, arguments, extra)};
-  for (unsigned index = 0; index < with->count; index++) {
-    if (with->attributes[index].id == COOPERATIVE) what.cooperative = with->attributes[index].flag;
-    if (with->attributes[index].id == CLUSTER) what.cluster = with->attributes[index].cluster;
-  }
-  return launch(what, stream_of(with->stream));
+  return launch(with->of(function, packed(function, arguments, extra)), stream_of(with->stream));
 }
 
 API int cuFuncGetAttribute(int* value, int attribute, void* handle) {

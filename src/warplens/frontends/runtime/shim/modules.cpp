@@ -258,70 +258,40 @@ API int __cudaGetKernel(void** kernel, const void* host) {
 
 API int cudaGetKernel(void** kernel, const void* host) { return __cudaGetKernel(kernel, host); }
 
-static int launch_of(const void* handle, Dim3 grid, Dim3 block, void** arguments, size_t shared_bytes, void* stream,
-                     bool cooperative, Dim3 cluster = {0, 0, 0}) {
+static int launch_of(const void* handle, const LaunchConfiguration<size_t>& with, void** arguments) {
   Function* function = function_of(handle);
   if (!function) return done(INVALID_FUNCTION);
   if (int error = load_function(function)) return done(error);
-  return done(launch({function, grid, block, shared_bytes, cooperative, cluster, pack_parameters(function, arguments)},
-                     stream_of(stream)));
+  return done(launch(with.of(function, pack_parameters(function, arguments)), stream_of(with.stream)));
 }
 
 API int cudaLaunchKernel(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared_bytes,
                          void* stream) {
-  return launch_of(function, grid, block, arguments, shared_bytes, stream, false);
+  return launch_of(function, {grid, block, shared_bytes, stream, nullptr, 0}, arguments);
 }
 
 API int cudaLaunchKernel_ptsz(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared_bytes,
                               void* stream) {
-  return launch_of(function, grid, block, arguments, shared_bytes, stream, false);
+  return launch_of(function, {grid, block, shared_bytes, stream, nullptr, 0}, arguments);
 }
 
 API int __cudaLaunchKernel(void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared_bytes,
                            void* stream) {
-  return launch_of(function, grid, block, arguments, shared_bytes, stream, false);
+  return launch_of(function, {grid, block, shared_bytes, stream, nullptr, 0}, arguments);
 }
 
 API int __cudaLaunchKernel_ptsz(void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared_bytes,
                                 void* stream) {
-  return launch_of(function, grid, block, arguments, shared_bytes, stream, false);
+  return launch_of(function, {grid, block, shared_bytes, stream, nullptr, 0}, arguments);
 }
 
 API int cudaLaunchCooperativeKernel(const void* function, Dim3 grid, Dim3 block, void** arguments,
                                     size_t shared_bytes, void* stream) {
-  return launch_of(function, grid, block, arguments, shared_bytes, stream, true);
+  LaunchAttribute cooperative = {COOPERATIVE, {}, {}};
+  cooperative.flag = 1;
+  return launch_of(function, {grid, block, shared_bytes, stream, &cooperative, 1}, arguments);
 }
 
-namespace {
-
-struct LaunchAttribute {
-  int id;
-  char pad[4];
-  union {
-    char raw[64];
-    int flag;
-    Dim3 cluster;
-  };
-};
-
-struct LaunchConfiguration {
-  Dim3 grid, block;
-  size_t shared_bytes;
-  void* stream;
-  LaunchAttribute* attributes;
-  unsigned count;
-};
-
-}  // namespace
-
-API int cudaLaunchKernelExC(const LaunchConfiguration* with, const void* function, void** arguments) {
-  constexpr int COOPERATIVE = 2, CLUSTER = 4;
-  bool cooperative = false;
-  Dim3 cluster = {0, 0, 0};
-  for (unsigned index = 0; index < with->count; index++) {
-    if (with->attributes[index].id == COOPERATIVE) cooperative = with->attributes[index].flag;
-    if (with->attributes[index].id == CLUSTER) cluster = with->attributes[index].cluster;
-  }
-  return launch_of(function, with->grid, with->block, arguments, with->shared_bytes, with->stream, cooperative,
-                   cluster);
+API int cudaLaunchKernelExC(const LaunchConfiguration<size_t>* with, const void* function, void** arguments) {
+  return launch_of(function, *with, arguments);
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client.h"
@@ -47,6 +48,38 @@ struct Launch {
   bool cooperative;
   Dim3 cluster;
   std::string parameters;
+};
+
+enum LaunchAttributeId { COOPERATIVE = 2, CLUSTER = 4 };
+
+// An attribute of a launch, as the runtime and the driver lay it out.
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char raw[64];
+    int flag;
+    Dim3 cluster;
+  };
+};
+
+// The configuration of an extended launch. `Size` is size_t in the runtime and unsigned in the driver.
+template <class Size>
+struct LaunchConfiguration {
+  Dim3 grid, block;
+  Size shared_bytes;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned count;
+
+  Launch of(Function* function, std::string parameters) const {
+    Launch what = {function, grid, block, shared_bytes, false, {0, 0, 0}, std::move(parameters)};
+    for (unsigned index = 0; index < count; index++) {
+      if (attributes[index].id == COOPERATIVE) what.cooperative = attributes[index].flag;
+      if (attributes[index].id == CLUSTER) what.cluster = attributes[index].cluster;
+    }
+    return what;
+  }
 };
 
 enum NodeType { NODE_KERNEL = 0, NODE_COPY = 1, NODE_SET = 2, NODE_HOST = 3, NODE_GRAPH = 4, NODE_EMPTY = 5 };
