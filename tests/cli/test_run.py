@@ -36,6 +36,7 @@ def command(*arguments):
         ((), "give sources to compile, or a program after --"),
         (("notes.txt",), "is no CUDA source"),
         (("-o", "trace.txt", "--", "true"), "the name of a trace ends in .wlt"),
+        (("--report", "page.txt", "--", "true"), "the name of a page ends in .html"),
     ],
 )
 def test_usage_is_explained(arguments, words):
@@ -49,10 +50,10 @@ def test_a_program_runs_and_its_kernels_are_predicted(tmp_path, capfd):
     except MissingPackageError as error:
         pytest.skip(str(error))
     (tmp_path / "fill.cu").write_text(SOURCE)
-    trace, timeline = tmp_path / "fill.wlt", tmp_path / "fill.json"
+    trace, timeline, page = tmp_path / "fill.wlt", tmp_path / "fill.json", tmp_path / "fill.html"
     result = command(
-        tmp_path / "fill.cu", "--gpu", "h200", "--gpu", "a100", "-o", trace, "--perfetto", timeline, "--json",
-        "--", "1000",
+        tmp_path / "fill.cu", "--gpu", "h200", "--gpu", "a100", "-o", trace, "--perfetto", timeline, "--report", page,
+        "--json", "--", "1000",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
@@ -63,6 +64,7 @@ def test_a_program_runs_and_its_kernels_are_predicted(tmp_path, capfd):
     assert first["answer"]["limiter"] is not None and first["share"] == 1.0
     assert document["totals"][0]["copied_bytes"] == {"copy device to host": 4}
     assert len(json.loads(timeline.read_text())["traceEvents"]) == 5
+    assert "What to change" in page.read_text() and "gaps 0" not in page.read_text()
     from warplens.traces import read_trace
 
     assert [each.header.launch_index for each in read_trace(trace)] == [0, 1]

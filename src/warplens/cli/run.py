@@ -45,6 +45,7 @@ class _Run(click.Command):
 )
 @click.option("--nvcc", "options", metavar="OPTIONS", default="", help="Options for nvcc, such as '-Iinclude -DN=4'.")
 @click.option("--perfetto", type=FILE, help="Also write the timeline for ui.perfetto.dev.")
+@click.option("--report", type=FILE, metavar="FILE.html", help="Also write a page with table, timeline and advice.")
 @click.option("--check", is_flag=True, help="Find every access outside an allocation, to the byte.")
 @click.option("--force", is_flag=True, help="Overwrite the trace.")
 @json_option
@@ -60,6 +61,7 @@ def run(
     waves: int | None,
     options: str,
     perfetto: Path | None,
+    report: Path | None,
     check: bool,
     force: bool,
     as_json: bool,
@@ -81,6 +83,8 @@ def run(
         raise click.UsageError(f"{output}: the name of a trace ends in .wlt")
     if output is not None and output.exists() and not force:
         raise click.UsageError(f"{output}: exists; give another name, or --force to overwrite it")
+    if report is not None and report.suffix not in (".html", ".htm"):
+        raise click.UsageError(f"{report}: the name of a page ends in .html")
     compile_models_aside("warplens")
     from ..frontends.runtime import Recording
     from ..machine import load_gpu
@@ -106,6 +110,10 @@ def run(
         from ..reports.program_timeline import write_timeline
 
         write_timeline(result, perfetto)
+    if report is not None:
+        from ..reports.program_page import write_program_page
+
+        write_program_page(result, report)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -147,12 +155,7 @@ def _show(result: ProgramResult) -> None:
         out.print(view, soft_wrap=False, width=80)
         if len(kernels) > MOST_KERNELS:
             say(f"… and {len(kernels) - MOST_KERNELS} more kernels; see all with --json")
-        copies = [
-            f"{name} {words.time(seconds)} ({total.copied_bytes[name] / 2**20:.3g} MiB)"
-            for name, seconds in total.copies.items()
-        ]
-        parts = [f"kernels {words.time(total.kernel_seconds)}", *copies, f"gaps {words.time(total.gap_seconds)}"]
-        wrapped(f"{words.time(total.elapsed_seconds)} from first to last: {', '.join(parts)}")
+        wrapped(total.told)
         say("")
     if result.not_predicted:
         warn(f"{result.not_predicted} launches were not recorded, nor any of their shape; their time is not counted")

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
+from ..formatting import show_seconds
 from .timeline import Slice
 
 if TYPE_CHECKING:
     from ..explanation import Answer
+
+#: Time that is only rounding: a thousandth of a clock cycle.
+NOTHING_SECONDS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,18 @@ class GpuTotal:
     #: From the first to the last work of the GPU, and how much of it it has none.
     elapsed_seconds: float
     gap_seconds: float
+
+    @property
+    def told(self) -> str:
+        """The time and its parts in a sentence; parts that take no time are left out."""
+        found = {"kernels": self.kernel_seconds, **self.copies, "gaps": self.gap_seconds}
+        sizes = {name: f" ({size / 2**20:.3g} MiB)" for name, size in self.copied_bytes.items()}
+        parts = [
+            f"{name} {show_seconds(seconds, 3)}{sizes.get(name, '')}"
+            for name, seconds in found.items()
+            if seconds > NOTHING_SECONDS
+        ]
+        return f"{show_seconds(self.elapsed_seconds, 3)} from first to last: {', '.join(parts)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "copies": dict(self.copies), "copied_bytes": dict(self.copied_bytes)}
