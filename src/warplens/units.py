@@ -67,6 +67,9 @@ def format_number(value: Any, unit: str | None) -> str:
                 return f"{value / _BINARY[prefix]:g} {prefix}B"
         return f"{value:g} B"
     symbol = _SYMBOLS[unit][0]
+    if unit == "s" and 0 < value < 1:
+        prefix, scale = next((each for each in (("m", 1e3), ("µ", 1e6)) if value * each[1] >= 1), ("n", 1e9))
+        return f"{value * scale:g} {prefix}s"
     for prefix in ("T", "G", "M", "k"):
         if value >= _DECIMAL[prefix]:
             return f"{value / _DECIMAL[prefix]:g} {prefix}{symbol}"

@@ -20,7 +20,7 @@ def _code(*names: str) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-_UNITS = {"bytes": "bytes", "bytes_per_s": "bytes per second", "hz": "hertz", "cycles": "core cycles"}
+_UNITS = {"bytes": "bytes", "bytes_per_s": "bytes per second", "hz": "hertz", "cycles": "core cycles", "s": "seconds"}
 
 
 def machine_keys() -> str:

@@ -3,7 +3,9 @@
 import pytest
 
 from warplens.machine import load_gpu
-from warplens.programs.timeline import ISSUE_SECONDS, Timeline, copy_seconds
+from warplens.programs.timeline import Timeline, copy_seconds
+
+ISSUE_SECONDS = 2.5e-6
 
 
 def spans(line):
@@ -11,7 +13,7 @@ def spans(line):
 
 
 def test_a_stream_is_in_order_and_the_host_does_not_wait():
-    line = Timeline(0)
+    line = Timeline(0, ISSUE_SECONDS)
     for _ in range(2):
         line.add("k", "compute", 2, 1.0, 0, 0)
     (first, second) = spans(line)
@@ -20,7 +22,7 @@ def test_a_stream_is_in_order_and_the_host_does_not_wait():
 
 
 def test_copies_run_beside_kernels_of_other_streams():
-    line = Timeline(0)
+    line = Timeline(0, ISSUE_SECONDS)
     line.add("k", "compute", 2, 1.0, 0, 0)
     line.add("copy", "to device", 3, 1.0, None, 8)
     line.add("k", "compute", 3, 1.0, 1, 0)
@@ -28,7 +30,7 @@ def test_copies_run_beside_kernels_of_other_streams():
 
 
 def test_the_legacy_stream_waits_for_all_and_all_for_it():
-    line = Timeline(0)
+    line = Timeline(0, ISSUE_SECONDS)
     line.add("k", "compute", 2, 1.0, 0, 0)
     line.add("copy", "to host", 0, 1.0, None, 8)
     line.add("copy", "to device", 3, 1.0, None, 8)
@@ -36,7 +38,7 @@ def test_the_legacy_stream_waits_for_all_and_all_for_it():
 
 
 def test_events_tell_the_time_of_their_stream():
-    line = Timeline(0)
+    line = Timeline(0, ISSUE_SECONDS)
     line.record(1, 2)
     line.add("k", "compute", 2, 1.0, 0, 0)
     line.record(2, 2)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-_SUFFIX_UNITS = {"_bytes_per_s": "bytes_per_s", "_bytes": "bytes", "_hz": "hz", "_cycles": "cycles"}
+_SUFFIX_UNITS = {"_bytes_per_s": "bytes_per_s", "_bytes": "bytes", "_hz": "hz", "_cycles": "cycles", "_seconds": "s"}
 #: unit -> suffix of a field's name, the inverse of the above.
 UNIT_SUFFIXES = {unit: suffix for suffix, unit in _SUFFIX_UNITS.items()}
 

@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import MissingInputError
 from .classes import DEFAULT_SUBSYSTEM, INSTRUCTION_CLASSES, lineage
 from .fields import Parameter, choice, count, describe, entries, flag, number, with_defaults
+from .host import Host
 from .power import Power
 
 #: A number, or one number per machine of a batch.
@@ -219,6 +220,7 @@ SECTIONS: dict[str, type] = {
     "dram": Dram,
     "occupancy": OccupancyRules,
     "power": Power,
+    "host": Host,
 }
 #: Published clocks that the core clock may be set to by name, the usual one first.
 CLOCKS = ("boost", "sustained", "base")
@@ -290,6 +292,7 @@ class Gpu:
     dram: Dram = Dram()
     occupancy: OccupancyRules = OccupancyRules()
     power: Power = Power()
+    host: Host = Host()
     instructions: Mapping[str, InstructionTiming] = field(default_factory=dict)
     sources: Mapping[str, Source] = field(default_factory=dict)
     nominal_clock_hz: float = 0.0

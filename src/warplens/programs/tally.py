@@ -96,7 +96,8 @@ class Tally:
 
     def _timeline(self, process: int, gpu: int) -> Timeline:
         if (process, gpu) not in self.timelines:
-            self.timelines[process, gpu] = Timeline(process)
+            issue_seconds = float(self.gpus[gpu].with_defaults.host.issue_seconds)
+            self.timelines[process, gpu] = Timeline(process, issue_seconds)
         return self.timelines[process, gpu]
 
     def _predict(self, info: LaunchInfo, execution: Execution) -> None:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..frontends.runtime.properties import capability
 from ..machine import Gpu
-
-#: Seconds of the host for one launch or copy: those of a driver on a current machine.
-ISSUE_SECONDS = 2.5e-6
-#: Seconds until a copy between host and device moves its first byte.
-COPY_SECONDS = 6e-6
-#: Bytes per second that copies between host and device reach, by generation: PCIe 3, 4 and 5 with 16 lanes.
-LINK_BYTES_PER_S = {7: 12e9, 8: 25e9}
-LATEST_LINK_BYTES_PER_S = 52e9
 
 HOST_TO_DEVICE, DEVICE_TO_HOST, WITHIN_DEVICE, FILL = 1, 2, 3, 4
 COPY_NAMES = {
@@ -27,12 +18,13 @@ COPY_NAMES = {
 
 def copy_seconds(gpu: Gpu, direction: int, size_bytes: int) -> float:
     """How long a copy or fill takes."""
+    host = gpu.with_defaults.host
     if direction in (HOST_TO_DEVICE, DEVICE_TO_HOST):
-        return COPY_SECONDS + size_bytes / LINK_BYTES_PER_S.get(capability(gpu)[0], LATEST_LINK_BYTES_PER_S)
+        return float(host.latency_seconds + size_bytes / host.bandwidth_bytes_per_s)
     if direction == 0:
         return 0.0
     bandwidth = float(gpu.dram.bandwidth_bytes_per_s or 1e12)
-    return ISSUE_SECONDS + size_bytes * (2 if direction == WITHIN_DEVICE else 1) / bandwidth
+    return float(host.issue_seconds) + size_bytes * (2 if direction == WITHIN_DEVICE else 1) / bandwidth
 
 
 @dataclass(frozen=True)
@@ -53,6 +45,8 @@ class Timeline:
     """The work of one process. The host issues it in order and only waits where the program says so."""
 
     process: int
+    #: What each piece of work takes the host.
+    issue_seconds: float
     host_seconds: float = 0.0
     streams: dict[int, float] = field(default_factory=dict)
     engines: dict[str, float] = field(default_factory=dict)
@@ -64,7 +58,7 @@ class Timeline:
 
         The legacy stream (0) waits for all others, and they wait for it.
         """
-        self.host_seconds += ISSUE_SECONDS
+        self.host_seconds += self.issue_seconds
         before = max(self.streams.values(), default=0.0) if stream == 0 else self._ready(stream)
         start = max(before, self.engines.get(engine, 0.0), self.host_seconds)
         self.streams[stream] = self.engines[engine] = start + seconds

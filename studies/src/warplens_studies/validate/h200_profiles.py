@@ -206,9 +206,9 @@ def predict_all(
 
 
 def _values(table: Any) -> Any:
-    """The values of a machine file, without its texts and its power: what predicted cycles can depend on."""
+    """The values of a machine file, without its texts, power and host: what predicted cycles can depend on."""
     if isinstance(table, dict):
-        words = ("source", "sources", "description", "power")
+        words = ("source", "sources", "description", "power", "host")
         return {key: _values(value) for key, value in table.items() if key not in words}
     return table
 
