@@ -14,6 +14,7 @@ from .errors import InputError, MachineError, MissingInputError, OptionError, Un
 from .frontends.cuda.module import CudaRun
 from .machine import Gpu, load_gpu, with_overrides
 from .models import MODELS, Model, Prediction, get_model, no_model, solve, solve_best, usable_models
+from .models.energy import at_power_limit
 from .models.prediction import combine
 from .notebook import Displayed
 from .traces import LaunchTrace
@@ -226,7 +227,8 @@ def place(
     """A workload and the machine it is to run on, with overrides applied to both.
 
     Without `gpu` the machine that the workload file names is used, with the
-    overrides the file gives for it.
+    overrides the file gives for it. `clock = "power"` is the clock that the
+    power limit sustains for this workload.
     """
     workload = load(workload, gpu)
     if gpu is None:
@@ -237,6 +239,7 @@ def place(
     else:
         machine = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     given = dict(overrides or {})
+    by_power = given.get("clock") == "power" and given.pop("clock") is not None
     launch = {key: given.pop(key) for key in list(given) if key.startswith("launch.")}
     machine = with_overrides(machine, given)
     sizes = machine.l1.size_bytes, machine.llc.size_bytes
@@ -245,7 +248,8 @@ def place(
             f"machine {machine.name!r}: l1.size_bytes: is more than the last-level cache that all SMs share "
             "(llc.size_bytes)"
         )
-    return (workload.with_overrides(launch) if launch else workload), machine
+    placed = workload.with_overrides(launch) if launch else workload
+    return placed, at_power_limit(placed, machine, get_model("warplens")) if by_power else machine
 
 
 def _own_machine(workload: Workload) -> Gpu:

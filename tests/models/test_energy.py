@@ -7,8 +7,10 @@ import pytest
 
 from contract import recorded
 from making import gpu, run, with_mix, with_profile
+from warplens.api import place
+from warplens.errors import MachineError, OverrideError
 from warplens.explanation import explain, words
-from warplens.machine import with_overrides
+from warplens.machine import load_gpu, with_overrides
 from warplens.models import get_model
 from warplens.models.energy import Energy, energy_of
 from warplens.workload import Needs, analyse
@@ -77,7 +79,7 @@ def test_clocks():
     watts = found.over_clocks / found.seconds
     limit = float(watts[5] + watts[6]) / 2
     limited = energy(with_mix(MIX, LAUNCH), with_overrides(machine, {"power.limit_watts": limit}))
-    assert limited.limited_hz == found.clock_hz[5]
+    assert limited.limited_hz == pytest.approx((found.clock_hz[5] + found.clock_hz[6]) / 2)
     too_low = energy(with_mix(MIX, LAUNCH), with_overrides(machine, {"power.limit_watts": 1.0}))
     assert too_low.limited_hz == found.clock_hz[0]
 
@@ -97,13 +99,30 @@ def test_the_answer_has_it():
     assert explain(with_mix(MIX, LAUNCH), gpu()).to_dict()["energy"] is None
 
 
+def test_a_clock_that_the_power_limit_sustains():
+    setting = recorded.SETTINGS["h200-small"]
+    workload = recorded.placed("streaming", setting)
+    machine = with_overrides(gpu("h200", **{k.replace(".", "__"): v for k, v in setting.overrides.items()}), POWER)
+    free = energy(workload, machine, "warplens")
+    _, same = place(workload, with_overrides(machine, {"power.limit_watts": 1e4}), {"clock": "power"})
+    assert same.clock_hz == machine.nominal_clock_hz
+    limit = 0.5 * float(free.over_clocks[0] / free.seconds[0] + free.watts)
+    _, slower = place(workload, with_overrides(machine, {"power.limit_watts": limit}), {"clock": "power"})
+    assert machine.nominal_clock_hz > slower.clock_hz > 0.4 * machine.nominal_clock_hz
+    assert energy(workload, slower, "warplens").watts == pytest.approx(limit, rel=0.02)
+    with pytest.raises(MachineError, match="needs its energies and its power limit"):
+        place(workload, load_gpu("a100"), {"clock": "power"})
+    with pytest.raises(OverrideError, match="depends on the kernel"):
+        with_overrides(machine, {"clock": "power"})
+
+
 def test_words_speak_of_a_power_limit_only_where_it_holds_the_clock():
     def said(limit_watts):
         clocks, seconds = np.array([1e9, 2e9]), np.array([2e-3, 1e-3])
         return words.energy(Energy(0.3, 300.0, {}, clocks, seconds, np.array([0.2, 0.3]), limit_watts, False))
 
     assert said(None) == said(700.0) == "300 mJ at 300 W"
-    assert said(150.0) == "300 mJ at 300 W; the power limit of 150 W holds the clock at 1.00 GHz"
+    assert said(150.0) == "300 mJ at 300 W; the power limit of 150 W holds the clock at 1.25 GHz"
 
 
 def test_what_is_left_dirty_is_written_at_the_expense_of_the_launch():

@@ -330,6 +330,8 @@ def with_overrides(gpu: Gpu, overrides: Mapping[str, Any]) -> Gpu:
 
 def _clock(gpu: Gpu, raw: Any) -> Any:
     """A clock, or one of the published clocks by its name."""
+    if isinstance(raw, str) and raw == "power":
+        raise ValueError("what the power limit sustains depends on the kernel: `predict` and `tune` work it out")
     if not isinstance(raw, str) or raw not in CLOCKS:
         return raw
     found = getattr(gpu.clocks, f"{raw}_hz")

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import MachineError
 from ..machine import INSTRUCTION_CLASSES, Gpu, with_overrides
 from ..workload import Facts, Needs, Workload, analyse, bank_cycles
 from .base import Array, Model, solve
@@ -57,8 +58,8 @@ class Energy:
         """The highest clock that the power limit allows; the lowest looked at where it allows none."""
         if self.limit_watts is None:
             return None
-        allowed = self.clock_hz[self.over_clocks / self.seconds <= self.limit_watts]
-        return float(allowed.max() if len(allowed) else self.clock_hz[0])
+        watts = np.maximum.accumulate(self.over_clocks / self.seconds)
+        return float(np.interp(self.limit_watts, watts, self.clock_hz))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -91,6 +92,19 @@ def energy_of(workload: Workload, gpu: Gpu, model: Model, prediction: Prediction
     watts = joules / float(prediction.seconds)
     known = gpu.power.voltage_slope is not None
     return Energy(joules, watts, parts, clocks, np.asarray(lower.seconds), np.asarray(curve), limit, known)
+
+
+def at_power_limit(workload: Workload, gpu: Gpu, model: Model) -> Gpu:
+    """The machine at the clock that its power limit sustains for a kernel, as `clock = "power"` asks."""
+    if gpu.power.active_watts is None or gpu.power.limit_watts is None:
+        raise MachineError(
+            f'machine {gpu.name!r}: clock = "power" needs its energies and its power limit ([power]), which the file '
+            'does not give; name a clock, for example "base" or 1.2GHz'
+        )
+    found = energy_of(workload, gpu, model, solve(workload, gpu, model))
+    if found is None:
+        raise MachineError(f'{workload.name}: clock = "power" needs the instructions of the kernel: give a trace')
+    return with_overrides(gpu, {"clock": found.limited_hz})
 
 
 def _parts(gpu: Gpu, clock: Any, seconds: Any, added: Mapping[str, float]) -> dict[str, Any]:

@@ -261,7 +261,8 @@ class _Search:
 
 def _check(space: TuningSpace, machine: Gpu, overrides: Mapping[str, Any]) -> None:
     """Refuse what concerns every configuration before any work: expressions, and keys of overrides."""
-    given = {key: value for key, value in overrides.items() if not key.startswith("launch.")}
+    per_kernel = {"clock"} if overrides.get("clock") == "power" else set()
+    given = {k: v for k, v in overrides.items() if not k.startswith("launch.") and k not in per_kernel}
     with_overrides(machine, given)
     for key in ("grid", "block"):
         space.extents(key, space.configurations[0])
