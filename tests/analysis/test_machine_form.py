@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import warplens
+from warplens.analysis.atomics import swaps_of
 from warplens.analysis.machine_form import machine_form
 from warplens.traces import CLASS_NAMES, MemoryTrace
 from warplens.traces.headers import header_of_json, json_of_header
@@ -41,6 +42,19 @@ extern "C" __global__ void kernel(const float* x, float* y, int n)
     for (int i = 0; i < 4; ++i)
         sum += a[threadIdx.x / 4][i];
     y[threadIdx.x] = sum;
+}
+"""
+SUMS = """
+extern "C" __global__ void kernel(const float* x, float* y, int n)
+{
+    __shared__ TYPE a[64];
+    a[threadIdx.x] = 0;
+    __syncthreads();
+    PRAGMA
+    for (int i = 0; i < n; ++i)
+        atomicAdd(&a[INDEX], (TYPE)1);
+    __syncthreads();
+    y[threadIdx.x] = a[threadIdx.x];
 }
 """
 
@@ -119,6 +133,21 @@ def test_loops_that_machine_code_lacks_stay_ptx() -> None:
     assert len(accesses(form.group, form.static, "load_global")) == 13 * len(group)
 
 
+@pytest.mark.parametrize("pragma", ["", "#pragma unroll 1"])
+@pytest.mark.parametrize("index", ["0", "threadIdx.x"])
+@pytest.mark.parametrize("kind", ["float", "double", "unsigned long long", "int"])
+def test_a_loop_of_compare_and_swap_costs_what_its_atomic_does(kind: str, index: str, pragma: str) -> None:
+    """Its first pass stands for all: a GPU repeats it once for each lane at the word."""
+    trace = run(SUMS.replace("TYPE", kind).replace("INDEX", index).replace("PRAGMA", pragma), 64)
+    group, form = formed(trace)
+    swaps = [swaps_of(*each) for each in ((group, trace.static), (form.group, form.static))]
+    for column in ("lanes", "warps"):
+        before, after = (getattr(each, column).tolist() for each in swaps)
+        assert before == after and bool(before) == (kind != "int")
+    made, without = (warplens.predict(trace, "h200", options={"machine_code": on}).cycles for on in (True, False))
+    assert made == pytest.approx(without, rel=0.08)
+
+
 def test_traces_without_machine_code_have_no_form() -> None:
     trace = run(LOOP.replace("PRAGMA", ""))
     extra = {key: value for key, value in trace.header.extra.items() if key != MACHINE_CODE}
@@ -129,9 +158,9 @@ def test_traces_without_machine_code_have_no_form() -> None:
 
 def test_the_model_says_how_much_of_the_ptx_it_replaced() -> None:
     trace = run(LOOP.replace("PRAGMA", ""), 64)
-    made = warplens.predict(trace, "h200", options={"machine_code": True})
+    made = warplens.predict(trace, "h200")
     assert made.terms["machine_code"] == 1.0
-    without = warplens.predict(trace, "h200")
+    without = warplens.predict(trace, "h200", options={"machine_code": False})
     assert "machine_code" not in without.terms and without.cycles != made.cycles
 
 

@@ -15,6 +15,8 @@ from ._cache_records import ATOMIC
 WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
 #: Atomics that an assembler does once for all lanes of a warp, where it knows that they have one address.
 _COMBINED = ("add", "min", "max", "and", "or", "xor")
+#: PTX types, and operations, of the atomics of 64 bits that shared memory does not have and those that it has.
+_WIDE, _NATIVE = frozenset(("u64", "s64", "b64")), frozenset(("exch", "cas"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +122,9 @@ class Swaps:
 
 
 def swaps_of(group: WarpGroup, static: StaticTable) -> Swaps:
-    """Floating-point atomics on shared memory that the assembler makes loops of; machine code has the loops."""
+    """Atomics of PTX on shared memory that the assembler makes loops of; machine code has the loops."""
     chosen = (static.class_id == CLASS_IDS["atomic_shared"]) & (static.access_bytes > 0)
-    chosen &= np.array([_is_float(name) for name in static.opcode], dtype=bool)
+    chosen &= np.array([_is_swapped(name) for name in static.opcode], dtype=bool)
     if not chosen.any():
         return Swaps(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
     found = lane_addresses(group, static, chosen)
@@ -143,6 +145,13 @@ def swaps_of(group: WarpGroup, static: StaticTable) -> Swaps:
 def _is_float(opcode: str) -> bool:
     """Of PTX (`atom.global.add.f32`) and of machine code (`RED.E.ADD.F32.FTZ.RN`)."""
     return any(part[:1] == "f" and part[1:2].isdigit() for part in opcode.lower().split("."))
+
+
+def _is_swapped(opcode: str) -> bool:
+    """Whether shared memory lacks it: it has integers of 32 bits, exchanges and compare-and-swap."""
+    name, *parts = opcode.split(".")
+    wide = name in ("atom", "red") and not _WIDE.isdisjoint(parts) and _NATIVE.isdisjoint(parts)
+    return wide or _is_float(opcode)
 
 
 def _is_combined(opcode: str) -> bool:

@@ -9,7 +9,7 @@ stays as it is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -163,6 +163,8 @@ class _Writer:
         self.kernel = MachineKernel(
             code, [row.instruction_class for row in rows], [CLASS_NAMES[each] for each in ptx.class_id]
         )
+        for i in self.kernel.swaps:
+            self.rows[i] = replace(rows[i], opcode=ptx.opcode[self.kernel.origins[i]])
         self.regions = match_loops(self.kernel)
         self.region = self.regions.of_static[self.static]
         #: Executed PTX that stays as it is.
@@ -240,7 +242,7 @@ class _Writer:
                     made.inner.append((len(made.rows), child))
                 continue
             ran = self._runs(block, self.regions.ptx_of[machine], executed, ran)
-            for i in self.kernel.spans[block] if ran else ():
+            for i in self.kernel.executed_in(block) if ran else ():
                 self._add(i, made, executed)
                 self._add_bulk(i, made, executed, positions)
                 executed.seen.add(self.kernel.origins[i])

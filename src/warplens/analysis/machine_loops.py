@@ -21,6 +21,7 @@ from .machine_rows import is_access, is_arithmetic
 _ENDS = ("EXIT", "RET", "BRX", "KILL")
 #: An access says more about where code comes from than other instructions, which the compiler moves and joins.
 _ACCESS_VOTES = 8
+_ATOMIC = "atomic_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +55,41 @@ class MachineKernel:
             last = span[-1]
             name, falls = code.opcodes[last], [block + 1] if block + 1 < len(spans) else []
             if name == "BRA":
-                taken = [number[code.targets[last]]] if code.targets[last] in number else []
+                known = code.targets[last] in number and not self._is_retry(last)
+                taken = [number[code.targets[last]]] if known else []
                 successors.append(taken + (falls if code.guarded[last] else []))
             elif name == "BRX":  # its table is not read: any block behind it may follow
                 successors.append(list(range(block + 1, len(spans))))
             else:
                 successors.append(falls if name not in _ENDS or code.guarded[last] else [])
         return natural_loops(successors)
+
+    @cached_property
+    def swapping(self) -> frozenset[int]:
+        """Instructions of loops that the compiler made of one atomic: they compare and swap until they succeed."""
+        code, found = self.code, set()
+        for i, origin in enumerate(self.origins):
+            if self._is_retry(i):
+                found |= {each for each in range(code.targets[i], i + 1) if self.origins[each] == origin}
+        return frozenset(found)
+
+    def _is_retry(self, i: int) -> bool:
+        """Whether an instruction goes back to try an atomic again."""
+        code, origin = self.code, self.origins[i]
+        goes_back = code.opcodes[i] == "BRA" and 0 <= code.targets[i] <= i
+        return goes_back and origin >= 0 and self.ptx_classes[origin].startswith(_ATOMIC)
+
+    @cached_property
+    def swaps(self) -> frozenset[int]:
+        """The atomics of such loops."""
+        return frozenset(i for i in self.swapping if self.classes[i].startswith(_ATOMIC))
+
+    def executed_in(self, block: int) -> list[int]:
+        """Instructions that stand for a pass through a block: of a loop of compare-and-swap, the atomic alone.
+
+        How often such a loop runs depends on the lanes that meet at a word: the atomic costs what it costs in PTX.
+        """
+        return [i for i in self.spans[block] if i not in self.swapping or i in self.swaps]
 
     @cached_property
     def ptx_loops(self) -> Loops:

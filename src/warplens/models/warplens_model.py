@@ -89,7 +89,7 @@ class Warplens(Model):
 
     without: str = option("none", "leaves one mechanism out, to show its effect", WITHOUT)
     assembler: bool = option(True, "reorders a PTX trace as the assembler would: loads move ahead of their uses")
-    machine_code: bool = option(False, "takes the compiler's machine code in place of PTX, where the trace has it")
+    machine_code: bool = option(True, "takes the compiler's machine code in place of PTX, where the trace has it")
     launch_overhead: bool = option(True, "adds the machine's launch and block start times, if it gives any")
     ahead: int = option(0, "issues the loads of loops this many iterations earlier, if their addresses allow it")
 

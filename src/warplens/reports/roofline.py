@@ -7,7 +7,7 @@ form). The FLOP roofline has floating-point operations by precision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..formatting import show_number
-from ..machine import Gpu
+from ..machine import INSTRUCTION_CLASSES, Gpu
 from ..models import Prediction
 from ..workload import Facts, Needs, Workload, analyse
 from ..workload.flops import flops_of, peak_flops
+from ..workload.samples import executed_classes
 from .stacks import Reference
 from .style import LINE_COLOURS
 from .view import COLUMN, Figure, Table, View, axis, escaped, layout
@@ -202,12 +203,16 @@ def roofline(
 ) -> Roofline:
     """The roofs that a workload meets on a machine (see `warplens.api.place`), and a prediction below them."""
     needed_by = "the roofline view"
-    facts = analyse(workload, gpu, Needs("instruction_mix" if workload.offers("instruction_mix") else ""), needed_by)
+    of_mix = "instruction_mix" if workload.offers("instruction_mix") else ""
+    form = "machine_code" in prediction.terms
+    facts = analyse(workload, gpu, Needs(of_mix, events=form), needed_by)
+    executed = executed_classes(facts) if form else {}
+    more = sum(executed.values()) or 1.0
     moved = _bytes_by_level(facts, prediction)
     if moved:
         unit, scale = "G warp instructions / s", float(gpu.clock_hz) / 1e9
         intensity = "warp instructions / byte"
-        levels = [Level(name, 1.0 / each, bandwidth / 1e9) for name, (each, bandwidth) in moved.items()]
+        levels = [Level(name, more / each, bandwidth / 1e9) for name, (each, bandwidth) in moved.items()]
     else:
         workload.require("instruction_mix", needed_by)
         mix = facts.mix
@@ -219,11 +224,11 @@ def roofline(
     if not levels:
         raise InputError(f"{workload.name}: moves no bytes that {gpu.name!r} has a bandwidth for; it has no roofline")
     issue = Ceiling("issue limit", float(gpu.issue_rate) * float(gpu.sms) * scale)
-    ceilings = [issue, *_pipelines(facts, float(gpu.sms) * scale, needed_by)]
-    speed = float(gpu.sms) / float(prediction.cpi) * scale
+    ceilings = [issue, *_pipelines(facts, executed, float(gpu.sms) * scale, needed_by)]
+    speed = more * float(gpu.sms) / float(prediction.cpi) * scale
     points = [RooflinePoint(prediction.model, each.label, each.intensity, speed) for each in levels]
     for each in _known(measured, workload, gpu):
-        reached = float(gpu.sms) / each.cpi_beside(prediction) * scale
+        reached = more * float(gpu.sms) / each.cpi_beside(prediction) * scale
         points.append(RooflinePoint(each.label, levels[-1].label, levels[-1].intensity, reached, True))
     return Roofline(workload.name, gpu.name, tuple(levels), tuple(ceilings), tuple(points), intensity, unit)
 
@@ -292,18 +297,22 @@ def _bandwidth(gpu: Gpu, level: str) -> float:
     return float(gpu.get(f"{'noc' if level == 'LLC' else 'dram'}.bandwidth_bytes_per_s") or 0.0)
 
 
-def _pipelines(facts: Facts, scale: float, needed_by: str) -> list[Ceiling]:
-    """The busiest pipeline of an SM that is no memory, where the mix of instructions is known."""
+def _pipelines(facts: Facts, executed: Mapping[str, float], scale: float, needed_by: str) -> list[Ceiling]:
+    """The busiest pipeline of an SM that is no memory, where the mix of instructions is known.
+
+    `executed` are the classes of the machine code that runs in place of PTX.
+    """
     if not facts.workload.offers("instruction_mix"):
         return []
-    mix = facts.mix
+    mix = executed or {name: entry.count for name, entry in facts.mix.of_kind("compute", "shared")}
+    total = sum(executed.values()) or facts.mix.total
     busy: dict[str, float] = {}
-    for name, entry in mix.of_kind("compute", "shared"):
+    for name in (each for each in mix if INSTRUCTION_CLASSES[each].kind in ("compute", "shared")):
         timing = facts.timing(name, needed_by)
         subsystem = str(timing.subsystem)
-        busy[subsystem] = busy.get(subsystem, 0.0) + entry.count * float(timing.interval_cycles)
+        busy[subsystem] = busy.get(subsystem, 0.0) + mix[name] * float(timing.interval_cycles)
     busy = {name: cycles for name, cycles in busy.items() if cycles > 0}
     if not busy:
         return []
     name = max(busy, key=lambda each: busy[each])
-    return [Ceiling(f"pipeline {name}", mix.total / busy[name] * scale)]
+    return [Ceiling(f"pipeline {name}", total / busy[name] * scale)]

@@ -24,6 +24,7 @@ from ..analysis.block_samples import (
 from ..analysis.events import BRANCH, GUARD, TAKEN
 from ..analysis.machine_form import MachineForm, machine_form
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, distinct
+from ..traces import CLASS_NAMES
 from .facts import Facts
 from .traced import compute_latencies_of
 
@@ -86,6 +87,17 @@ def form_of(facts: Facts) -> MachineForm | None:
     assert traced is not None and traced.blocks is not None
     blocks, trace = traced.blocks, traced.trace
     return facts.workload.results.once("machine form", lambda: machine_form(blocks, trace))
+
+
+def executed_classes(facts: Facts) -> dict[str, float]:
+    """Machine instructions of each class for an instruction of the PTX; empty where the trace has no machine code."""
+    form = form_of(facts)
+    if form is None:
+        return {}
+    assert facts.traced is not None and facts.traced.blocks is not None
+    found, counts = np.unique(form.static.class_id[form.group.static], return_counts=True)
+    executed = max(len(facts.traced.blocks.static), 1)
+    return {CLASS_NAMES[each]: count / executed for each, count in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
 def latencies_of(facts: Facts, gpu: Gpu, needed_by: str, *, machine_code: bool) -> dict[str, Quantity]:
