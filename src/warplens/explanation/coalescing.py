@@ -107,7 +107,7 @@ def _rewrite(moves: Mapping[int, Moved]) -> Removal:
                 group = with_addresses(group, static, lanes.moved(address.astype(np.uint64)))
         return group
 
-    return lambda scene: scene.with_trace(change)
+    return lambda scene: scene.with_addresses(change)
 
 
 def common_offset(scene: Scene, chosen: Iterable[int]) -> int:

@@ -42,11 +42,10 @@ def explain(
     advice: list[Advice] = []
     if workload.trace is not None:
         chosen = RULES.values() if rules is None else rules
-        advised = _in_ptx(scene)
         for done, rule in enumerate(chosen):
             if progress is not None:
                 progress(done, len(chosen))
-            made = (advice_of(advised, rule, finding) for finding in rule.look(advised))
+            made = (advice_of(scene, rule, finding) for finding in rule.look(scene))
             advice += [each.scaled(found.seconds) for each in made if each is not None]
     return Answer(
         prediction=found,
@@ -63,20 +62,13 @@ def explain(
     )
 
 
-def _in_ptx(scene: Scene) -> Scene:
-    """A scene without machine code: removals change the PTX, whose machine code nobody knows then."""
-    if "machine_code" not in scene.prediction.terms:
-        return scene
-    return scene.with_option(machine_code=False)
-
-
 def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
     """The advice of a finding, or None where it would bring too little or cannot be solved."""
     try:
         after = finding.removal(scene).prediction
     except InputError:
         return None
-    before = scene.prediction
+    before = scene.prediction if "machine_code" in after.terms else scene.in_ptx.prediction
     speedup = float(before.seconds / after.seconds)
     if 1.0 - 1.0 / speedup < LEAST_GAIN:
         return None

@@ -22,6 +22,7 @@ from ..models.prediction import Prediction
 from ..models.warplens_model import Warplens
 from ..traces import CLASS_IDS, CLASS_NAMES, SPACES, LaunchHeader, LaunchTrace, StaticTable, WarpGroup
 from ..traces.inlining import Chain, chains_of
+from ..traces.machine_code import MACHINE_CODE
 from ..traces.rewrite import (
     Change,
     LaneAddresses,
@@ -256,6 +257,18 @@ class Scene:
 
     # -- without a cause
 
+    def with_addresses(self, change: Change) -> Scene:
+        """The scene where accesses go elsewhere. Instructions stay as they are, in machine code too."""
+        return self._with(trace=changed(self.trace, change), results=Results())
+
+    @functools.cached_property
+    def in_ptx(self) -> Scene:
+        """The scene without machine code, which nobody knows of changed instructions; itself where it has none."""
+        assert isinstance(self.model, Warplens)
+        if not self.model.machine_code or MACHINE_CODE not in self.trace.header.extra:
+            return self
+        return self.with_option(machine_code=False)
+
     def with_trace(
         self,
         change: Change | None = None,
@@ -265,13 +278,16 @@ class Scene:
         together: int = 1,
         **columns: Any,
     ) -> Scene:
-        """The scene of a changed trace. `columns` replace those of the static table, `header` the grid and blocks."""
+        """The scene of a changed trace, in PTX.
+
+        `columns` replace those of the static table, `header` the grid and blocks.
+        """
         static = replace(static or self.static, **columns) if columns else static
         trace = changed(self.trace, change, static=static, header=header, together=together)
         launch = self.workload.launch
         if header is not None:
             launch = replace(launch, blocks=float(header.blocks), threads_per_block=header.threads_per_block)
-        return self._with(trace=trace, launch=launch, results=Results())
+        return self.in_ptx._with(trace=trace, launch=launch, results=Results())
 
     def with_classes(self, chosen: NDArray[np.bool_], name: str) -> Scene:
         """The scene where some instructions are of another class."""

@@ -208,6 +208,17 @@ def repeat_executions(group: WarpGroup, times: NDArray[np.int64]) -> WarpGroup:
     )
 
 
+def insert_executions(group: WarpGroup, before: NDArray[np.bool_], rows: NDArray[np.int64]) -> WarpGroup:
+    """The group where static `rows`, none of which accesses memory, are executed before some instructions."""
+    times = np.where(before, 1 + len(rows), 1)
+    longer = repeat_executions(group, times)
+    place = np.arange(len(longer.static)) - np.repeat(np.cumsum(times) - times, times)
+    inserted = place < np.repeat(times, times) - 1
+    static = longer.static.copy()
+    static[inserted] = rows[place[inserted]]
+    return dataclasses.replace(longer, static=static)
+
+
 def _ranges(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """All numbers from each `begin` up to its `end`, one range behind the other."""
     counts = end - begin

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from making import gpu
 from reference.traces import Step, evenly
 from warplens.workload import Workload
 
-from ..small import advice, findings, kernel, load, row, silent
+from ..small import advice, findings, kernel, load, row, scene, silent
 
 IN, SUM = 1 << 20, 1 << 30
 
@@ -63,3 +64,23 @@ def test_a_shared_word_takes_one_lane_at_a_time() -> None:
 
 def test_lanes_in_banks_of_their_own_are_fine() -> None:
     assert not findings("shared-atomics", shared_adding(evenly(1024, 4)))
+
+
+def test_warps_add_up_where_data_tell_the_address() -> None:
+    """Half of the warps have one key: each leaves its sum to a lane, the others stay as they are."""
+    keys = row("load_global", 0, space="global", access_bytes=4, destinations=(9,))
+    rows = (keys, row("atomic_global", 1, space="global", access_bytes=4, sources=(9, 1)))
+    seen = scene(
+        kernel(
+            rows,
+            lambda warp: [Step(0, evenly(IN + warp * 128, 4)), Step(1, evenly(SUM, 0 if warp % 2 else 4))],
+            blocks=64,
+        )
+    )
+    (found,) = findings("contended-atomics", seen.workload)
+    assert "where its lanes have one address" in found.remedy
+    (group,) = found.removal(seen).trace.groups()
+    atomics = found.removal(seen).addresses(np.arange(5) == 1)
+    lanes = [int((each > 0).sum()) for each in np.split(atomics.address, atomics.start[1:-1])]
+    assert sorted(set(lanes)) == [1, 32]
+    assert np.bincount(group.static).tolist() == [512, 512, 512, 5 * 512, 5 * 512]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -53,16 +55,22 @@ def test_wide_accesses_move_the_same_bytes() -> None:
     chosen = seen.kind("load_global", "store_global")
     wide = widened(seen, chosen, seen.kind("int32", "control"))
 
-    def moved(trace: object) -> list[set[int]]:
-        """Words of each warp."""
+    def moved(trace: object) -> list[list[int]]:
+        """Words of each access."""
         (group,) = trace.groups()  # type: ignore[attr-defined]
         width = trace.static.access_bytes  # type: ignore[attr-defined]
         return [
-            {at + k for kind, _, where in warp for at in where if at for k in range(0, int(width[kind]), 4)}
+            [at + k for at in where if at for k in range(0, int(width[kind]), 4)]
             for warp in spelled_out(group, trace.static)  # type: ignore[attr-defined]
+            for kind, _, where in warp
         ]
 
-    assert moved(wide.trace) == moved(seen.trace)
+    now, then = moved(seen.trace), moved(wide.trace)
+    assert sorted(chain(*now)) == sorted(chain(*then))
+    # A warp has four lines side by side, as others step over them no more.
+    assert [each for each in then if len(each) == 128] == [
+        list(range(each[0], each[0] + 512, 4)) for each in then if len(each) == 128
+    ]
     # Six turns become two: one of four and one of the two that are left.
     (group,) = wide.trace.groups()
     assert np.bincount(group.static, minlength=7).tolist() == [

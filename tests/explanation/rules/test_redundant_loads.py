@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from reference.traces import Step, evenly
-from warplens.explanation.staging import arrays_of, staged
+from warplens.explanation.staging import arrays_of, served_by_tiles, staged
 from warplens.workload import Workload
 
 from ..small import advice, findings, kernel, load, row, scene
@@ -48,8 +49,14 @@ def test_a_block_loads_each_element_once() -> None:
     tile = staged(seen, arrays, "load_shared", 2)
     (group,) = tile.trace.groups()
     counts = np.bincount(group.static, minlength=4) // 32
-    # Of 512 loads of a block three hold 95 elements; half of the others read the tile.
-    assert counts.tolist() == [3, 512, 8, 255]
-    read = tile.addresses(np.arange(4) == 0)
+    # Of 512 loads of a block three hold 95 elements; half of the others read the tile. Each warp waits twice.
+    assert counts.tolist() == [3, 512, 8, 255, 16]
+    read = tile.addresses(np.arange(5) == 0)
     mine = sorted(set(read.address[:96].tolist()) - {0})
     assert mine == list(evenly(mine[0], 4, 95))
+
+
+def test_a_thread_that_makes_four_results_loads_what_they_share_once() -> None:
+    """A filter of 64 taps: four results side by side need 67 elements, and 4 x 64 loads without each other."""
+    seen = scene(filtering(64, 4))
+    assert served_by_tiles(seen, seen.kind("load_global"), 4) == pytest.approx(4 * 64 / 67)

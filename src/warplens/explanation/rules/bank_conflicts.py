@@ -43,7 +43,7 @@ def look(scene: Scene) -> Iterable[Finding]:
             f"Bank conflicts in shared memory: {mean:.1f}-way per request where {fewest:.1f} would do; "
             f"they take {100 * lost:.0f} % of the cycles of its banks."
         ),
-        removal=lambda seen: seen.with_trace(change),
+        removal=lambda seen: seen.with_addresses(change),
         weights=executed * (ways - least),
     )
 

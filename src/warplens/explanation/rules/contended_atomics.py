@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...analysis.atomics import words_of
+from ...traces import CLASS_IDS, SPACES, StaticTable, WarpGroup
+from ...traces.rewrite import LaneAddresses, insert_executions, lane_addresses, with_addresses, with_rows
+from ..patterns import gathers
 from ..rule import Finding, Rule
 from ..scene import Scene
 from ..staging import arrays_of, reuse_of, staged
 
 #: Atomics of a block on one address, from which on a copy of its own may pay.
 LEAST = 2.0
-IN_WARP = (
-    "Add up the values of a warp first (__reduce_add_sync, or __shfl_down_sync) and those of a block in shared "
-    "memory; then do one atomic per block and address."
-)
+#: Part of the requests whose lanes must share an address for a warp to add them up.
+MOST = 0.5
+#: Steps in which a warp adds up 32 lanes.
+_STEPS = 5
+IN_WARP = "Add up the values of a warp first (__reduce_add_sync, or __shfl_down_sync){}."
+#: Where a block knows its addresses beforehand, and where data tell them.
+KNOWN = " and those of a block in shared memory; then do one atomic per block and address"
+TOLD = " where its lanes have one address (__all_sync); then do one atomic per warp"
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -32,18 +40,52 @@ def look(scene: Scene) -> Iterable[Finding]:
     executed = scene.executions * chosen
     lanes = scene.addresses(chosen)
     of_request = len(lanes.address) / len(words_of(lanes)[0])
+    in_warps = float(at_one_address(lanes).mean()) >= MOST
     of_block = len(lanes.address) / sum(
         len(scene.addresses(arrays == array).address) / reuse[array] for array in np.unique(arrays[chosen]).tolist()
     )
+    told = any(gathers(scene, index) for index in np.flatnonzero(chosen).tolist())
     yield Finding(
         text=(
             f"Contended atomics: {of_request:.1f} lanes of a request and {of_block:.0f} of a block share an address, "
             "and the L2 does them one after the other."
         ),
-        removal=lambda seen: staged(seen, arrays, "atomic_shared"),
+        removal=lambda seen: (
+            summed_in_warps(seen, arrays, in_blocks=not told) if in_warps else staged(seen, arrays, "atomic_shared")
+        ),
         weights=executed * scene.lanes,
-        remedy=IN_WARP if of_request >= LEAST else "",
+        remedy=IN_WARP.format(TOLD if told else KNOWN) if in_warps else "",
     )
+
+
+def at_one_address(lanes: LaneAddresses) -> NDArray[np.bool_]:
+    """Of each request, whether it has several lanes, all of them at one address."""
+    return (lanes.counts > 1) & (lanes.most(lanes.ranks()) == 0)
+
+
+def summed_in_warps(scene: Scene, arrays: NDArray[np.int64], *, in_blocks: bool) -> Scene:
+    """The scene where warps whose lanes have one address leave it to the first of them, and blocks may have copies.
+
+    Before it, a warp adds up in as many steps as halve its lanes to one: a shuffle and an addition each.
+    """
+    chosen = arrays >= 0
+    atomics = np.flatnonzero(chosen)[:1]
+    sums = ("fp32" if ".f" in scene.static.opcode[int(atomics[0])] else "int32", "move")
+    static = scene.static
+    for name in sums:
+        static = with_rows(static, atomics, class_id=CLASS_IDS[name], space=SPACES.index("none"), access_bytes=0)
+    steps = np.tile(len(scene.static) + np.arange(len(sums))[::-1], _STEPS)
+
+    def change(group: WarpGroup, before: StaticTable) -> WarpGroup:
+        lanes = lane_addresses(group, before, chosen)
+        others = at_one_address(lanes)[lanes.owner] & (lanes.lane > 0)
+        group = with_addresses(group, before, lanes.moved(np.where(others, 0, lanes.address).astype(np.uint64)))
+        return insert_executions(group, chosen[group.static], steps)
+
+    summed = scene.with_trace(change, static=static)
+    if not in_blocks:
+        return summed
+    return staged(summed, np.pad(arrays, (0, len(sums)), constant_values=-1), "atomic_shared")
 
 
 RULE = Rule(

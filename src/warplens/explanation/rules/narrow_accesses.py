@@ -6,15 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..patterns import from_memory, gathers, pattern_of
+from ..patterns import gathers, pattern_of
 from ..rule import Finding, Rule
 from ..scene import Scene
-from ..widening import WIDEST_BYTES, widened
+from ..widening import WIDEST_BYTES, overhead_of, widened
 
 #: Executions by a warp, from which on several can be one.
 LEAST = 2.0
-#: Instructions that are executed as often as the accesses, by this part of it, are of their loop.
-SAME_LOOP = 0.1
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -30,16 +28,12 @@ def look(scene: Scene) -> Iterable[Finding]:
     now = float(executed[chosen].sum()) / warps
     then = float((executed * width)[chosen].sum()) / WIDEST_BYTES / warps
     mean = WIDEST_BYTES * then / now
-    often = executed[chosen].max()
-    overhead = scene.kind("int32", "move", "control") & (np.abs(executed - often) <= SAME_LOOP * often)
-    for index in np.flatnonzero(overhead).tolist():
-        overhead[index] = not from_memory(scene, index)
     yield Finding(
         text=(
             f"Narrow accesses: {32 * mean:.0f} bytes per request, {mean:.0f} per lane; with {WIDEST_BYTES} per lane, "
             f"{then:.1f} requests per warp would do what {now:.1f} do."
         ),
-        removal=lambda seen: widened(seen, chosen, overhead),
+        removal=lambda seen: widened(seen, chosen, overhead_of(seen, chosen)),
         weights=(executed * chosen).astype(np.float64),
     )
 

@@ -9,12 +9,12 @@ import numpy as np
 from ..patterns import gathers
 from ..rule import Finding, Rule
 from ..scene import Scene
-from ..staging import arrays_of, reuse_of, staged
+from ..staging import arrays_of, reuse_of, served_by_tiles, staged, with_several_results
 
 #: Threads of a block that load an element, from which on keeping it may pay.
 LEAST = 4.0
-#: Results of a thread that a value read from the tile serves at least, once it makes several.
-SERVES = 2
+#: Results that a thread makes of what it reads: 2 x 2 of a product, 4 in a column.
+RESULTS = 4
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -31,12 +31,17 @@ def look(scene: Scene) -> Iterable[Finding]:
     loaded = executed * scene.lanes
     elements = sum(loaded[arrays == array].sum() / reuse[array] for array in np.unique(arrays[chosen]).tolist())
     share = float(executed.sum() / scene.executions.sum())
+
+    def in_tiles(seen: Scene) -> Scene:
+        serves = served_by_tiles(seen, chosen, RESULTS)
+        return staged(with_several_results(seen, RESULTS), arrays, "load_shared", serves)
+
     yield Finding(
         text=(
             f"Redundant loads: a block loads each element {float(loaded.sum() / elements):.0f} times, "
             f"and these loads are {100 * share:.0f} % of its instructions."
         ),
-        removal=lambda seen: staged(seen, arrays, "load_shared", SERVES),
+        removal=in_tiles,
         weights=executed.astype(np.float64),
     )
 

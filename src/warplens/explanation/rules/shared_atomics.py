@@ -36,7 +36,7 @@ def look(scene: Scene) -> Iterable[Finding]:
             f"Atomics on shared memory meet: {of_word:.1f} lanes of a request share a word, and its bank takes "
             f"{mean:.1f} cycles where 1 would do."
         ),
-        removal=lambda seen: seen.with_trace(change),
+        removal=lambda seen: seen.with_addresses(change),
         weights=executed * (ways - 1.0),
     )
 

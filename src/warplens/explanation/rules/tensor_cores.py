@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...analysis.def_use import UNKNOWN
 from ...traces import CLASS_IDS, StaticTable, WarpGroup
-from ...traces.rewrite import keep_executions
+from ...traces.rewrite import keep_executions, lane_addresses, with_addresses
+from ..patterns import pattern_of
 from ..rule import Finding, Rule
 from ..scene import LEAST_GAIN, Scene
+from ..sharing import WORD_BYTES, conflict_free
+from ..widening import WIDEST_BYTES, overhead_of, widened
 
-#: Warp instructions that one matrix instruction replaces, and its name and precision.
+_FROM_HALVES = ("cvt.f32.f16", "cvt.f32.bf16", "HADD2.F32")
+
+#: Warp instructions that one matrix instruction replaces, and its name and precision, by the class of the factors.
 _PRODUCTS = {
     "fp32": (32, "TF32 (m16n8k8: 10 bits of mantissa, sums in FP32)"),
     "fp16": (32, "FP16 (m16n8k16, sums in FP16 or FP32)"),
 }
+#: The same where factors are stored as 16 bits, and converted to be multiplied.
+_HALVES = (64, "FP16 or BF16 (m16n8k16, sums in FP32)")
 #: Loads of operands for each matrix instruction: a fragment of each factor.
 FRAGMENTS = 2
 #: Times that a loaded value is multiplied: a product of matrices uses each again, that with a vector does not.
@@ -24,37 +34,72 @@ REUSE = 8.0
 
 
 def look(scene: Scene) -> Iterable[Finding]:
-    for name, (replaced, precision) in _PRODUCTS.items():
+    for name, of_class in _PRODUCTS.items():
         chosen, loads = products(scene, name)
         if not chosen.any() or scene.most_gain(chosen) < LEAST_GAIN or reuse(scene, chosen, loads) < REUSE:
             continue
+        tiles = copies(scene)
+        replaced, precision = _HALVES if tiles.converted.any() else of_class
         executed = scene.executions * chosen
         share = executed.sum() / scene.executions.sum()
-
-        def change(
-            group: WarpGroup,
-            static: StaticTable,
-            chosen: NDArray[np.bool_] = chosen,
-            loads: NDArray[np.bool_] = loads,
-            replaced: int = replaced,
-        ) -> WarpGroup:
-            keep = np.ones(len(group.static), dtype=bool)
-            products = int(chosen[group.static].sum()) // replaced
-            for rows, count in ((chosen, products), (loads, FRAGMENTS * products)):
-                mine = np.flatnonzero(rows[group.static])
-                kept = (np.arange(len(mine)) + 1) * count // max(len(mine), 1)
-                keep[mine] = np.diff(kept, prepend=0) > 0
-            return keep_executions(group, static, keep)
-
-        classes = np.where(chosen, CLASS_IDS["tensor"], scene.static.class_id).astype(np.uint8)
         yield Finding(
             text=(
                 f"A matrix product in scalar arithmetic: {100 * share:.0f} % of the instructions multiply and add "
                 f"loaded values; tensor cores do {replaced} of them at a time in {precision}."
             ),
-            removal=lambda seen, change=change, classes=classes: seen.with_trace(change, class_id=classes),  # type: ignore[misc]
+            removal=partial(by_tensor_cores, chosen=chosen, loads=loads, tiles=tiles, replaced=replaced),
             weights=executed,
         )
+
+
+def by_tensor_cores(
+    scene: Scene, chosen: NDArray[np.bool_], loads: NDArray[np.bool_], tiles: Copies, replaced: int
+) -> Scene:
+    """The scene where matrix instructions multiply; tiles are copied as they lie, 16 bytes per lane."""
+
+    def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
+        lanes = lane_addresses(group, static, tiles.stores)
+        width = np.maximum(static.access_bytes[group.static[lanes.instruction]], WORD_BYTES)
+        group = with_addresses(group, static, conflict_free(lanes, width))
+        keep = ~tiles.converted[group.static]
+        made = int(chosen[group.static].sum()) // replaced
+        for rows, count in ((chosen, made), (loads, FRAGMENTS * made)):
+            mine = np.flatnonzero(rows[group.static])
+            kept = (np.arange(len(mine)) + 1) * count // max(len(mine), 1)
+            keep[mine] = np.diff(kept, prepend=0) > 0
+        return keep_executions(group, static, keep)
+
+    classes = np.where(chosen, CLASS_IDS["tensor"], scene.static.class_id).astype(np.uint8)
+    multiplied = scene.with_trace(change, class_id=classes)
+    if not tiles.loads.any():
+        return multiplied
+    return widened(multiplied, tiles.loads, overhead_of(scene, tiles.loads) | tiles.stores)
+
+
+class Copies(NamedTuple):
+    """Instructions that copy tiles from global to shared memory: loads, conversions from 16 bits, and stores."""
+
+    loads: NDArray[np.bool_]
+    converted: NDArray[np.bool_]
+    stores: NDArray[np.bool_]
+
+
+def copies(scene: Scene) -> Copies:
+    """Copies whose loads lie side by side: matrix instructions take rows and columns as they are."""
+    found = Copies(*(np.zeros(len(scene.static), dtype=bool) for _ in Copies._fields))
+    is_load, width = scene.kind("load_global"), scene.static.access_bytes
+    for store in np.flatnonzero(scene.kind("store_shared") & (scene.executions > 0)).tolist():
+        value = frozenset().union(*scene.flow.producers.get(store, ())[1:]) - {UNKNOWN}
+        from_halves = {each for each in value if scene.static.opcode[each].startswith(_FROM_HALVES)}
+        sources = (value - from_halves) | {maker for each in from_halves for maker in scene.flow.of(each)}
+        if sources and all(
+            source >= 0 and is_load[source] and pattern_of(scene, source).stride_bytes == width[source] < WIDEST_BYTES
+            for source in sources
+        ):
+            found.stores[store] = True
+            found.loads[list(sources)] = True
+            found.converted[list(from_halves)] = True
+    return found
 
 
 def products(scene: Scene, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
