@@ -15,10 +15,11 @@ demo: $(VENV)/.runtime
 	  --model roofline --model mwp-cwp --model gpumech --model mdm --model pipeline --model warplens --plot $(OUT)/spmv.png
 	$(BIN)/warplens report examples/cuda/spmv.toml --gpu h200 --gpu a100 -o $(OUT)/report.html
 
-# Set up and pass everything: lint, types, import direction, docs, wheel and all tests.
+# Set up and pass everything: lint, types and import direction while the tests run; docs, wheel and all tests.
 test: $(VENV)/.dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --everything --durations=30
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/check & checks=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --everything --durations=30; tests=$$?; \
+	wait $$checks && exit $$tests
 
 # The default tier of tests.
 quick: $(VENV)/.dev
