@@ -74,7 +74,7 @@ def test_edge_values(number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(GROUPS)), ids=label)
 def test_more_values(number: int) -> None:
-    found = differences(number, 3000)
+    found = differences(number, 1000)
     assert not found, f"{len(found)} differences:\n" + "\n".join(found[:10])
 
 
