@@ -120,28 +120,23 @@ extern "C" __global__ void __launch_bounds__(1024, 2) write_far(uint4 *to, int *
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
             to[i] = make_uint4(i * 2654435761u, p, i, ~i);
 }
-// One sector of every line, each lane its own: `passes` times `count` lines by the grid.
+// One sector of every line, each lane its own, or two lanes a sector: `passes` times `count` lines by the grid.
 extern "C" __global__ void __launch_bounds__(1024, 2) read_sectors(const unsigned *from, int *out, size_t count, int passes) {
     unsigned sum = 0;
-    size_t step = (size_t)gridDim.x * blockDim.x;
+    size_t step = (size_t)gridDim.x * blockDim.x, first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     for (int p = 0; p < passes; ++p)
-        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i + 3 * step < count; i += 4 * step) {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                unsigned got;
-                asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(got) : "l"(from + 32 * (i + k * step)));
-                sum ^= got;
-            }
+        for (size_t i = first; i < count; i += step) {
+            unsigned got;
+            asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(got) : "l"(from + 32 * i));
+            sum ^= got;
         }
     if (sum == 12345) *out = sum;
 }
 extern "C" __global__ void __launch_bounds__(1024, 2) write_sectors(uint4 *to, int *out, size_t count, int passes) {
-    size_t step = (size_t)gridDim.x * blockDim.x;
+    size_t step = (size_t)gridDim.x * blockDim.x, first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     for (int p = 0; p < passes; ++p)
-        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-            to[8 * i] = make_uint4(i * 2654435761u, p, i, ~i);
-            to[8 * i + 1] = make_uint4(~i, p, i * 40503u, i);
-        }
+        for (size_t i = first; i < 2 * count; i += step)
+            to[8 * (i / 2) + i % 2] = make_uint4(i * 2654435761u, p, i, ~i);
 }
 // The first `lanes` lanes of each warp compute, the others wait at the end.
 extern "C" __global__ void __launch_bounds__(1024, 2) some_lanes(int *out, int n, int lanes) {

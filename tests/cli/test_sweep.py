@@ -16,6 +16,22 @@ def run(*arguments):
     return CliRunner().invoke(cli, ["sweep", *map(str, arguments)])
 
 
+def test_energy_over_clocks(tmp_path):
+    asked = ["lemeire-example", "--gpu", "h200", "--model", "volkov", "--energy", "-o", tmp_path / "out.parquet"]
+    assert "--vary clock=" in run(*asked).output
+    asked += ["--vary", "clock=0.8GHz:1.8GHz:0.2GHz"]
+    done = run(*asked)
+    assert "energy × time" in done.output and "gives no power.voltage_slope" in done.output
+    steep = json.loads(
+        run(*asked[:-3], tmp_path / "b.parquet", *asked[-2:], "--set", "power.voltage_slope=0.5", "--json").output
+    )
+    (found,) = steep["energy"]
+    least = min(zip(found["joules"], found["clock_hz"], strict=True))[1]
+    assert found["least_energy_hz"] == least < found["least_energy_delay_hz"] == 1.8e9
+    no_power = run(*asked[:1], "--gpu", "mdm2020", *asked[3:-3], tmp_path / "c.parquet", *asked[-2:])
+    assert "gives no power.active_watts" in " ".join(no_power.output.split())
+
+
 def test_a_table_and_its_answers(tmp_path):
     path = tmp_path / "out.parquet"
     asked = ["mdm-baseline", "--vary", "sms=7:28:7", "--vary", "dram.bandwidth=240GB/s,480GB/s", "--model", "mdm"]

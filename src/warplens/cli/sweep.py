@@ -75,6 +75,7 @@ MOST_LINES = 30
     "--sensitivity", "sensitive", is_flag=True, help="How much each parameter matters, and what limits next."
 )
 @click.option("--agreement", is_flag=True, help="How far the models agree on the ranking of configurations.")
+@click.option("--energy", is_flag=True, help="Energy over the clocks of --vary clock=…, and where it is least.")
 @click.option("--heat-map", "heat", metavar="KEY,KEY", help="IPC over two parameters (with --plots).")
 @click.option("--plots", type=FOLDER, help="Folder for plots.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads; default: one per core.")
@@ -96,6 +97,7 @@ def sweep(
     costs: tuple[str, ...],
     sensitive: bool,
     agreement: bool,
+    energy: bool,
     heat: str | None,
     plots: Path | None,
     workers: int | None,
@@ -119,9 +121,13 @@ def sweep(
         )
     if (heat is None) != (plots is None) and not (costs or sensitive):
         raise click.UsageError("--heat-map and --plots go together; --plots draws --pareto and --sensitivity too")
-    answers = Answers(costs, sensitive, agreement, None if heat is None else tuple(heat.split(",", 1)), plots)
-    answers.check()
     space = [parse_axis(text) for text in axes]
+    clocks = next((tuple(map(float, axis.values)) for axis in space if axis.key == "clock"), None)
+    if energy and clocks is None:
+        raise click.UsageError("--energy shows the energy over clocks: add --vary clock=1GHz:2GHz:0.2GHz")
+    heat_axes = None if heat is None else tuple(heat.split(",", 1))
+    answers = Answers(costs, sensitive, agreement, heat_axes, plots, clocks if energy else None)
+    answers.check()
     workloads = [workload for each in inputs for workload in selection.load(each, gpu=gpu)]
     if not workloads:
         raise selection.nothing()

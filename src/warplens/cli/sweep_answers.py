@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import InputError
-from .common import console, say, show_cell, show_number, show_setting, table
+from .common import console, say, show_cell, show_number, show_seconds, show_setting, table
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Answers:
     agreement: bool
     heat: tuple[str, ...] | None
     plots: Path | None
+    clocks: tuple[float, ...] | None = None
+    """Clocks in Hz to show the energy at."""
 
     def check(self) -> None:
         """Refuse what cannot be answered before any work is done."""
@@ -60,9 +62,34 @@ class Answers:
                 for model in models
                 if model != "detailed"
             ]
+        if self.clocks is not None:
+            found["energy"] = [
+                self._energy(workload, gpu, overrides, model)
+                for workload in workloads
+                for model in models
+                if model != "detailed"
+            ]
         if self.heat is not None and self.plots is not None:
             self._heat_maps(result.table, models)
         return found
+
+    def _energy(self, workload: Any, gpu: Any, overrides: Mapping[str, Any], model: str) -> dict[str, Any]:
+        from ..sweeps.local import clock_energy
+
+        assert self.clocks is not None
+        named = {"kernel": workload.name, "model": model}
+        try:
+            (found,) = clock_energy(workload, gpu, self.clocks, [model], overrides=overrides)
+        except InputError as error:
+            return named | {"error": str(error)}
+        return named | {
+            "clock_hz": list(self.clocks),
+            "seconds": found.seconds.tolist(),
+            "joules": found.joules.tolist(),
+            "least_energy_hz": found.least_energy_hz,
+            "least_energy_delay_hz": found.least_energy_delay_hz,
+            "voltage_known": found.voltage_known,
+        }
 
     def _front(self, rows: Any, model: str) -> list[dict[str, Any]]:
         from ..sweeps.questions import pareto_front
@@ -120,6 +147,8 @@ def show_answers(found: Mapping[str, Any], keys: Sequence[str]) -> None:
         console().print(view)
     for each in found.get("sensitivity", ()):
         _show_sensitivity(each)
+    for each in found.get("energy", ()):
+        _show_energy(each)
     if "agreement" in found:
         numbers = ("Kendall τ", "Spearman ρ", "regret")
         view = table("agreement on the ranking of configurations", ("follow", "true model", *numbers), right=numbers)
@@ -146,3 +175,29 @@ def _show_sensitivity(each: Mapping[str, Any]) -> None:
         value = show_setting(step["key"], step["value"])
         say(f"next: {step['key']} to {value}: {step['gain']:.3g} times as fast{where}")
     say(f"{show_number(each['saturation_warps'])} warps per SM reach 95 % of the best IPC")
+
+
+def _show_energy(each: Mapping[str, Any]) -> None:
+    title = f"energy over clocks, {each['kernel']}: {each['model']}"
+    if "error" in each:
+        say(f"{title}: {each['error']}")
+        return
+    numbers = ("clock", "time", "energy", "power", "energy × time")
+    view = table(title, (*numbers, "least"), right=numbers)
+    for clock, seconds, joules in zip(each["clock_hz"], each["seconds"], each["joules"], strict=True):
+        least = [
+            what
+            for what, at in (("energy", each["least_energy_hz"]), ("energy × time", each["least_energy_delay_hz"]))
+            if clock == at
+        ]
+        view.add_row(
+            show_setting("clock", clock),
+            show_seconds(seconds),
+            f"{show_number(joules * 1e3)} mJ",
+            f"{joules / seconds:.0f} W",
+            f"{show_number(joules * seconds * 1e9)} nJ·s",
+            ", ".join(least),
+        )
+    console().print(view)
+    if not each["voltage_known"]:
+        say("the machine gives no power.voltage_slope: the voltage is the same at all clocks")

@@ -47,7 +47,7 @@ class _WritePolicy:
 class L1Cache(_WritePolicy):
     """Data cache of one SM. `sector_bytes` is absent where whole lines are fetched."""
 
-    size_bytes: Quantity = count("capacity of one SM's L1 data cache")
+    size_bytes: Quantity = count("capacity of one SM's L1 data cache; 0: accesses go past it", minimum=0)
     ways: Quantity = entries("associativity", default=1)
     line_bytes: Quantity = count("line size")
     sector_bytes: Quantity = count("bytes fetched on a miss, if less than a line")

@@ -78,6 +78,15 @@ class Energy:
         }
 
 
+def over_clocks(workload: Workload, gpu: Gpu, model: Model, clock_hz: Array) -> tuple[Array, Array] | None:
+    """(Seconds, joules) of a launch at each clock; None where the machine gives no power or the mix is unknown."""
+    if gpu.power.active_watts is None or not workload.offers("instruction_mix"):
+        return None
+    added = _added_joules(analyse(workload, gpu, Needs("instruction_mix"), _NEEDED_BY), solve(workload, gpu, model))
+    seconds = np.asarray(solve(workload, with_overrides(gpu, {"clock": clock_hz}), model).seconds)
+    return seconds, np.asarray(sum(_parts(gpu, clock_hz, seconds, added).values()))
+
+
 def energy_of(workload: Workload, gpu: Gpu, model: Model, prediction: Prediction) -> Energy | None:
     """Energy of a launch that a model predicts; None where the machine gives no power or the mix is unknown."""
     if gpu.power.active_watts is None or not workload.offers("instruction_mix"):

@@ -14,6 +14,7 @@ from ..api import Input, place, predict
 from ..errors import InputError
 from ..machine import Gpu, find_parameter
 from ..models import MODELS, Prediction, get_model
+from ..models.energy import over_clocks
 from ..workload import Workload, resident
 from .space import canonical_key, make_axis
 
@@ -263,3 +264,47 @@ def dvfs(
         made = predict(workload, gpu, name, overrides={**(overrides or {}), "clock": hertz}, options=options)
         found[name] = np.asarray(made.seconds, dtype=np.float64)
     return hertz, found
+
+
+@dataclass(frozen=True)
+class ClockEnergy:
+    """Time and energy of a launch over clocks, by a model."""
+
+    model: str
+    clock_hz: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    joules: NDArray[np.float64]
+    voltage_known: bool
+    """Whether the machine says how its voltage follows the clock; if not, it is the same at all clocks."""
+
+    @property
+    def energy_delay(self) -> NDArray[np.float64]:
+        """Joules × seconds."""
+        return self.joules * self.seconds
+
+    @property
+    def least_energy_hz(self) -> float:
+        return float(self.clock_hz[np.argmin(self.joules)])
+
+    @property
+    def least_energy_delay_hz(self) -> float:
+        return float(self.clock_hz[np.argmin(self.energy_delay)])
+
+
+def clock_energy(
+    workload: Input,
+    gpu: Gpu | str | None,
+    clocks: Iterable[float],
+    models: Sequence[str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+) -> list[ClockEnergy]:
+    """Energy over clocks in Hz for each model; an error where the machine gives no power."""
+    placed, machine = place(workload, gpu, overrides)
+    hertz, found = np.asarray(list(clocks), dtype=np.float64), []
+    for name in models:
+        curve = over_clocks(placed, machine, get_model(name), hertz)
+        if curve is None:
+            raise InputError(f"machine {machine.name!r} gives no power.active_watts, or the input no instruction mix")
+        found.append(ClockEnergy(name, hertz, *curve, machine.power.voltage_slope is not None))
+    return found

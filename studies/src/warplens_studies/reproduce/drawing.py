@@ -9,11 +9,13 @@ from typing import Any
 
 from warplens.reports.style import LINE_COLOURS, pyplot, save
 
-from .base import Reproduction
+from .base import RECIPES, Reproduction
 
 _CAPTION_SIZE = 6.5
 _CAPTION_LINE_INCHES = 0.115
 _CHARACTERS_PER_INCH = 20.5
+_TITLE_LINE_INCHES = 0.17
+_TITLE_CHARACTERS_PER_INCH = 11.0
 
 AGREES, DIFFERS = "#e3f1e6", "#fbe0dc"
 
@@ -24,13 +26,16 @@ def draw(reproduction: Reproduction, folder: Path) -> Path:
     figure = reproduction.draw(plt)
     width, height = figure.get_size_inches()
     columns = int(width * _CHARACTERS_PER_INCH)
-    notes = [f"{reproduction.paper.authors}, {reproduction.paper.venue}; recomputed by warplens."]
+    made = "beside what warplens has" if RECIPES[reproduction.name].restated else "recomputed by warplens"
+    notes = [f"{reproduction.paper.authors}, {reproduction.paper.venue}; {made}."]
     notes += [f"Assumed: {text}." for text in reproduction.assumptions]
     notes += [f"Note: {text}." for text in reproduction.remarks]
     lines = [line for note in notes for line in textwrap.wrap(note, columns, subsequent_indent="   ")]
-    figure.set_size_inches(width, height + 0.1 + _CAPTION_LINE_INCHES * len(lines))
+    title = textwrap.wrap(reproduction.title, int(width * _TITLE_CHARACTERS_PER_INCH))
+    title_inches = _TITLE_LINE_INCHES * (len(title) - 1)
+    figure.set_size_inches(width, height + 0.1 + _CAPTION_LINE_INCHES * len(lines) + title_inches)
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_CAPTION_SIZE, color="#555555", linespacing=1.2)
-    figure.suptitle(reproduction.title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
     path = folder / f"{reproduction.name}.png"
     save(figure, path)
     return path
