@@ -102,13 +102,6 @@ def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
     kept = tuning.kept_rows()
     assert [row.configuration for row in kept] == [row.configuration for row in rows]
     assert kept[0].measured_ms == 0.12346, "five digits"
-    accuracy = tmp_path / "accuracy.csv"
-    accuracy.write_text(
-        "gpu,on,cases,median_error_percent,rank_correlation,clock,page\nrtx3090,old,1,2,3,boost,validation/tuning\n"
-    )
-    monkeypatch.setattr(tuning.accuracy, "DATA", accuracy)
-    tuning.keep_accuracy(kept)
-    assert accuracy.read_text().splitlines()[1:] == ["rtx3090,tuned k,3,10,1.00,boost,validation/tuning"]
     assert [len(table.rows) for table in all_tables(kept)] == [1, 1, 1, 3]
 
 

@@ -64,10 +64,7 @@ def _show_accuracy(names: list[str], as_json: bool) -> None:
     numbers = ("cases", "error", "rank")
     view = table("", ("gpu", "validated on", *numbers, "clock"), right=numbers)
     for name in names:
-        found = validations(name)
-        if not found:
-            view.add_row(escape(name), "[dim]not validated[/]", "", "", "", "")
-        for each in found:
+        for each in validations(name):
             view.add_row(
                 escape(name),
                 escape(each.on),
@@ -76,8 +73,11 @@ def _show_accuracy(names: list[str], as_json: bool) -> None:
                 f"{each.rank_correlation:.2f}",
                 each.clock,
             )
-    console().print(view)
-    console().print("error: median of the predicted time; rank: rank correlation (docs/validation)")
+    if view.row_count:
+        console().print(view)
+        console().print("error: median of the predicted time; rank: rank correlation (docs/validation)")
+    if unknown := ", ".join(name for name in names if not validations(name)):
+        console().print(f"not validated: {escape(unknown)}")
 
 
 def _headline(gpu: Any) -> dict[str, Any]:

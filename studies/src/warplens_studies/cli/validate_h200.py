@@ -20,6 +20,7 @@ def validate_h200_command(
     from warplens.errors import MissingPackageError
     from warplens.suite.catalog import SUITE
 
+    from ..validate.accuracy import renew_accuracy
     from ..validate.h200 import compare, provenance
     from ..validate.h200_figures import draw_all
     from ..validate.h200_profiles import fingerprint, kept_predictions, stale, write_predictions
@@ -35,7 +36,7 @@ def validate_h200_command(
         machine = fingerprint()  # taken first: if the file changes meanwhile, the predictions are stale
         predicted = _predict(kernels)
         if fresh:
-            files.append(write_predictions(predicted, machine))
+            files += [write_predictions(predicted, machine), renew_accuracy()]
     else:
         predicted = [row for row in kept_predictions() if row.kernel in kernels]
     found = compare(predicted)

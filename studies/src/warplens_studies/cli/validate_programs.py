@@ -24,6 +24,7 @@ def validate_programs_command(
     traces: Path | None,
 ) -> None:
     """Public programs on an H200: DIR/programs.csv, a picture, tables, and marked parts of pages."""
+    from ..validate.accuracy import renew_accuracy
     from ..validate.programs import (
         compare_launches,
         coverage,
@@ -53,6 +54,7 @@ def validate_programs_command(
                 else:
                     files = [write_predictions({name: found})]
                 finished()
+        files.append(renew_accuracy())
     elif reason := stale():
         warn(f"the kept predictions are older: {reason}; --fresh --traces DIR renews them")
     rows = compare_launches(wanted, kept_predictions())

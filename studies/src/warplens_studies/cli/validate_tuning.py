@@ -60,13 +60,13 @@ def validate_tuning_command(
     how: TuningOptions,
 ) -> None:
     """Measured tuning spaces, predicted from source: DIR/tuning.csv, a picture, tables, and marked parts of pages."""
+    from ..validate.accuracy import renew_accuracy
     from ..validate.report import update_sections, write_csv
     from ..validate.tuning import (
         SAMPLE,
         Sample,
         agreements,
         chosen_sets,
-        keep_accuracy,
         keep_rows,
         kept_rows,
         predict_samples,
@@ -94,7 +94,7 @@ def validate_tuning_command(
             if failed:
                 warn(f"{each.name} on {each.gpu}: {failed} configurations ran on the GPU but cannot be predicted")
         if fresh:
-            files += [keep_rows(rows), keep_accuracy(rows)]
+            files += [keep_rows(rows), renew_accuracy()]
             rows = kept_rows()  # pages show what is kept, with its digits
     files.append(write_csv(folder / f"{DATASET}.csv", (row.to_dict() for row in rows)))
     files += draw_all(rows, folder)

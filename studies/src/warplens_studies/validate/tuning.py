@@ -24,7 +24,7 @@ import pyarrow as pa
 from warplens.api import place, predict
 from warplens.errors import FileError, InputError, WarplensError
 from warplens.frontends.cuda.compile import compiler_version
-from warplens.machine import Gpu, accuracy, load_gpu
+from warplens.machine import Gpu, load_gpu
 from warplens.result_cache import code_digest
 from warplens.sweeps.plan import Unit
 from warplens.sweeps.processes import Processes
@@ -279,19 +279,6 @@ def keep_rows(rows: Sequence[TuningRow]) -> Path:
     except OSError as error:
         raise FileError(f"{KEPT}: cannot be written ({error}); --fresh needs a source checkout") from None
     return KEPT
-
-
-def keep_accuracy(rows: Sequence[TuningRow]) -> Path:
-    """Renew what `warplens gpus --accuracy` says of these spaces."""
-    with accuracy.DATA.open(encoding="utf-8", newline="") as file:
-        lines = [line for line in csv.reader(file) if line[-1] != PAGE]
-    for (name, gpu, clock), each in agreements(rows).items():
-        numbers = [f"{100 * (each.median_error or 0.0):.0f}", f"{each.spearman or 0.0:.2f}"]
-        lines.append([gpu, f"tuned {name}", str(each.configurations), *numbers, clock, PAGE])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    accuracy.DATA.write_text(text.getvalue(), encoding="utf-8")
-    return accuracy.DATA
 
 
 def agreements(rows: Sequence[TuningRow]) -> dict[tuple[str, str, str], Agreement]:
