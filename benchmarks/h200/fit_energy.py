@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 CLASSES = ("int32", "fp32", "fp64", "fp16", "sfu", "conversion")
-SECTOR_BYTES = 32
+SECTOR_BYTES, LINE_BYTES = 32, 128
+WAYS = ("read", "write")
 #: Sectors that a warp's access touches: 4 bytes per lane side by side, or a line for each lane, or 16 bytes per lane.
 ASIDE, APART, WIDE = 4, 32, 16
 
@@ -62,12 +63,17 @@ def parameters(path: Path) -> dict[str, float]:
     energies["mem"] = alone("l1_read") - ASIDE * sector
     found |= {f"{name}_picojoules": value for name, value in energies.items()}
     near = (energies["mem"] / WIDE + sector) / SECTOR_BYTES
-    llc = float(np.mean([added(f"l2_{way}", "bytes") for way in ("read", "write")])) - near
-    dram = float(np.mean([added(f"dram_{way}", "bytes") for way in ("read", "write")])) - near - llc
+    farther = {name: float(np.mean([added(f"{name}_{way}", "bytes") for way in WAYS])) for name in ("l2", "dram")}
+    # A request for a line costs `request` + 128 bytes, one for a sector `request` + 32. Lanes of a sector: 1 or 2.
+    lines = [LINE_BYTES * (added(f"l2_{way}", "bytes") - near) for way in WAYS]
+    passing = {"read": energies["mem"] / APART + sector, "write": energies["mem"] / WIDE + sector}
+    sectors = [SECTOR_BYTES * added(f"l2_{way}_sectors", "bytes") - passing[way] for way in WAYS]
+    byte = float(np.mean(np.subtract(lines, sectors))) / (LINE_BYTES - SECTOR_BYTES)
     return found | {
         "l1_picojoules_per_byte": sector / SECTOR_BYTES,
-        "llc_picojoules_per_byte": llc,
-        "dram_picojoules_per_byte": dram,
+        "llc_picojoules_per_byte": byte,
+        "llc_picojoules_per_request": float(np.mean(lines)) - LINE_BYTES * byte,
+        "dram_picojoules_per_byte": farther["dram"] - farther["l2"],
     }
 
 

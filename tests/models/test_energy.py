@@ -23,6 +23,7 @@ POWER = {
     "power.mem_picojoules": 1000.0,
     "power.l1_picojoules_per_byte": 2.0,
     "power.llc_picojoules_per_byte": 20.0,
+    "power.llc_picojoules_per_request": 1000.0,
     "power.dram_picojoules_per_byte": 60.0,
 }
 LAUNCH = {"blocks": 280, "threads_per_block": 256, "blocks_per_sm": 4}
@@ -134,3 +135,18 @@ def test_what_is_left_dirty_is_written_at_the_expense_of_the_launch():
     assert misses.dirty_left > 0
     moved = misses.dram_read_bytes + misses.dram_write_bytes + misses.dirty_left * misses.transfer_bytes
     assert energy(workload, machine, "mdm").parts["DRAM"] == pytest.approx(moved * 60e-12)
+
+
+def test_the_l2_takes_energy_for_requests_and_for_bytes():
+    """Sectors of a line share a request: a gather of as many bytes takes more than a coalesced load."""
+    setting = recorded.SETTINGS["h200-small"]
+    machine = with_overrides(gpu("h200", **{k.replace(".", "__"): v for k, v in setting.overrides.items()}), POWER)
+    per_byte = {}
+    for name in ("streaming", "scattered"):
+        workload = recorded.placed(name, setting)
+        misses = analyse(workload, machine, Needs("instruction_mix"), "this test").traced.misses
+        moved, requests = misses.llc_accesses * misses.transfer_bytes, misses.packets_per_execution @ misses.executed
+        found = energy(workload, machine, "mdm").parts["L2"]
+        assert found == pytest.approx((20 * moved + 1000 * requests) * 1e-12)
+        per_byte[name] = found / moved
+    assert per_byte["scattered"] > per_byte["streaming"]

@@ -35,6 +35,7 @@ class Power:
     mem_picojoules: Any = _energy("a warp's access to global memory, besides its bytes")
     l1_picojoules_per_byte: Any = _energy("a byte of the sectors that an access touches in the L1")
     llc_picojoules_per_byte: Any = _energy("a byte between L1 and L2")
+    llc_picojoules_per_request: Any = _energy("a request to the L2, for sectors of a line, besides its bytes")
     dram_picojoules_per_byte: Any = _energy("a byte between L2 and DRAM")
 
     def instruction_picojoules(self, instruction_class: str) -> Any:

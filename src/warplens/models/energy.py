@@ -1,7 +1,7 @@
 """Energy of a launch: static power over the predicted time, and what instructions and bytes add.
 
     joules = T · (idle + (active − idle) · f/f0 · v²)
-           + v² · (Σ instructions · pJ + (L1, L2 bytes) · pJ/B) + DRAM bytes · pJ/B
+           + v² · (Σ instructions · pJ + (L1, L2 bytes) · pJ/B + L2 requests · pJ) + DRAM bytes · pJ/B
 
 T is what a model predicts; the counts are those of the workload. v is the supply
 voltage over that at the nominal clock f0, 1 + slope · (f/f0 − 1): dynamic energy on
@@ -137,21 +137,24 @@ def _added_joules(facts: Facts, prediction: Prediction) -> dict[str, float]:
         passes = held.get(name, 1.0) * INSTRUCTION_CLASSES[name].of_parent
         picojoules += entry.count / mix.total * each * passes
     joules = {"instructions": executed * picojoules * 1e-12}
-    per_byte = {
+    each = {
         "L1": power.l1_picojoules_per_byte,
         "L2": power.llc_picojoules_per_byte,
+        "L2 requests": power.llc_picojoules_per_request,
         "DRAM": power.dram_picojoules_per_byte,
     }
-    moved = _bytes_per_instruction(facts)
-    return joules | {name: executed * moved[name] * (each or 0.0) * 1e-12 for name, each in per_byte.items()}
+    moved = _moved_per_instruction(facts)
+    found = {name: executed * moved.get(name, 0.0) * (one or 0.0) * 1e-12 for name, one in each.items()}
+    return joules | {"L1": found["L1"], "L2": found["L2"] + found["L2 requests"], "DRAM": found["DRAM"]}
 
 
-def _bytes_per_instruction(facts: Facts) -> dict[str, float]:
-    """Bytes touched in the L1, and moved behind it and behind the L2, both directions, per warp instruction."""
+def _moved_per_instruction(facts: Facts) -> dict[str, float]:
+    """Bytes touched in the L1, moved behind it and behind the L2, and requests to the L2, per warp instruction."""
     if facts.traced is None:
-        return {"L1": 0.0, "L2": 0.0, "DRAM": 0.0}
+        return {}
     misses, count = facts.traced.misses, facts.traced.warp.recorded_instructions
     left = misses.dirty_left * misses.transfer_bytes  # goes to DRAM after the launch, at its expense
     dram = float(misses.dram_read_bytes + misses.dram_write_bytes + left)
     touched, moved = (float(each * misses.transfer_bytes) for each in (misses.l1_accesses, misses.llc_accesses))
-    return {"L1": touched / count, "L2": moved / count, "DRAM": dram / count}
+    requests = float(misses.packets_per_execution @ misses.executed)
+    return {"L1": touched / count, "L2": moved / count, "L2 requests": requests / count, "DRAM": dram / count}
