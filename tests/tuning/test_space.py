@@ -65,6 +65,8 @@ def test_a_space_is_no_workload(tmp_path):
 
 def test_expressions_only_compute():
     assert Expression("[16 * i for i in range(1, 4)]", "here").value({}) == [16, 32, 48]
+    assert Expression("[i * j for i in range(1, 3) for j in range(3)]", "here").value({}) == [0, 1, 2, 0, 2, 4]
+    assert whole_value("n / 2", {"n": 8}, "here") == whole_value(4.0, {}, "here") == 4
     assert Expression("ceil(n / 3) if n % 2 else max(values)", "here").names == {"n", "values"}
     for text in ("__import__('os')", "n.real", "lambda: 1", "[].append(1)", "(x := 1)", "1 +"):
         with pytest.raises(InputError, match="here: "):

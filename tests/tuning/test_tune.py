@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,9 +15,10 @@ from click.testing import CliRunner
 import warplens
 from warplens.cli.main import cli
 from warplens.errors import InputError
-from warplens.tuning import read_results, read_space
+from warplens.sweeps.processes import Processes
+from warplens.tuning import read_results, read_space, run
 from warplens.tuning.agreement import Agreement
-from warplens.tuning.estimate import Estimate, features_of
+from warplens.tuning.estimate import Estimate, _scaled, _shape, features_of
 from warplens.tuning.evaluate import Work
 
 from .making import write_space
@@ -68,7 +71,7 @@ def test_a_search_resumes_and_is_exported(found):
 
 
 def test_a_budget_ends_the_search(tmp_path):
-    result = warplens.tune(write_space(tmp_path), "a100", budget=0.01, workers=1)
+    result = warplens.tune(write_space(tmp_path), "a100", budget=0.01, workers=1, top=1)
     assert 0 < result.predicted < len(result.space) - result.failed
 
 
@@ -81,6 +84,10 @@ def test_a_budget_ends_the_search(tmp_path):
     ],
 )
 def test_what_cannot_be_asked(tmp_path, options, message):
+    with pytest.raises(InputError, match="either workers or a scheduler"):
+        warplens.tune(write_space(tmp_path), "a100", workers=1, scheduler="tcp://x")
+    with pytest.raises(InputError, match="above 0"):
+        warplens.tune(write_space(tmp_path), "a100", top=0)
     done = CliRunner().invoke(cli, ["tune", str(write_space(tmp_path)), "--gpu", "a100", *options])
     assert done.exit_code != 0
     assert message in done.output + str(done.exception)
@@ -95,6 +102,52 @@ def test_estimates_follow_what_is_known(tmp_path):
     estimate = Estimate(points, known, times[known])
     assert np.abs(estimate.log_seconds - np.log(times)).max() < 0.2
     assert (estimate.deviation > 0).all()
+    wider = Estimate(points, known, times[known] ** 2)
+    assert wider.deviation == pytest.approx(2.0 * estimate.deviation), "log times that lie twice as far apart"
+
+
+def test_features_of_values_and_blocks(tmp_path):
+    assert _scaled(4, [1, 2, 4]) == 2.0 and _scaled(0, [0, 1, 2]) == 0.0 and _scaled(4, [-1, 4]) == 4.0
+    space = read_space(write_space(tmp_path))
+    assert _shape(space, {"threads": 48}) == [math.log2(48), 0.75, 5.0, 4.0]
+    assert _shape(space, {}) == [0.0] * 4, "a block that cannot be known"
+
+
+def test_what_goes_wrong_in_a_prediction_is_a_row(tmp_path, monkeypatch):
+    space = read_space(write_space(tmp_path))
+    work = Work(space, warplens.load_gpu("a100"), "search")
+    for error, text in ((InputError("no such thing"), "no such thing"), (KeyError("x"), "KeyError: 'x'")):
+        monkeypatch.setattr(Work, "_predicted", Mock(side_effect=error))
+        assert work.rows(np.array([3])).column("error").to_pylist() == [text]
+
+
+def test_with_a_budget_the_most_promising_come_first(tmp_path, monkeypatch):
+    asked = []
+
+    def predicted(work, configuration):
+        asked.append(configuration)
+        seconds = configuration["threads"] * configuration["unroll"] / configuration["step"]
+        return {"seconds": seconds, "cycles": 1.0, "ipc": 1.0}
+
+    monkeypatch.setattr(Work, "_predicted", predicted)
+    monkeypatch.setattr(run, "Processes", _InProcess)
+    monkeypatch.setattr(run, "LEAST_SAMPLE", 6)
+    monkeypatch.setattr(run, "SAMPLE_PER_DIMENSION", 0)
+    monkeypatch.setattr(run, "ROUND", 1)
+    result = warplens.tune(write_space(tmp_path), "a100", budget=600.0, workers=1, top=1)
+    assert result.predicted == len(result.space)
+    best = result.best(1)[0].parameters
+    places = [number for number, each in enumerate(asked) if all(each[n] == best[n] for n in result.space.used)]
+    assert places[0] < 10 and len(places) == 2, "once in the search, once in full"
+    assert all(effect.best != effect.worst for effect in result.effects)
+
+
+class _InProcess(Processes):
+    """One worker, which is this process."""
+
+    def results(self, units, works, tell):
+        for unit in units:
+            yield unit.number, works[unit.workload].rows(unit.rows)
 
 
 def test_what_a_budget_left_out_is_estimated_for_a_tuner(found, monkeypatch):
