@@ -70,7 +70,7 @@ class Drawing:
 @cache
 def drawings() -> Mapping[str, Drawing]:
     """Every picture that can be drawn, by its path below docs/img."""
-    found = [*_reproductions(), _accelsim(), _h200(), _tuning(), _characterize()]
+    found = [*_reproductions(), _accelsim(), _h200(), _tuning(), _curves(), _characterize()]
     return {name: each for each in found for name in each.names}
 
 
@@ -137,6 +137,19 @@ def _draw_tuning(folder: Path) -> None:
     from warplens_studies.validate.tuning_tables import draw_all
 
     draw_all(kept_rows(), folder)
+
+
+def _curves() -> Drawing:
+    from warplens_studies.validate import curves, curves_tables
+
+    names = (f"validation/{curves_tables.PICTURE}",)
+    return Drawing(names, _draw_curves, (Path(inspect.getfile(curves_tables)), curves.KEPT))
+
+
+def _draw_curves(folder: Path) -> None:
+    from warplens_studies.validate import curves, curves_tables
+
+    curves_tables.draw_all(curves.read_points(curves.KEPT), folder)
 
 
 def _characterize() -> Drawing:

@@ -7,9 +7,12 @@ from typing import Any
 import click
 
 from . import completion
-from .common import console, escape, print_json, say, table
+from .common import console, escape, print_json, table, wrapped
 from .options import json_option, set_option
 from .progress import waiting
+
+#: Numbers that are named as those that matter most.
+MOST_SENSITIVE = 5
 
 
 @click.command(short_help="List machines, or show one with the source of every number.")
@@ -75,9 +78,9 @@ def _show_accuracy(names: list[str], as_json: bool) -> None:
             )
     if view.row_count:
         console().print(view)
-        console().print("error: median of the predicted time; rank: rank correlation (docs/validation)")
+        wrapped("error: median over the cases; rank: rank correlation (docs/validation)")
     if unknown := ", ".join(name for name in names if not validations(name)):
-        console().print(f"not validated: {escape(unknown)}")
+        wrapped(f"not validated: {unknown}")
 
 
 def _headline(gpu: Any) -> dict[str, Any]:
@@ -105,6 +108,7 @@ def _headline_text(gpu: Any) -> tuple[str, ...]:
 
 def _show_one(gpu: Any, moved: dict[str, Any] | None, as_json: bool) -> None:
     from ..machine import DEFAULT_SOURCE, parameters
+    from ..machine.accuracy import validations
     from ..units import format_number
 
     full = gpu.with_defaults
@@ -124,7 +128,9 @@ def _show_one(gpu: Any, moved: dict[str, Any] | None, as_json: bool) -> None:
             }
             for p in known
         ]
-        print_json({"schema": 1, "name": gpu.name, "description": gpu.description, "parameters": rows})
+        checked = [vars(each) for each in validations(gpu.name)]
+        document = {"schema": 1, "name": gpu.name, "description": gpu.description, "validated_on": checked}
+        print_json({**document, "parameters": rows})
         return
     title = escape(f"{gpu.name}: {gpu.description}")
     columns = ("key", "value", *(() if moved is None else ("moves",)), "source", "where from")
@@ -137,11 +143,33 @@ def _show_one(gpu: Any, moved: dict[str, Any] | None, as_json: bool) -> None:
         )
     console().print(details)
     guesses = sum(source.is_guess for source in sources.values())
-    say(f"{guesses} of {len(known)} values are assumed, or those of another machine (of NAME)")
-    if moved is not None:
-        from ..sweeps.assumptions import KERNELS
+    wrapped(_validated_text(gpu.name))
+    wrapped(f"{guesses} of {len(known)} values are assumed, or those of another machine (of NAME).")
+    if moved is None:
+        if guesses:
+            wrapped(f"If they are 30 % off: warplens gpus {gpu.name} --sensitivity")
+        return
+    from ..sweeps.assumptions import KERNELS
 
-        say(f"moves: mean change of the time of {', '.join(KERNELS)} where the number is 30 % off")
+    wrapped(f"moves: mean change of the time of {', '.join(KERNELS)} where the number is 30 % off.")
+    most = sorted(moved.items(), key=lambda item: -item[1].mean)[:MOST_SENSITIVE]
+    told = ", ".join(f"{path} {_change_text(each)}" for path, each in most)
+    wrapped(f"Most sensitive to: {told}." if most else "")
+
+
+def _validated_text(name: str) -> str:
+    """What the machine was validated on, at the clock that fits best where there are several."""
+    from ..machine.accuracy import validations
+
+    best: dict[str, Any] = {}
+    for each in validations(name):
+        if each.on not in best or each.median_error_percent < best[each.on].median_error_percent:
+            best[each.on] = each
+    told = [
+        f"{each.on} ({each.cases} cases at the {each.clock} clock, median error {each.median_error_percent:g} %)"
+        for each in best.values()
+    ]
+    return f"Validated on {'; '.join(told)}." if told else "Not validated: nobody has compared it with measurements."
 
 
 def _change_of(found: Any) -> dict[str, Any] | None:

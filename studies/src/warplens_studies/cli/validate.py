@@ -14,6 +14,7 @@ from warplens.cli.options import FILE, json_option, pattern_of, results_option
 from warplens.cli.progress import counting
 from warplens.errors import MissingPackageError, UnknownNameError, nearest
 
+from .validate_curves import validate_curves_command
 from .validate_edits import validate_edits_command
 from .validate_h200 import validate_h200_command
 from .validate_network import validate_network_command
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ..validate import Validation
 
 #: Datasets whose predictions are kept in the source tree.
-KEEPING = ("edits", "h200", "pairs", "programs", "tuning")
+KEEPING = ("curves", "edits", "h200", "pairs", "programs", "tuning")
 
 
 @click.command()
@@ -75,8 +76,9 @@ def validate(
     `edits` (verdicts of `warplens check` on small edits, measured on an H200),
     `pairs` (advice on faulty kernels against what their cures bring on an H200),
     `programs` (launches of public CUDA programs traced and measured on an H200),
-    `tuning` (spaces that others measured on other GPUs, from source) or `suite`
-    (no model: those kernels executed on this CPU against an H200). Rows go to
+    `tuning` (spaces that others measured on other GPUs, from source), `curves`
+    (bandwidth and latency that others measured on other GPUs) or `suite` (no
+    model: those kernels executed on this CPU against an H200). Rows go to
     DIR/DATASET.csv; with `accelsim`, miss ratios and bounds go to files beside
     it, and the figures of the MDM paper are drawn.
     """
@@ -146,6 +148,7 @@ def _alone(
             "--kernel, --fresh, --traces",
         ),
         ("tuning", kept(validate_tuning_command, how=tuning), "runs one model", "--sources, --fresh"),
+        ("curves", kept(validate_curves_command), "runs one model", "--fresh"),
     )
 
 

@@ -11,7 +11,7 @@ from warplens.analysis import DEFAULT_ORDER
 from warplens.machine import accuracy
 from warplens.tuning.agreement import Agreement
 
-from . import accelsim, h200, programs, tuning
+from . import accelsim, curves, h200, programs, tuning
 from .h200_profiles import kept_comparison
 from .harness import validate_accelsim
 
@@ -38,6 +38,8 @@ def kept_accuracy() -> Iterator[tuple[str, ...]]:
     yield _row(h200.MACHINE, "public programs, SASS", agreement, "boost", "validation/programs")
     for (name, gpu, clock), each in tuning.agreements(tuning.kept_rows()).items():
         yield _row(gpu, f"tuned {name}", each, clock, tuning.PAGE)
+    for (gpu, curve), each in curves.by_gpu(curves.read_points(curves.KEPT)).items():
+        yield _row(gpu, curve, each, "boost", curves.PAGE)
 
 
 def accelsim_accuracy() -> tuple[str, ...]:
