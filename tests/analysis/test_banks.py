@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -61,6 +62,23 @@ def test_against_a_plain_count(drawn: list[tuple[int, list[int]]]) -> None:
     accesses = [(row, tuple(WIDTHS[row] * each for each in places)) for row, places in drawn]
     expected = [words_of_busiest_bank(addresses, WIDTHS[row]) for row, addresses in accesses]
     assert degrees_of(accesses) == expected
+
+
+@pytest.mark.parametrize(
+    ("element", "cycles"),
+    [
+        *((of_lane, (1, 1, 2)) for of_lane in (lambda i: 0, lambda i: i // 16, lambda i: i // 2, lambda i: i & 1)),
+        *((of_lane, (1, 2, 4)) for of_lane in (lambda i: i & 7, lambda i: i & 15, lambda i: i)),
+    ],
+)
+def test_wide_accesses_take_parts_of_a_warp_one_by_one(
+    element: Callable[[int], int], cycles: tuple[int, ...]
+) -> None:
+    """As an H200 does (benchmarks/h200/wide.csv)."""
+    for width, expected in zip((4, 8, 16), cycles, strict=True):
+        step = Step(WIDTHS.index(width), tuple(4096 + width * element(lane) for lane in range(32)))
+        trace = memory_trace(ROWS, [[[step]]])
+        assert conflict_degrees(trace.held[0], trace.static, in_passes=True)[1].tolist() == [expected]
 
 
 def test_an_instruction_without_bytes_is_no_access() -> None:

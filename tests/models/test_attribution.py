@@ -61,24 +61,24 @@ TRIED = [
 
 
 def test_lines_rank_much_as_they_do_when_they_are_removed():
-    """Not exactly: without a line other waits take its place, and what it computed is there at once.
+    """Of two lines whose shares differ by 5 % of the launch, more time goes without the one that has more of it.
 
     Lines are removed from the PTX: of machine code, a block runs as a whole or not at all.
 
-    The correlation of ranks is 0.2 to 1.0, 0.65 on average; the first line is the same in 10 of 13 kernels. In the
-    others it guards what follows: warps start sooner without it, and then wait for memory.
+    Not always: without a line other waits take its place, and what it computed is there at once. Where it guards what
+    follows, warps start sooner without it, and then wait for memory. Smaller differences are lost among those of the
+    order in which warps are served.
     """
-    same, correlations = 0, []
+    agree = []
     for kernel, gpu in TRIED:
         seen = suite_scene(kernel, gpu).with_option(machine_code=False)
         heaviest = sorted(by_line(seen).items(), key=lambda item: -item[1])[:8]
         shares = {line: share for line, share in heaviest if share >= 0.01}
         gains = {line: without_line(seen, line) for line in shares}
-        same += max(gains, key=gains.__getitem__) == next(iter(shares))
-        ranks = [np.argsort(np.argsort(list(each.values()))) for each in (shares, gains)]
-        correlations.append(np.corrcoef(ranks)[0, 1])
-    assert same >= 10
-    assert np.mean(correlations) >= 0.65
+        pairs = [(more, less) for more in shares for less in shares if shares[more] > shares[less] + 0.05]
+        agree += [gains[more] > gains[less] for more, less in pairs]
+    assert len(agree) >= 100
+    assert np.mean(agree) >= 0.92
 
 
 LOAD = {"space": "global", "access_bytes": 4}

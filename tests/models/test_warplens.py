@@ -96,10 +96,10 @@ def test_without_contention_the_latency_of_a_warp_is_volkovs(warps):
 def test_one_sm_without_memory_is_the_pipeline_model(warps, scheduler, classes):
     """Dependent computations, special functions and barriers: the same where one warp runs or all slots are used.
 
-    Between the two, warps that want the same slot get in one another's way, which the network does not see.
+    Between the two, warps that want the same slot get in one another's way; the network knows only how often.
     """
     ours, pipeline = on_one_sm(classes, warps, {"scheduler": scheduler})
-    assert {1: 0.93, 48: 0.9}.get(warps, 0.65) * pipeline < ours < 1.07 * pipeline
+    assert (0.93 if warps in (1, 48) else 0.75) * pipeline < ours < 1.07 * pipeline
 
 
 @pytest.mark.parametrize("warps", [1, 4, 16])

@@ -12,6 +12,7 @@ from typing import Any
 
 NEVER = 1e300
 SMOOTHING = 0.1
+LEAST_FREE = 0.02
 PARTS = ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE")
 CAUSES = ("BASE", "DEP", *PARTS, "SYNC", "IDLE")
 SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram")
@@ -255,42 +256,53 @@ class Network:
         warp.gap = reach - start
         warp.state, warp.ready = "data", start
 
-    def reserve(self, q: int, now: float, work: float, rate: float) -> float:
-        """Take at most `rate` slots per cycle of those that are free; a calendar has (until, free) of its spans."""
+    def reserve(self, q: int, now: float, work: float, alone: float) -> float:
+        """Each instruction waits for data and for a free slot; a calendar has (until, free) of its spans."""
         ahead = [span for span in self.calendar[q] if span[0] > now]
         after: list[list[float]] = []
-        while work > 0.0:
+        left = work
+        while left > 0.0:
             until, free = ahead.pop(0) if ahead else (NEVER, 1.0)
-            taken = min(rate, free)
-            end = now + work / taken if taken > 1e-9 else NEVER
+            taken = 1.0 / (alone / work + (1.0 - free) / free) if free > LEAST_FREE else 0.0
+            end = now + left / taken if taken > 0.0 else NEVER
             if end < until:
                 after.append([end, free - taken])
                 if until < NEVER:
                     after.append([until, free])
                 now = end
                 break
-            work -= taken * (until - now)
+            left -= taken * (until - now)
             now = until
             after.append([until, free - taken])
         self.calendar[q] = after + ahead
         self.issue_free[q] = 0.0
         for until, free in self.calendar[q]:
-            if free > 1e-9:
+            if free > LEAST_FREE:
                 break
             self.issue_free[q] = until
         return now
+
+    def take_turns(self, warp: Warp, q: int, now: float, work: float) -> float:
+        """A warp waits for what others have to issue, and at most for as much of each as it has itself."""
+        free = max(self.issue_free[q], now)
+        self.issue_free[q] = free + work
+        ahead, others = free - now, 0
+        for other in self.warps[q :: self.schedulers]:
+            if other is not warp and other.state == "issuing" and other.ready < NEVER:
+                others += 1
+            elif other is not warp and other.state == "data" and other.ready <= now:
+                others += 1
+                ahead += other.event.issue * self.m["issue_interval"]
+        return now + work + min(ahead, others * work)
 
     def issue(self, warp: Warp, q: int, now: float) -> None:
         event, many = warp.event, len(self.warps) - 1.0
         work = event.issue * self.m["issue_interval"]
         alone = max(warp.gap, work)
         if self.greedy:
-            reach = max(now + alone, self.reserve(q, now, work, work / max(alone, 1e-9)))
+            reach = max(now + alone, self.reserve(q, now, work, alone))
         else:
-            free = max(self.issue_free[q], now)
-            self.issue_free[q] = free + work
-            on_scheduler = max(len(self.warps) / self.schedulers, 1.0)
-            reach = now + max(alone, min(free - now, (on_scheduler - 1.0) * work) + work)
+            reach = max(now + alone, self.take_turns(warp, q, now, work))
         self.waits["BASE"] += work + (reach - now - alone)
         event.blame["BASE"] += work + (reach - now - alone)
         self.waits["DEP"] += alone - work

@@ -30,11 +30,12 @@ def serial_atomics(static: StaticTable) -> NDArray[np.bool_]:
 
 
 def conflict_degrees(
-    group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_] | None = None
+    group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_] | None = None, *, in_passes: bool = False
 ) -> tuple[Any, Any]:
     """(Index of each warp's first access, cycles for which each access holds the banks).
 
-    `chosen` selects static instructions; None selects those that access shared memory.
+    `chosen` selects static instructions; None selects those that access shared memory. With `in_passes`, a wide
+    access takes parts of a warp one by one, even if all lanes want the same words.
     """
     from ._bank_kernels import shared_degrees
 
@@ -52,6 +53,7 @@ def conflict_degrees(
         shared_accesses(static) if chosen is None else chosen,
         serial_atomics(static),
         static.access_bytes,
+        in_passes,
         offsets,
         degrees,
     )

@@ -18,15 +18,18 @@ from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
 from .machine_form import MachineForm
+from .register_banks import further_reads
 
 #: Among the counts by class: words beyond the first at which lanes read constant memory.
 CONSTANT_INDICES = "constant_indices"
 #: Among them too: instructions that come from beyond the first instruction cache, and from beyond the second.
 FETCHED, FAR_FETCHED = "fetched", "far_fetched"
+#: And registers that an instruction reads from a bank beyond the first.
+FURTHER_READS = "further_reads"
 #: Bytes of an instruction and of a line of code.
 INSTRUCTION_BYTES, CODE_LINE_BYTES = 16, 128
-#: Among the latencies by class: what a generic load of shared memory adds.
-GENERIC = "generic"
+#: Among the latencies by class: what a generic load of shared memory adds, and that of a shuffle.
+GENERIC, SHUFFLE = "generic", "shuffle"
 #: And of a loop of compare-and-swap: for each lane of a word, for each of other warps, and at the port.
 SWAP_LANE, SWAP_WORD, SWAP_PORT = "swap_lane", "swap_word", "swap_port"
 WORD_BYTES = 4
@@ -160,6 +163,8 @@ def sample_of_blocks(
     indices = further_indices(group, static)
     if indices.any():
         columns[CONSTANT_INDICES] = indices
+    if form is None and (reads := further_reads(trace)).any():
+        columns[FURTHER_READS] = reads[group.static]
     if form is None:
         columns.update(fetched_instructions(group, static, code_bytes))
     else:
@@ -219,7 +224,7 @@ def executed_by(
     kinds = instruction_kinds(static)
     ends = np.unique(group.static[group.start[1:] - 1][np.diff(group.start) > 0])
     kinds[ends[kinds[ends] == 0]] = END
-    _, degrees = conflict_degrees(group, static)
+    _, degrees = conflict_degrees(group, static, in_passes=True)
     accesses = np.flatnonzero(shared_accesses(static)[group.static])
     timing = timing_of(trace, latency_of_class)
     executions = np.maximum(np.bincount(group.static[accesses], minlength=len(static)), 1)
@@ -229,6 +234,10 @@ def executed_by(
     latencies[generic_loads(static)] += latency_of_class(GENERIC)
     held = np.zeros(len(group.static))
     held[accesses] = np.maximum(degrees * shared.bank_cycles, shared.interval_cycles)
+    if latency_of_class(SHUFFLE):
+        shuffles = shuffles_of(static)
+        latencies[shuffles] = latency_of_class(SHUFFLE)
+        held[shuffles[group.static]] = shared.interval_cycles
     swaps = swaps_of(group, static)
     held[swaps.instruction] = np.maximum(held[swaps.instruction], swaps.lanes * latency_of_class(SWAP_PORT))
     looped = swaps.cycles(latency_of_class(SWAP_LANE), latency_of_class(SWAP_WORD))
@@ -276,6 +285,11 @@ def generic_loads(static: StaticTable) -> NDArray[np.bool_]:
     parts = [opcode.lower().split(".") for opcode in static.opcode]
     unnamed = np.array([each[0] == "ld" and "shared" not in each for each in parts], dtype=bool)
     return unnamed & (static.class_id == CLASS_IDS["load_shared"])
+
+
+def shuffles_of(static: StaticTable) -> NDArray[np.bool_]:
+    """Which instructions move values between the lanes of a warp."""
+    return np.array([opcode.lower().startswith("shfl") for opcode in static.opcode], dtype=bool)
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:

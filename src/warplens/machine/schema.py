@@ -270,6 +270,9 @@ class Gpu:
         "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
     )
     generic_latency_cycles: Quantity = number("latency that a generic load of shared memory adds", minimum=0.0)
+    shuffle_latency_cycles: Quantity = number(
+        "latency of a shuffle, which passes the port of shared memory as an access does", minimum=0.0
+    )
     swap_lane_cycles: Quantity = number("turn of a compare-and-swap loop on shared memory", minimum=0.0)
     swap_word_cycles: Quantity = number("fewest cycles between turns of several warps at one word", minimum=0.0)
     swap_port_cycles: Quantity = number("cycles that a turn holds the port of shared memory", minimum=0.0)
@@ -284,6 +287,9 @@ class Gpu:
     far_fetch_cycles: Quantity = number("cycles of a warp for each instruction from beyond both", minimum=0.0)
     fetch_interval_cycles: Quantity = number(
         "cycles of an SM for each instruction from beyond the first", minimum=0.0
+    )
+    register_conflict_cycles: Quantity = number(
+        "cycles of a scheduler for each further register that an instruction reads from a bank", minimum=0.0
     )
     clocks: Clocks = Clocks()
     l1: L1Cache = L1Cache()

@@ -23,7 +23,7 @@ from ._network_records import (
     C_L1,
     DATA,
     ISSUING,
-    LEAST_RATE,
+    LEAST_FREE,
     LEAST_WAVES,
     MOST_WARPS,
     NEVER,
@@ -36,8 +36,12 @@ from ._warp_kernels import book, call_next, enter_blocks, line_up, pass_event, r
 
 
 @inlined
-def reserve(q, now, work, rate, scheduler, calendar):
-    """When a warp that takes at most `rate` slots per cycle has issued, on slots that others have not reserved."""
+def reserve(q, now, work, alone, scheduler, calendar):
+    """When a warp has issued, which alone takes it `alone` cycles, on slots that others have not reserved.
+
+    Warps want slots at random: where others have reserved a share u of them, an instruction that finds its slot taken
+    waits for the next free one, u / (1 - u) cycles in the mean.
+    """
     booked = scheduler.booked
     past = 0
     while past < booked and calendar[q, past].until <= now:
@@ -46,15 +50,17 @@ def reserve(q, now, work, rate, scheduler, calendar):
         booked -= past
         for i in range(booked):
             calendar[q, i] = calendar[q, i + past]
-    i = 0
-    while work > 0.0:
+    i, left = 0, work
+    while left > 0.0:
         if i == booked:
             calendar[q, i].free = 1.0
             calendar[q, i].until = NEVER
             booked += 1
         span = calendar[q, i]
-        taken = min(rate, span.free)
-        end = now + work / taken if taken > LEAST_RATE else NEVER
+        free, taken, end = span.free, 0.0, NEVER
+        if free > LEAST_FREE:
+            taken = 1.0 / (alone / work + (1.0 - free) / free)
+            end = now + left / taken
         if end < span.until:
             if span.until < NEVER:
                 for j in range(booked, i, -1):
@@ -64,33 +70,40 @@ def reserve(q, now, work, rate, scheduler, calendar):
             calendar[q, i].free -= taken
             now = end
             break
-        work -= taken * (span.until - now)
+        left -= taken * (span.until - now)
         now = span.until
         span.free -= taken
         i += 1
     scheduler.booked = booked
     scheduler.free = 0.0
     for i in range(booked):
-        if calendar[q, i].free > LEAST_RATE:
+        if calendar[q, i].free > LEAST_FREE:
             break
         scheduler.free = calendar[q, i].until
     return now
 
 
 @inlined
-def take_slots(q, now, work, alone, machine, sm):
-    """When a warp has issued, which alone takes it `alone` cycles.
-
-    Under a greedy policy it takes what the slots that older warps leave; else all share them, so that a warp waits at
-    most as if each of the others had as much to issue.
-    """
-    scheduler = sm.schedulers[q]
-    if machine.greedy:
-        return max(now + alone, reserve(q, now, work, work / max(alone, LEAST_RATE), scheduler, sm.calendar))
+def take_turns(now, work, ahead, scheduler, step):
+    """When a warp has issued that takes turns with others: it waits for what they have, at most as much of each."""
     free = max(scheduler.free, now)
     scheduler.free = free + work
-    many = max(sm.run[0].slots * machine.warps_per_block / machine.schedulers, 1.0)
-    return now + max(alone, min(free - now, (many - 1.0) * work) + work)
+    return now + work + min(free - now + ahead, step.others * work)
+
+
+@inlined
+def look_round(w, now, stream, machine, sm, step):
+    """Put down with whom a warp takes turns: those that issue, and those that are ready but not in the backlog."""
+    step.others = step.ahead = 0.0
+    for other in range(w % machine.schedulers, sm.run[0].slots * machine.warps_per_block, machine.schedulers):
+        if other == w or sm.ready[other] >= NEVER:
+            continue
+        state = sm.warps[other].state
+        if state == ISSUING:
+            step.others += 1.0
+        elif state == DATA and sm.ready[other] <= now:
+            step.others += 1.0
+            step.ahead += stream.events[sm.warps[other].event].issue
 
 
 @inlined
@@ -111,14 +124,22 @@ def hold_units(e, now, reach, many, stream, units):
 
 
 @inlined
-def issue(w, now, stream, machine, sm, port, waits, busy):
-    """A warp issues the instructions before its next event, which it could have done from `now` on."""
+def issue(w, now, step, stream, machine, sm, port, waits, busy):
+    """A warp issues the instructions before its next event, which it could have done from `now` on.
+
+    Under a greedy policy it takes the slots that others have left, else all take turns.
+    """
     warp = sm.warps[w]
     event = stream.events[warp.event]
     work = event.issue * machine.issue_interval
     many = sm.run[0].slots * machine.warps_per_block - 1.0
     alone = max(warp.gap, work)
-    reach = take_slots(w % machine.schedulers, now, work, alone, machine, sm)
+    q = w % machine.schedulers
+    scheduler = sm.schedulers[q]
+    if machine.greedy:
+        reach = max(now + alone, reserve(q, now, work, alone, scheduler, sm.calendar))
+    else:
+        reach = max(now + alone, take_turns(now, work, step.ahead * machine.issue_interval, scheduler, step))
     issuing = work + (reach - now - alone)
     waits[C_BASE] += issuing
     waits[C_DEP] += alone - work
@@ -147,7 +168,7 @@ def issue(w, now, stream, machine, sm, port, waits, busy):
 
 @inlined
 def next_at_port(machine, sm):
-    """Of the warps that wait for the memory queue, the oldest, or the next in turn."""
+    """Of the warps that wait for the memory queue, the oldest, or the next in step."""
     run, warps = sm.run[0], sm.warps
     found = -1
     for w in range(run.slots * machine.warps_per_block):
@@ -205,8 +226,8 @@ def begin_launch(machine, sm, memory):
 
 @inlined
 def follow_warps(stream, machine, sm, memory, waits, busy, script):
-    """Event by event, until no warp is left. A script that has room takes down the warp of each step."""
-    run = sm.run[0]
+    """Event by event, until no warp is left. A script that has room takes down each step."""
+    run, step = sm.run[0], sm.step[0]
     steps = 0
     while True:
         if run.entered < run.to_run and run.entered - run.finished < run.slots:
@@ -230,15 +251,18 @@ def follow_warps(stream, machine, sm, memory, waits, busy, script):
         if warp.state == ISSUING and stream.events[warp.event].kind <= ATOMIC and sm.queue[run.place] > now:
             wait_for_queue(w, now, sm)
             continue
+        step.warp = w
+        if warp.state == DATA and not machine.greedy:
+            look_round(w, now, stream, machine, sm, step)
         if steps < len(script):
-            script[steps] = w
+            script[steps] = step
             steps += 1
         if warp.state == DATA:
-            issue(w, now, stream, machine, sm, memory.free, waits, busy)
+            issue(w, now, step, stream, machine, sm, memory.free, waits, busy)
             call_next(scheduler, sm)
         elif warp.state == AT_SCHEDULER:
             scheduler.first_in_line = warp.behind
-            issue(w, warp.since, stream, machine, sm, memory.free, waits, busy)
+            issue(w, warp.since, step, stream, machine, sm, memory.free, waits, busy)
             call_next(scheduler, sm)
         else:
             reach_event(w, now, stream, machine, sm, memory, waits, busy)
@@ -248,14 +272,15 @@ def follow_warps(stream, machine, sm, memory, waits, busy, script):
 def follow_script(stream, machine, sm, memory, waits, busy, script):
     """Step by step as another machine did: whatever takes less time on this one, no step comes later."""
     run = sm.run[0]
-    for w in script:
+    for k in range(len(script)):
         if run.entered < run.to_run and run.entered - run.finished < run.slots:
             enter_blocks(stream, machine, sm)
         if run.finished == run.to_run:
             break
+        w = script[k].warp
         warp, now = sm.warps[w], sm.ready[w]
         if warp.state == DATA:
-            issue(w, now, stream, machine, sm, memory.free, waits, busy)
+            issue(w, now, script[k], stream, machine, sm, memory.free, waits, busy)
             continue
         if stream.events[warp.event].kind <= ATOMIC:
             run.clock = max(now, sm.queue[run.place], run.clock)

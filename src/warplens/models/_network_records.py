@@ -39,7 +39,7 @@ ALL, BY_LLC, BY_DRAM = range(3)
 SMOOTHING = 0.1
 
 #: Fewer issue slots per cycle than this count as none.
-LEAST_RATE = 1e-9
+LEAST_FREE = 0.02
 
 # What a warp does: waits for data, issues, waits for a scheduler, for the memory queue, at a barrier.
 DATA, ISSUING, AT_SCHEDULER, AT_PORT, AT_BARRIER = range(5)
@@ -126,6 +126,8 @@ SCHEDULER = _record(
 )
 #: Issue slots per cycle that no warp has reserved, from the end of the span before it; after the last, all.
 SPAN = _record(until=F64, free=F64)
+#: A step of the launch: whose it is, and if warps take turns, with how many others and what these have to issue.
+STEP = _record(warp=I64, others=F64, ahead=F64)
 UNIT = _record(free=F64, busy=F64)
 #: A place for a thread block.
 SLOT = _record(
@@ -176,6 +178,7 @@ class Sm(NamedTuple):
     """What changes on an SM: its warps, schedulers, functional units and places for blocks."""
 
     run: Any  # one record
+    step: Any  # one record
     ready: Any  # when each warp goes on; one entry for each leaf of the tree
     order: Any  # the same bits as whole numbers, which come in the same order
     soonest: Any  # at each inner node of a tree over them, the least below, and the warp that it is of
@@ -216,6 +219,7 @@ def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
     ready = np.empty(leaves)
     return Sm(
         run=np.zeros(1, RUN),
+        step=np.zeros(1, STEP),
         ready=ready,
         order=ready.view(I64),
         soonest=np.empty(leaves, dtype=I64),
@@ -235,8 +239,8 @@ def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
 
 
 def new_script(stream: Stream, machines: Any) -> Any:
-    """Room for the warp of each step: two for each event of the warps that are followed."""
+    """Room for the steps of a launch: two for each event of the warps that are followed."""
     slots = np.minimum(machines["blocks_per_sm"], np.ceil(machines["blocks"]))
     warps = int((slots * machines["warps_per_block"]).max())
     events = int(np.diff(stream.event_start).max(initial=0))
-    return np.zeros(2 * events * ((LEAST_WAVES + 1) * warps + MOST_WARPS), dtype=I64)
+    return np.zeros(2 * events * ((LEAST_WAVES + 1) * warps + MOST_WARPS), STEP)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..analysis import MissProfile
 from ..analysis._cache_records import GRANULES
-from ..analysis.block_samples import CONSTANT_INDICES, FAR_FETCHED, FETCHED, BlockSample
+from ..analysis.block_samples import CONSTANT_INDICES, FAR_FETCHED, FETCHED, FURTHER_READS, BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
 from . import _network_records as k
 
@@ -64,6 +64,8 @@ class DemandConfig:
     store_headers: bool
     #: Cycles of a warp for an instruction from beyond the first instruction cache, and from beyond the second.
     fetch_cycles: tuple[Quantity, ...]
+    #: Cycles of a scheduler for each further register of a bank.
+    register_conflict_cycles: Quantity
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
     #: Latencies of L1, L2 and DRAM on the machine as named, before overrides.
@@ -79,7 +81,8 @@ class DemandConfig:
 def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandConfig:
     """The configuration of a machine or a batch, for a kernel with instructions of these classes."""
     gpu, named = gpu.with_defaults, (gpu.original or gpu).with_defaults
-    units = {name: unit for name in classes if (unit := _unit(gpu, name, needed_by)) is not None}
+    known = (name for name in classes if name in INSTRUCTION_CLASSES)
+    units = {name: unit for name in known if (unit := _unit(gpu, name, needed_by)) is not None}
     if gpu.constant_index_cycles is not None:
         units[CONSTANT_INDICES] = "constant", gpu.constant_index_cycles
     if gpu.fetch_interval_cycles is not None:
@@ -98,6 +101,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
+        register_conflict_cycles=0.0 if gpu.register_conflict_cycles is None else gpu.register_conflict_cycles,
         units=units,
         named_latencies=(
             named.l1.latency_cycles,
@@ -214,7 +218,8 @@ def _events(
     events = np.zeros(len(static), k.EVENT)
     events["kind"], events["level"], events["needs"] = sample.kind, level, sample.dependence
     events["weight"], events["left"] = weight, left
-    events["issue"], events["gap"] = sample.instructions, np.maximum(sample.gap, _fetch_cycles(sample, config))
+    events["issue"] = sample.instructions + _counted(sample, FURTHER_READS) * float(config.register_conflict_cycles)
+    events["gap"] = np.maximum(sample.gap, _fetch_cycles(sample, config))
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
     replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
@@ -244,11 +249,13 @@ def _events(
 
 def _fetch_cycles(sample: BlockSample, config: DemandConfig) -> Any:
     """Cycles of a warp until it has fetched the instructions before each event."""
-    found = np.zeros(len(sample.static))
-    for name, cycles in zip((FETCHED, FAR_FETCHED), config.fetch_cycles, strict=True):
-        if name in sample.classes:
-            found += sample.counts[:, sample.classes.index(name)] * float(cycles)
-    return found
+    names = (FETCHED, FAR_FETCHED)
+    return sum(_counted(sample, name) * float(each) for name, each in zip(names, config.fetch_cycles, strict=True))
+
+
+def _counted(sample: BlockSample, name: str) -> Any:
+    """What the sample counts under a name before each event."""
+    return sample.counts[:, sample.classes.index(name)] if name in sample.classes else np.zeros(len(sample.static))
 
 
 def _undrawn(misses: MissProfile, drawn: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ SHAPE = ("greedy", "in_order", "blocks", "blocks_per_sm", "warps_per_block")
 #: Times of its memory, and factors on them: who is served first differs between a fast memory and a slow one.
 TIMES = ("l1_latency", "llc_latency", "dram_latency", "dram_service", "dram_queue", "bank", "channel")
 ORDERS = (0.5, 2.0)
-NO_SCRIPT = np.zeros(0, dtype=k.I64)
+NO_SCRIPT = np.zeros(0, k.STEP)
 #: Cycles of each machine, waits of its warps by cause, and cycles that its resources are busy.
 Solved = tuple[Array, Array, Array]
 #: The network is solved again if its cycles exceed the cache simulation's estimate by this factor.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..analysis import MissProfile
 from ..analysis.block_samples import (
     GENERIC,
+    SHUFFLE,
     SWAP_LANE,
     SWAP_PORT,
     SWAP_WORD,
@@ -115,6 +116,7 @@ def sample_latencies(facts: Facts, machine: Gpu, needed_by: str, *, machine_code
     """Latencies by instruction class, and those that events name besides."""
     found = latencies_of(facts, machine, needed_by, machine_code=machine_code) | {
         GENERIC: machine.generic_latency_cycles,
+        SHUFFLE: machine.shuffle_latency_cycles,
         SWAP_LANE: machine.swap_lane_cycles,
         SWAP_WORD: machine.swap_word_cycles,
         SWAP_PORT: machine.swap_port_cycles,
