@@ -224,6 +224,7 @@ def test_vectors_pairs_and_sinks() -> None:
 def test_special_registers() -> None:
     assert one("mov.u32 %r1, %ntid.z;").operands[1] == Special("%ntid.z")
     assert one("mov.u32 %r1, %laneid;").operands[1] == Special("%laneid")
+    assert one("mov.u32 %r1, WARP_SZ;").operands[1] == Immediate(32)
     with pytest.raises(PtxError, match="line 5: the register %nosuch"):
         one("mov.u32 %r1, %nosuch;")
 

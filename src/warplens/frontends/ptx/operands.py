@@ -157,6 +157,9 @@ class OperandReader:
             return Immediate(-literal.value, literal.float_bits) if negative else literal
         if token.kind != "word":
             raise self.fail(f"expected an operand, found {token.text!r}", token)
+        if token.text == "WARP_SZ":  # the one constant that PTX itself names
+            self.next()
+            return Immediate(32)
         found = self._name()
         if self.accept("|"):
             second = self._name() if self.here.kind == "word" else None

@@ -212,7 +212,8 @@ class KernelBuilder(DivergentLanes):
             spent = builder.icmp_signed(">=", self.get(Frame.INSTRUCTIONS), self.get(Frame.SLICE_LEFT))
             with builder.if_then(spent, likely=False):
                 go_on = builder.append_basic_block("go_on")
-                self.suspend(Status.INTERRUPTED, self.flow.live_in[number])
+                # Lanes that wait elsewhere have registers of their own that are live.
+                self.suspend(Status.INTERRUPTED, self.flow.live_in[number] | self.flow.must_keep[number])
                 builder.branch(go_on)
                 builder.position_at_end(go_on)
         self._count(block)

@@ -166,7 +166,8 @@ def _wait(g: KernelBuilder, item: FlatInstruction, *, blocks: bool) -> None:
     missing = _look(g, item, found_at)
     builder.cbranch(builder.icmp_unsigned("==", missing, i32(0)), done, retry)
     builder.position_at_end(retry)
-    g.suspend(Status.POLLING, g.live_after(item) | set(item.sources), item)
+    live = g.live_after(item) | set(item.sources) | g.flow.must_keep[g.current.number]
+    g.suspend(Status.POLLING, live, item)
     g.begin(item)
     if blocks:
         finish_copies(g, item, g.operand(item, 1))
