@@ -106,6 +106,12 @@ def test_estimates_follow_what_is_known(tmp_path):
     assert wider.deviation == pytest.approx(2.0 * estimate.deviation), "log times that lie twice as far apart"
 
 
+def test_estimates_are_less_certain_far_from_what_is_known():
+    line = np.linspace(0.0, 1.0, 21)[:, None]
+    found = Estimate(line, range(8), np.exp(np.sin(9.0 * line[:8, 0])))
+    assert found.deviation[-1] > 2.0 * found.deviation[3]
+
+
 def test_features_of_values_and_blocks(tmp_path):
     assert _scaled(4, [1, 2, 4]) == 2.0 and _scaled(0, [0, 1, 2]) == 0.0 and _scaled(4, [-1, 4]) == 4.0
     space = read_space(write_space(tmp_path))
