@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from warplens.errors import MissingPackageError
 from warplens.sweeps.store import read_sweep
 
 from .engine import fuzz, limit_memory
@@ -35,8 +36,11 @@ def inputs(seed: int) -> Iterator[Counts]:
     """Mutated inputs, all kinds in turn; bad ones are made small and kept as cases."""
     limit_memory()
     for name, kind in kinds().items():
-        with tempfile.TemporaryDirectory() as folder:
-            ran, bad = fuzz(kind, Path(folder), seed, AT_ONCE, seconds=MOST_SECONDS)
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                ran, bad = fuzz(kind, Path(folder), seed, AT_ONCE, seconds=MOST_SECONDS)
+        except MissingPackageError:
+            continue  # its kind cannot be read here
         for each in bad:
             keep_case(name, each.why, each.content)
         yield {"kinds": {name: ran}, "bad": [f"{name}: {each.why}" for each in bad]}

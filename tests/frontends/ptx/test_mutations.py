@@ -19,6 +19,12 @@ def test_undamaged(entry: str) -> None:
     assert outcome(launches()[entry].text, entry) == "right"
 
 
+def test_floats_cannot_be_packed_literals() -> None:
+    """A word of single precision is no pair of half precision."""
+    text = launches()["tensor"].text
+    assert outcome(text.replace("mov.f32 %f3, 0f3F800000", "mov.f16x2 %f3, 0f3F800000"), "tensor") == "refused"
+
+
 @pytest.mark.parametrize("seed", range(0, 80, 20))
 def test_damaged(seed: int) -> None:
     for each in range(seed, seed + 20):

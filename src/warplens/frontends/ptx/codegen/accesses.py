@@ -15,6 +15,7 @@ from .bulk import copy_in_bulk
 from .lanes import I1, LANES, POINTER, Value, floats, integers
 from .layout import SHARED_BITS, Context, Frame
 from .lowering import lowers
+from .rounding import CANONICAL_NAN
 from .runtime import Fields, i32, i64
 
 if TYPE_CHECKING:
@@ -192,8 +193,11 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
 
     def real(self: Fields, old: Value, a: Value, b: Value) -> Value:
         number = floats(kind.bits).element
-        total = self.builder.fadd(self.builder.bitcast(old, number), self.builder.bitcast(a, number))
-        return self.builder.bitcast(total, old.type)
+        builder = self.builder
+        total = builder.fadd(builder.bitcast(old, number), builder.bitcast(a, number))
+        bits = builder.bitcast(total, old.type)
+        missing = builder.fcmp_unordered("uno", total, total)
+        return builder.select(missing, ir.Constant(old.type, CANONICAL_NAN[kind.bits]), bits)
 
     if kind.is_float:
         if name != "add":
@@ -211,7 +215,8 @@ def _small_sum(self: Fields, kind: Type, old: Value, added: Value) -> Value:
         pieces = [builder.trunc(builder.lshr(each, shift), half) for each in (old, added)]
         if kind.kind == "f":
             a, b = (builder.fpext(builder.bitcast(each, ir.HalfType()), single) for each in pieces)
-            found = builder.bitcast(builder.fptrunc(builder.fadd(a, b), ir.HalfType()), half)
+            result = builder.fadd(a, b)
+            rounded = builder.bitcast(builder.fptrunc(result, ir.HalfType()), half)
         else:
             wide = [builder.shl(builder.zext(each, ir.IntType(32)), i32(16)) for each in pieces]
             a, b = (builder.bitcast(each, single) for each in wide)
@@ -219,9 +224,9 @@ def _small_sum(self: Fields, kind: Type, old: Value, added: Value) -> Value:
             bits = builder.bitcast(result, ir.IntType(32))
             upper = builder.lshr(bits, i32(16))
             bias = builder.add(i32(0x7FFF), builder.and_(upper, i32(1)))
-            rounded = builder.lshr(builder.add(bits, bias), i32(16))
-            missing = builder.fcmp_unordered("uno", result, result)
-            found = builder.trunc(builder.select(missing, i32(0x7FFF), rounded), half)
+            rounded = builder.trunc(builder.lshr(builder.add(bits, bias), i32(16)), half)
+        missing = builder.fcmp_unordered("uno", result, result)
+        found = builder.select(missing, ir.Constant(half, CANONICAL_NAN[16]), rounded)
         placed = found if old.type == half else builder.shl(builder.zext(found, old.type), shift)
         total = builder.or_(total, placed)
     return total

@@ -128,19 +128,26 @@ def _sign(g: KernelBuilder, item: FlatInstruction) -> None:
     (a,) = sources(g, item, kind, 1)
     builder = g.builder
     if kind.is_float:
-        sign = sum(1 << (kind.bits * (part + 1) - 1) for part in range(kind.packed))
-        if kind == TYPES["f32"] and item.instruction.has("ftz"):
-            a = g.as_bits(rounding.flush(g, g.as_float(a)))
-        changed = (
-            builder.xor(a, g.integer(kind.total_bits, sign))
-            if item.opcode == "neg"
-            else builder.and_(a, g.integer(kind.total_bits, ~sign))
-        )
-        return g.write(item, changed)
+        return g.write(item, g.packed(kind, lambda part: _float_sign(g, item, kind, part), a))
     negated = builder.sub(g.integer(kind.bits, 0), a)
     if item.opcode == "abs":
         negated = builder.select(builder.icmp_signed("<", a, g.integer(kind.bits, 0)), negated, a)
     return g.write(item, negated)
+
+
+def _float_sign(g: KernelBuilder, item: FlatInstruction, kind: Type, bits: Value) -> Value:
+    """abs or neg of numbers; NaNs narrower than double precision become the one that instructions return."""
+    builder = g.builder
+    if kind.bits == 32 and item.instruction.has("ftz"):
+        bits = g.as_bits(rounding.flush(g, g.as_float(bits)))
+    sign = g.integer(kind.bits, 1 << (kind.bits - 1))
+    size = builder.and_(bits, builder.not_(sign))
+    changed = builder.xor(bits, sign) if item.opcode == "neg" else size
+    if kind.bits == 64:
+        return changed
+    infinity = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000}[f"{kind.kind}{kind.bits}"]
+    missing = builder.icmp_unsigned(">", size, g.integer(kind.bits, infinity))
+    return builder.select(missing, g.integer(kind.bits, rounding.CANONICAL_NAN[kind.bits]), changed)
 
 
 @lowers("min", "max")

@@ -137,7 +137,7 @@ def _float_to_float(g: KernelBuilder, item: FlatInstruction, target: Type, sourc
         return rounding.narrow(g, number, target.kind, mode)
     if item.instruction.has("ftz"):
         number = rounding.flush(g, number)
-    return g.as_bits(number)
+    return rounding.result_bits(g, number)
 
 
 def _float_to_integer(g: KernelBuilder, item: FlatInstruction, target: Type, source: Type, value: Value) -> Value:

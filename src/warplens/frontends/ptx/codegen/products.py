@@ -270,7 +270,17 @@ def multiply_block(
                 one = self.builder.load(_place(self, elements, start * size, row, stride * size), typ=number)
                 found[half] = add(found[half], _splat(self, one, vector), factors)
         for place, value in zip(totals, found, strict=True):
-            self.builder.store(value, place, align=4)
+            self.builder.store(_with_one_nan(self, value), place, align=4)
+
+
+def _with_one_nan(self: Fields, totals: Value) -> Value:
+    """Single precision has one NaN only, as in `rounding.result_bits`."""
+    if not isinstance(totals.type.element, ir.FloatType):
+        return totals
+    bits = ir.VectorType(I32, totals.type.count)
+    canonical = ir.Constant(bits, [i32(rounding.CANONICAL_NAN[32])] * totals.type.count)
+    missing = self.builder.fcmp_unordered("uno", totals, totals)
+    return self.builder.select(missing, self.builder.bitcast(canonical, totals.type), totals)
 
 
 def _place(self: Fields, base: Value, start: int, index: Value, stride: int) -> Value:

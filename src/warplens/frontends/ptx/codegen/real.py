@@ -52,7 +52,7 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
         result = rounding.flush(g, result)
     if item.instruction.has("sat"):
         result = rounding.saturate(g, result)
-    return g.write(item, g.as_bits(result))
+    return g.write(item, rounding.result_bits(g, result))
 
 
 def _nearest(g: Lanes, operation: str, values: list[Value]) -> Value:
@@ -104,7 +104,7 @@ def _function(g: KernelBuilder, item: FlatInstruction) -> None:
         result = g.per_lane(name, value)
     if flushing:
         result = rounding.flush(g, result)
-    g.write(item, rounding.narrow(g, result, kind.kind) if kind.bits == 16 else g.as_bits(result))
+    g.write(item, rounding.narrow(g, result, kind.kind) if kind.bits == 16 else rounding.result_bits(g, result))
 
 
 def _tanh(g: KernelBuilder, value: Value) -> Value:

@@ -16,6 +16,8 @@ from llvmlite import ir
 from .lanes import I32, POINTER, Lanes, Value, floats, integers
 
 DIRECTED = ("rz", "rm", "rp")
+#: The NaN that instructions return, by width; those in double precision may return others.
+CANONICAL_NAN = {16: 0x7FFF, 32: 0x7FFFFFFF, 64: 0x7FF8 << 48}
 
 
 def flush(g: Lanes, value: Value) -> Value:
@@ -24,6 +26,14 @@ def flush(g: Lanes, value: Value) -> Value:
     small = g.builder.icmp_unsigned("==", g.builder.and_(bits, g.integer(32, 0x7F800000)), g.integer(32, 0))
     zero = g.builder.and_(bits, g.integer(32, 0x80000000))
     return g.as_float(g.builder.select(small, zero, bits))
+
+
+def result_bits(g: Lanes, value: Value) -> Value:
+    """A result as bits: single-precision instructions return one NaN only, whatever those of their operands."""
+    bits = g.as_bits(value)
+    if bits.type.element.width != 32:
+        return bits
+    return g.builder.select(g.builder.fcmp_unordered("uno", value, value), g.integer(32, CANONICAL_NAN[32]), bits)
 
 
 def saturate(g: Lanes, value: Value) -> Value:
@@ -36,7 +46,7 @@ def saturate(g: Lanes, value: Value) -> Value:
 
 
 def minimum(g: Lanes, a: Value, b: Value, *, largest: bool, keep_nan: bool) -> Value:
-    """min or max: -0 is below +0; a NaN loses against a number, unless `keep_nan`."""
+    """min or max: -0 is below +0; a NaN loses against a number, unless `keep_nan`, and two give one."""
     builder = g.builder
     a_bits, b_bits = g.as_bits(a), g.as_bits(b)
     width = a_bits.type.element.width
@@ -44,11 +54,11 @@ def minimum(g: Lanes, a: Value, b: Value, *, largest: bool, keep_nan: bool) -> V
     both = builder.and_(a_bits, b_bits) if largest else builder.or_(a_bits, b_bits)
     chosen = builder.select(builder.fcmp_ordered("==", a, b), both, chosen)
     a_nan, b_nan = builder.fcmp_unordered("uno", a, a), builder.fcmp_unordered("uno", b, b)
-    if keep_nan:
-        canonical = g.integer(width, {16: 0x7FFF, 32: 0x7FFFFFFF, 64: 0x7FF8 << 48}[width])
-        return g.as_float(builder.select(builder.or_(a_nan, b_nan), canonical, chosen))
-    chosen = builder.select(a_nan, b_bits, chosen)
-    return g.as_float(builder.select(builder.and_(b_nan, builder.not_(a_nan)), a_bits, chosen))
+    canonical = g.integer(width, CANONICAL_NAN[width])
+    if not keep_nan:
+        chosen = builder.select(b_nan, a_bits, builder.select(a_nan, b_bits, chosen))
+    missing = (builder.or_ if keep_nan else builder.and_)(a_nan, b_nan)
+    return g.as_float(builder.select(missing, canonical, chosen))
 
 
 # -- exact errors ---------------------------------------------------------------------------------------
@@ -154,20 +164,21 @@ def widen(g: Lanes, bits: Value, kind: str) -> Value:
 def narrow(g: Lanes, value: Value, kind: str, mode: str = "rn") -> Value:
     """Singles to 16 bits; bfloat16 to nearest even or towards zero only."""
     builder = g.builder
+    nan = builder.fcmp_unordered("uno", value, value)
+    canonical = g.integer(16, CANONICAL_NAN[16])
     if kind == "f":
 
         def half(inner: Lanes, single: Value) -> Value:
             return inner.builder.bitcast(inner.builder.fptrunc(single, floats(16)), integers(16))
 
-        return in_mode(g, mode, "half", integers(16), half, value)
+        return builder.select(nan, canonical, in_mode(g, mode, "half", integers(16), half, value))
     bits = g.as_bits(value)
     upper = builder.lshr(bits, g.integer(32, 16))
     rounded = upper
     if mode == "rn":
         bias = builder.add(g.integer(32, 0x7FFF), builder.and_(upper, g.integer(32, 1)))
         rounded = builder.lshr(builder.add(bits, bias), g.integer(32, 16))
-    nan = builder.fcmp_unordered("uno", value, value)
-    return g.resize(builder.select(nan, g.integer(32, 0x7FFF), rounded), 16)
+    return builder.select(nan, canonical, g.resize(rounded, 16))
 
 
 def relu(g: Lanes, value: Value) -> Value:

@@ -78,7 +78,8 @@ class WarpValues(Fields):
             return self.resize(value, bits)
         if isinstance(operand, Immediate):
             is_float = bool(operand.float_bits)
-            if (kind.kind in ("u", "s") and is_float) or (kind.is_float and kind.bits > 16 and not is_float):
+            no_float = kind.kind in ("u", "s", "bf") or kind.packed != 1
+            if (no_float and is_float) or (kind.is_float and kind.bits > 16 and not is_float):
                 raise self._mismatch(f"the number {operand.value} cannot be used as {kind}")
             return self.integer(bits, _immediate_bits(operand, kind))
         if isinstance(operand, Special):
