@@ -217,6 +217,15 @@ def _weighted(values: Any) -> float:
     return float(np.sum(values * np.arange(1, len(values) + 1)))
 
 
+def _arrays(record: Any) -> Iterator[tuple[str, Any]]:
+    """Numbers per instruction of a record, by name; a table has several."""
+    for key, value in vars(record).items():
+        if isinstance(value, np.ndarray) and value.dtype.names:
+            yield from ((f"{key} {name}", value[name].ravel()) for name in value.dtype.names)
+        elif isinstance(value, np.ndarray):
+            yield key, value.ravel()
+
+
 def models(name: str, setting: Setting) -> dict[str, Any]:
     """Cycles, stack and terms of every model, and what was found out about the trace."""
     found = compare(placed(name, setting), [setting.gpu], overrides=setting.overrides)
@@ -250,6 +259,7 @@ def detailed(name: str, setting: Setting) -> dict[str, Any]:
     sums = {f"{key} slots": _weighted(part) for key, part in found.stalled_slots.items()}
     sums |= {key: _weighted(getattr(found, key)) for key in ("dram_bytes_over_time", "noc_bytes_over_time")}
     sums |= {key: _weighted(getattr(found.profile, key)) for key in ("warp", "start", "busy_until", "done")}
+    sums |= {f"misses {key}": _weighted(part) for key, part in _arrays(found.misses)}
     return _numbers(found.to_dict() | sums)
 
 

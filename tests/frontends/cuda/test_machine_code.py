@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from warplens.frontends.cuda import compile as compile_module
+from warplens.frontends.cuda import machine_code
 from warplens.frontends.cuda.compile import CompiledSource, compile_cuda
 from warplens.frontends.cuda.machine_code import MachineCode, read_machine_code
 
@@ -71,6 +74,21 @@ def test_compilations_from_the_cache_have_the_same_code() -> None:
 
 def test_virtual_architectures_have_none() -> None:
     assert not compile_cuda(SOURCE, architecture="compute_90").machine_code
+
+
+def test_a_branch_is_guarded_by_either_predicate() -> None:
+    number = next(key for key, name in machine_code._NAMES.items() if name == "BRA")
+    always, shift = machine_code._ALWAYS, machine_code._SECOND_SHIFT
+    pairs = ((always, always), (0, always), (always, 0), (always, 8))
+    code = b"".join(struct.pack("<QQ", number | first << 12, second << shift) for first, second in pairs)
+    found = machine_code._decoded(code, [(0, 5), (32, 6)], 90)
+    assert found.guarded == (False, True, True, True) and found.ptx_lines == (5, 5, 6, 6)
+
+
+def test_numbers_of_blackwell_begin_with_blackwell() -> None:
+    for number, name in machine_code._SINCE_100.items():
+        assert machine_code._opcode(number, 0, 100).startswith(name)
+        assert not machine_code._opcode(number, 0, 90).startswith(name)
 
 
 @pytest.fixture(scope="module")
