@@ -21,6 +21,7 @@ from . import (  # each registers its recipes
     mdm_dvfs,
     mdm_errors,
     model_tables,
+    occupancies,
     speed,
     suite_tables,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "mdm_dvfs",
     "mdm_errors",
     "model_tables",
+    "occupancies",
     "recipe_names",
     "speed",
     "suite_tables",

@@ -26,6 +26,7 @@ FROM_KERNELS = "16 kernels on our simulator and Accel-Sim"
 FROM_STANDINS = "the suite's stand-ins, and 16 kernels on our simulator and Accel-Sim"
 FROM_STANDINS_SIMULATED = "the suite's stand-ins and three small kernels, on our simulator"
 FROM_H200 = "the suite, measured on an H200"
+FROM_H200_AND_STANDINS = "the suite, measured on an H200, and its kernels after Rodinia's on our simulator"
 FROM_SUITE = "the suite's CUDA kernels, run on the CPU"
 #: Data of recipes that compare what this package states with what the paper prints: nothing is recomputed.
 OUR_MACHINES = "the machine files of this package"

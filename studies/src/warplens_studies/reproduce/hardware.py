@@ -1,19 +1,16 @@
-"""Real GPUs, with an H200 in place of the papers': MDM Fig. 10, Lemeire Figs. 17, 18 and Tables 10 to 12."""
+"""Real GPUs, with an H200 in place of the papers': MDM Fig. 10, Lemeire Figs. 17 and 18 and Table 8."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from warplens.api import predict
-from warplens.models import get_model
 from warplens.models.papers import LEMEIRE, MDM
 from warplens.reports.style import LINE_COLOURS
 
 from ..validate.h200 import H200Validation
-from ..validate.h200_profiles import kept_comparison, placed_launch, shipped_profiles
+from ..validate.h200_profiles import kept_comparison
 from ..validate.metrics import ipc_error
 from .base import FROM_H200, Claim, Findings, Row, Table, recipe
 from .drawing import grouped_bars
@@ -215,115 +212,4 @@ def lemeire_table8() -> Findings:
         assumptions=("one launch of each kernel, as many warps as fit; the paper varies the occupancy",),
         remarks=("kernels of the suite; of the instruction mix β = 1, 4 and 16 in place of 4",),
         summary=Table(columns, tuple(summary)),
-    )
-
-
-# -- Lemeire, Tables 10 to 12 --------------------------------------------------------------
-
-#: Averages that the tables print, MAPE / MAPE_shape in percent: K620, GTX 1060, RTX 2070.
-AVERAGES = {
-    "pipeline": ((22, 8.1), (23, 5.2), (27.8, 6)),
-    "volkov": ((36, 13.4), (44, 9.3), (78.7, 15)),
-    "mwp-cwp": ((40, 13.9), (47, 10.4), (90.2, 19)),
-    "wfg": ((88, 12.6), (88, 7.1), (69.7, 12)),
-    "mwp-cwp-corrected": ((30, 10.7), (38, 8.7), (83.3, 10)),
-    "wfg-corrected": ((29, 8.7), (27, 5.8), (41.0, 7)),
-    "gpumech, rr": ((104, 12.2), (136, 6.6), (104.0, 10)),
-    "gpumech, gto": ((65, 8.8), (86, 6.6), (88.2, 10)),
-}
-#: GPUMech as §2.5 evaluates it: without contention and compute latencies, and round robin may exceed the issue rate.
-PLAIN_GPUMECH = {f"gpumech, {policy}": policy for policy in ("rr", "gto")}
-
-
-def _with_plain_gpumech(found: H200Validation) -> H200Validation:
-    """The comparison, with GPUMech as the paper evaluates it predicted over the occupancies besides."""
-    workloads, _ = shipped_profiles(found.source, found.size)
-    made = {}
-    for (kernel, blocks), row in found.predicted.items():
-        cycles = dict(row.cycles)
-        for title, policy in PLAIN_GPUMECH.items() if blocks else ():
-            model = get_model("gpumech-mt", {"policy": policy, "compute_latency": False, "clamp": False})
-            cycles[title] = float(predict(*placed_launch(workloads[kernel], blocks), model).cycles)
-        made[kernel, blocks] = dataclasses.replace(row, cycles=cycles)
-    return dataclasses.replace(found, predicted=made)
-
-
-@recipe(
-    "lemeire-table10",
-    LEMEIRE,
-    "Tables 10 to 12: MAPE and MAPE_shape of kernels over occupancy",
-    "errors of eight models over the occupancies of 17 kernels on an H200, beside the printed averages on three GPUs",
-    data=FROM_H200,
-)
-def lemeire_table10() -> Findings:
-    found = _with_plain_gpumech(kept_comparison())
-    rows: list[Row] = []
-    summary: list[Row] = []
-    for model, printed in AVERAGES.items():
-        sweeps = found.sweeps(model)
-        rows += [(model, each.kernel, 100 * each.mape, 100 * each.mape_shape) for each in sweeps]
-        ours = [100 * float(np.mean([getattr(each, name) for each in sweeps])) for name in ("mape", "mape_shape")]
-        cells = [f"{mape:g} / {shape:g}" for mape, shape in printed]
-        summary.append((model, *cells, f"{ours[0]:.0f} / {ours[1]:.1f}"))
-    means = {model: float(np.mean([float(row[2] or 0) for row in rows if row[0] == model])) for model in AVERAGES}
-    shapes = {model: float(np.mean([float(row[3] or 0) for row in rows if row[0] == model])) for model in AVERAGES}
-    ranking = sorted(means, key=means.__getitem__)
-    corrected = [means[f"{name}-corrected"] for name in ("wfg", "mwp-cwp")]
-    printed_models = [model for model in ranking if "corrected" not in model]
-
-    def draw(plt: Any) -> Any:
-        figure, axes = plt.subplots(1, 2, figsize=(9.8, 3.6))
-        for axis, which, label in zip(axes, (0, 1), ("MAPE, %", "MAPE_shape, %"), strict=True):
-            series = {
-                name: [AVERAGES[model][index][which] for model in AVERAGES]
-                for index, name in enumerate(("K620, paper", "GTX 1060, paper", "RTX 2070, paper"))
-            }
-            series["H200, ours"] = [(means, shapes)[which][model] for model in AVERAGES]
-            grouped_bars(axis, list(AVERAGES), series, colours=_COLOURS)
-            axis.set_xticks(range(len(AVERAGES)), list(AVERAGES), rotation=40, ha="right", fontsize=7.5)
-            axis.set_ylabel(label)
-        axes[0].legend(fontsize=7.5)
-        return figure
-
-    return Findings(
-        columns=("model", "kernel", "MAPE [%]", "MAPE_shape [%]"),
-        rows=tuple(rows),
-        draw=draw,
-        claims=(
-            Claim(
-                "the Pipeline model obtains the best results (§6.3)",
-                ranking[0] == "pipeline",
-                f"the least MAPE has {ranking[0]} ({means[ranking[0]]:.0f} %); pipeline {means['pipeline']:.0f} %",
-            ),
-            Claim(
-                "Volkov's model is a close second of the uncorrected ones (§6.3)",
-                printed_models.index("volkov") == 1,
-                f"place {printed_models.index('volkov') + 1} of {len(printed_models)}, {means['volkov']:.0f} %",
-            ),
-            Claim(
-                "corrected, WFG and MWP-CWP lie between Pipeline and Volkov (§6.3)",
-                all(means["pipeline"] <= each <= means["volkov"] for each in corrected),
-                f"{means['wfg-corrected']:.0f} and {means['mwp-cwp-corrected']:.0f} % between "
-                f"{means['pipeline']:.0f} and {means['volkov']:.0f} %",
-            ),
-            Claim(
-                "MAPE_shape of the Pipeline model is below 10 % (§6.3)",
-                shapes["pipeline"] < 10,
-                f"{shapes['pipeline']:.1f} %",
-            ),
-            Claim(
-                "the corrections make WFG and MWP-CWP better (§6.3)",
-                means["wfg-corrected"] < means["wfg"] and means["mwp-cwp-corrected"] < means["mwp-cwp"],
-                f"WFG {means['wfg']:.0f} to {means['wfg-corrected']:.0f} %, MWP-CWP "
-                f"{means['mwp-cwp']:.0f} to {means['mwp-cwp-corrected']:.0f} %",
-            ),
-        ),
-        assumptions=(SUITE_NOTE, "occupancy is limited by asking for shared memory, as the paper does"),
-        remarks=(
-            "the paper's kernels are Rodinia's; lemeire-table9 has ours, of which some are",
-            "Table 12 prints 69.7 for WFG and 83.3 for the corrected MWP-CWP: kernel by kernel the two columns look "
-            "swapped, as WFG is near 88 and the corrected MWP-CWP close to Volkov in Tables 10 and 11",
-            "GPUMech is without contention and compute latencies, as the paper evaluates it (§2.5)",
-        ),
-        summary=Table(("MAPE / MAPE_shape, %", "K620", "GTX 1060", "RTX 2070", "ours, H200"), tuple(summary)),
     )
