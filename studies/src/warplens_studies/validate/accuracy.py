@@ -46,7 +46,7 @@ def accelsim_accuracy() -> tuple[str, ...]:
     """Against another simulator, predicted now."""
     rows = validate_accelsim(configurations=["base"], orders=[DEFAULT_ORDER], models=[programs.OWN]).rows
     agreement = _agreement([(each.predicted_cycles, each.reference_cycles) for each in rows])
-    return _row(accelsim.GPU, "Accel-Sim's simulations", agreement, "boost", "validation/accelsim")
+    return _row(accelsim.GPU, "Accel-Sim's simulations", agreement, "", "validation/accelsim")
 
 
 def _row(gpu: str, on: str, found: Agreement, clock: str, page: str) -> tuple[str, ...]:
