@@ -56,6 +56,11 @@ def test_bytes_of_a_trace():
     twice = energy(workload, with_overrides(machine, {"power.dram_picojoules_per_byte": 120.0}), "mdm")
     assert twice.parts["DRAM"] == pytest.approx(2 * found.parts["DRAM"])
     assert {**twice.parts, "DRAM": 0} == {**found.parts, "DRAM": 0}
+    misses = analyse(workload, machine, get_model("mdm").requirements, "a test").traced.misses
+    bytes_of = misses.transfer_bytes
+    dram = misses.dram_read_bytes + misses.dram_write_bytes + misses.dirty_left * bytes_of
+    assert found.parts["DRAM"] == pytest.approx(60e-12 * float(dram))
+    assert found.parts["L1"] == pytest.approx(2e-12 * float(misses.l1_accesses * bytes_of))
 
 
 def test_voltage_follows_the_clock():
