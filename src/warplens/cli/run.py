@@ -46,7 +46,7 @@ class _Run(click.Command):
 @click.option("--nvcc", "options", metavar="OPTIONS", default="", help="Options for nvcc, such as '-Iinclude -DN=4'.")
 @click.option("--perfetto", type=FILE, help="Also write the timeline for ui.perfetto.dev.")
 @click.option("--report", type=FILE, metavar="FILE.html", help="Also write a page with table, timeline and advice.")
-@click.option("--check", is_flag=True, help="Find every access outside an allocation, to the byte.")
+@click.option("--check", is_flag=True, help="Find accesses outside allocations, races and unset bytes.")
 @click.option("--force", is_flag=True, help="Overwrite the trace.")
 @json_option
 @click.pass_context

@@ -47,7 +47,8 @@ def run_program(
     sources; `options` go to nvcc. The recorded launches are written to `output`,
     a trace. `program_output` is the file descriptor for what the program prints,
     by default standard output; it runs in `working_folder`. With `check`, accesses of
-    kernels outside of allocations are faults to the byte. `say` is told about failures
+    kernels outside of allocations are faults to the byte, and races and reads of unset
+    bytes in shared memory are told of recorded blocks. `say` is told about failures
     as they happen.
     """
     stand_in = build_stand_in()
@@ -62,8 +63,8 @@ def run_program(
             raise InputError("give a program, or sources to compile")
         check_libraries(command[0])
         path = output or folder / "program.wlt"
-        with TraceWriter(path) as writer:
-            tally = Tally(gpus, writer, say)
+        with TraceWriter(path, may_be_empty=output is None) as writer:
+            tally = Tally(gpus, writer, say, check)
             started = time.perf_counter()
             server = Server(folder / "socket", gpus[0], recording or Recording(), tally, exact=check)
             code = _run(command, folder / "socket", stand_in, server, program_output, working_folder)

@@ -13,6 +13,7 @@ from ..frontends.ptx.execute import Execution
 from ..frontends.runtime import LaunchInfo
 from ..machine import Gpu
 from ..traces import TraceWriter
+from .hazards import hazards
 from .timeline import COPY_NAMES, DEVICE_TO_HOST, HOST_TO_DEVICE, Timeline, copy_seconds
 
 
@@ -40,6 +41,8 @@ class Tally:
     gpus: Sequence[Gpu]
     writer: TraceWriter
     say: Callable[[str], None]
+    #: Whether to search recorded launches for races.
+    check: bool = False
     recorded_launches: list[Recorded] = field(default_factory=list)
     counted: list[Counted] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -50,6 +53,8 @@ class Tally:
     def launched(self, info: LaunchInfo, execution: Execution | None) -> None:
         with self.lock:
             if execution is not None:
+                for each in hazards(execution.trace) if self.check else ():
+                    self.failed(each)
                 self._predict(info, execution)
             seconds = self._seconds(info)
             self.counted.append(Counted(info, seconds))

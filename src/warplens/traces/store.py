@@ -80,11 +80,13 @@ class TraceWriter:
     """Writes launches one after the other; the file appears under its name only when all went well.
 
     Each group becomes one record batch, which is what a reader holds at a time:
-    keep groups to some hundred thousand instructions.
+    keep groups to some hundred thousand instructions. Without a launch there is an
+    error, or no file where it `may_be_empty`.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, may_be_empty: bool = False) -> None:
         self.path = Path(path)
+        self._may_be_empty = may_be_empty
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.is_dir():
@@ -146,6 +148,8 @@ class TraceWriter:
     def _finish(self) -> None:
         if self._entry is not None:
             raise ValueError("the last launch was not ended")
+        if self._launches == 0 and self._may_be_empty:
+            return
         if self._launches == 0:
             raise TraceError(f"{self.path}: nothing was recorded")
         self._zip.writestr(

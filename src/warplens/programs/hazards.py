@@ -1,0 +1,194 @@
+"""Races and reads of unset bytes in shared memory, found in the recorded thread blocks of a launch.
+
+Barriers of the whole block divide what its warps do. Two warps race if both access a
+byte between the same barriers and one of them writes it. What a value is, a record does
+not tell: one instruction with which several warps write a byte is taken to write the
+same value. Kernels that also synchronise by other means are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..frontends.ptx.spaces import SHARED_WINDOW
+from ..traces import IRREGULAR, SPACES, LaunchTrace, StaticTable, WarpGroup, active_lanes
+
+#: Thread blocks of a launch, and bytes that a block accesses, up to which launches are searched.
+MOST_BLOCKS, MOST_BYTES = 8, 4_000_000
+#: Findings of a launch that are told.
+MOST_TOLD = 4
+_OTHERWISE = ("cp.", "mbarrier", "st.async", "red.async", "mapa", "barrier.cluster", "fence.proxy")
+_BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red")
+_LANES = np.arange(32, dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """Bytes of shared memory that a block accesses, in order of the warps' instructions."""
+
+    address: NDArray[np.int64]
+    epoch: NDArray[np.int64]
+    warp: NDArray[np.int64]
+    lane: NDArray[np.int64]
+    static: NDArray[np.int64]
+
+
+def hazards(trace: LaunchTrace) -> list[str]:
+    """What is wrong, one sentence each."""
+    static = trace.static
+    if any(each.startswith(_OTHERWISE) for each in static.opcode) or "shared" not in _spaces(static):
+        return []
+    name = trace.header.extra.get("readable_name", trace.header.kernel)
+    found: dict[tuple[int, ...], str] = {}
+    blocks = 0
+    for group in trace.groups():
+        for first, last in _blocks(group):
+            blocks += 1
+            accesses = _accesses(static, group, first, last) if blocks <= MOST_BLOCKS else None
+            if accesses is None:
+                continue
+            where = f"block {_place(int(group.block[first]), trace.header.grid)}"
+            for lines, each in (*_races(static, accesses, trace), *_unset(static, accesses, trace)):
+                found.setdefault(lines, f"{name}, {where}: {each}")
+    return list(found.values())[:MOST_TOLD]
+
+
+def _spaces(static: StaticTable) -> set[str]:
+    return {SPACES[each] for each in np.unique(static.space).tolist()}
+
+
+def _blocks(group: WarpGroup) -> Iterator[tuple[int, int]]:
+    """First and last warp of each block."""
+    ends = np.flatnonzero(np.diff(group.block, append=-1))
+    first = 0
+    for end in ends.tolist():
+        yield first, end + 1
+        first = end + 1
+
+
+def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int) -> _Bytes | None:
+    """Of one block; none where its warps do not pass the same barriers, or access too much."""
+    barrier = np.array([each.startswith(_BARRIERS) for each in static.opcode])
+    parts, counts, total = [], set(), 0
+    for warp in range(first, last):
+        here = slice(int(group.start[warp]), int(group.start[warp + 1]))
+        index, mask = group.static[here].astype(np.int64), group.mask[here]
+        epoch = np.cumsum(barrier[index])
+        counts.add(int(epoch[-1]) if len(epoch) else 0)
+        own = static.access_bytes[index] > 0
+        index, mask, epoch = index[own], mask[own], epoch[own]
+        rows, lanes, address = _lanes(group, warp, mask)
+        shared = (static.space[index] == SPACES.index("shared"))[rows] & (address != 0)
+        rows, lanes, address = rows[shared], lanes[shared], address[shared]
+        sizes = static.access_bytes[index[rows]].astype(np.int64)
+        total += int(sizes.sum())
+        if total > MOST_BYTES:
+            return None
+        every = np.repeat(np.arange(len(rows)), sizes)
+        offset = np.arange(len(every)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        numbers = np.full(len(every), int(group.warp[warp]))
+        parts.append(_Bytes(address[every] + offset, epoch[rows[every]], numbers, lanes[every], index[rows[every]]))
+    if len(counts) > 1:
+        return None
+    names = ("address", "epoch", "warp", "lane", "static")
+    return _Bytes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _lanes(
+    group: WarpGroup, warp: int, mask: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(access, lane, address) of each lane that makes one."""
+    here = slice(int(group.access_start[warp]), int(group.access_start[warp + 1]))
+    base, stride = group.base[here].astype(np.int64), group.stride[here]
+    rows, lanes = np.nonzero((mask[:, None] >> _LANES) & 1)
+    active = active_lanes(mask)
+    position = np.arange(len(rows)) - np.repeat(np.cumsum(active) - active, active)
+    irregular = stride == IRREGULAR
+    address = base[rows] + np.where(irregular, 0, stride)[rows] * position
+    listed = group.lanes[int(group.lane_start[warp]) : int(group.lane_start[warp + 1])]
+    address[irregular[rows]] = listed.astype(np.int64)
+    return rows.astype(np.int64), lanes.astype(np.int64), address.astype(np.int64)
+
+
+def _kinds(static: StaticTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which instructions write, and which are atomic."""
+    atomic = np.array([each.startswith(("atom", "red")) for each in static.opcode])
+    writes = np.array([each.startswith(("st.", "stmatrix")) for each in static.opcode])
+    return writes, atomic
+
+
+#: Source lines that a finding is about, and the sentence.
+_Finding = tuple[tuple[int, ...], str]
+
+
+def _races(static: StaticTable, of: _Bytes, trace: LaunchTrace) -> Iterator[_Finding]:
+    writes, atomic = _kinds(static)
+    order = np.lexsort((of.address, of.epoch))
+    starts = np.flatnonzero(np.diff(of.address[order], prepend=-1) | np.diff(of.epoch[order], prepend=-1))
+    if not len(starts):
+        return
+
+    def spread(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        ordered = values[order]
+        return np.asarray(np.minimum.reduceat(ordered, starts) != np.maximum.reduceat(ordered, starts))
+
+    def some(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.asarray(np.logical_or.reduceat(flags[order], starts))
+
+    written, swapped = writes[of.static], atomic[of.static]
+    read = ~(written | swapped)
+    racing = spread(of.warp) & (some(written) & (some(~written) | spread(of.static)) | some(swapped) & some(read))
+    told = set()
+    for place in np.flatnonzero(racing).tolist():
+        rows = order[starts[place] : starts[place + 1] if place + 1 < len(starts) else None]
+        changing = rows[(written | swapped)[rows]]
+        pair = next(
+            (
+                (one, other)
+                for one in changing.tolist()
+                for other in rows.tolist()
+                if of.warp[one] != of.warp[other] and of.static[one] != of.static[other]
+            ),
+            None,
+        )
+        if pair is None or (key := (of.static[pair[0]], of.static[pair[1]])) in told:
+            continue
+        told |= {key, key[::-1]}
+        one, other = pair
+        lines = tuple(int(static.line[of.static[each]]) for each in pair)
+        yield (
+            lines,
+            f"{_thread(of, one, trace)} writes byte {of.address[one] - SHARED_WINDOW} of shared memory at line "
+            f"{lines[0]}, {_thread(of, other, trace)} {'reads' if read[other] else 'writes'} it at line {lines[1]}, "
+            "and no barrier lies between them",
+        )
+
+
+def _unset(static: StaticTable, of: _Bytes, trace: LaunchTrace) -> Iterator[_Finding]:
+    """Reads of bytes that nothing of the block writes before the next barrier. Generic stores may set any byte."""
+    if "generic" in _spaces(static):
+        return
+    writes, atomic = _kinds(static)
+    changes = (writes | atomic)[of.static]
+    addresses, number = np.unique(of.address, return_inverse=True)
+    since = np.full(len(addresses), np.iinfo(np.int64).max)
+    np.minimum.at(since, number[changes], of.epoch[changes])
+    unset = np.flatnonzero(~changes & (since[number] > of.epoch))
+    for row in unset[np.unique(static.line[of.static[unset]], return_index=True)[1]].tolist():
+        line, byte = int(static.line[of.static[row]]), of.address[row] - SHARED_WINDOW
+        yield (
+            (line,),
+            f"{_thread(of, row, trace)} reads byte {byte} of shared memory at line {line}, which is not set",
+        )
+
+
+def _thread(of: _Bytes, row: int, trace: LaunchTrace) -> str:
+    return f"thread {_place(32 * int(of.warp[row]) + int(of.lane[row]), trace.header.block)}"
+
+
+def _place(number: int, size: tuple[int, int, int]) -> str:
+    return f"({number % size[0]}, {number // size[0] % size[1]}, {number // (size[0] * size[1])})"
