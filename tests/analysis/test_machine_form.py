@@ -13,7 +13,7 @@ from warplens.analysis.machine_form import machine_form
 from warplens.traces import CLASS_NAMES, MemoryTrace
 from warplens.traces.headers import header_of_json, json_of_header
 from warplens.traces.machine_code import MACHINE_CODE, code_of
-from warplens.traces.rewrite import joined
+from warplens.traces.rewrite import joined, lane_addresses
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
 
@@ -55,6 +55,23 @@ extern "C" __global__ void kernel(const float* x, float* y, int n)
         atomicAdd(&a[INDEX], (TYPE)1);
     __syncthreads();
     y[threadIdx.x] = a[threadIdx.x];
+}
+"""
+FRAGMENTS = """
+#include <mma.h>
+using namespace nvcuda::wmma;
+extern "C" __global__ void kernel(const float* x, float* y, int n)
+{
+    fragment<matrix_a, 16, 16, 16, half, row_major> a;
+    fragment<matrix_b, 16, 16, 16, half, col_major> b;
+    fragment<accumulator, 16, 16, 16, float> c;
+    fill_fragment(c, 0.0f);
+    for (int i = 0; i < n / 4; ++i) {
+        load_matrix_sync(a, (const half*)x + 256 * i, 16);
+        load_matrix_sync(b, (const half*)x + 256 * (n / 4 + i), 16);
+        mma_sync(c, a, b, c);
+    }
+    store_matrix_sync(y, c, 16, mem_row_major);
 }
 """
 
@@ -146,6 +163,20 @@ def test_a_loop_of_compare_and_swap_costs_what_its_atomic_does(kind: str, index:
         assert before == after and bool(before) == (kind != "int")
     made, without = (warplens.predict(trace, "h200", options={"machine_code": on}).cycles for on in (True, False))
     assert made == pytest.approx(without, rel=0.08)
+
+
+def test_fragments_are_several_accesses_of_all_their_lanes() -> None:
+    trace = run(FRAGMENTS, 52)
+    group, form = formed(trace)
+    for name, several in (("load_global", 4), ("store_global", 4)):
+        chosen = [table.class_id == CLASS_NAMES.index(name) for table in (trace.static, form.static)]
+        whole, parts = (
+            lane_addresses(each, table, mine)
+            for each, table, mine in zip((group, form.group), (trace.static, form.static), chosen, strict=True)
+        )
+        assert len(parts.instruction) == several * len(whole.instruction)
+        assert sorted(parts.address.tolist()) == sorted(whole.address.tolist())
+        assert set(parts.counts.tolist()) == {32 // several}
 
 
 def test_traces_without_machine_code_have_no_form() -> None:

@@ -80,8 +80,9 @@ class BlockSample:
     counts: NDArray[np.float64]
     weight: NDArray[np.float64]
     classes: tuple[str, ...]
-    #: Instructions per instruction of the trace.
+    #: Instructions per instruction of the trace, and whether they are the machine code of its PTX.
     expansion: float = 1.0
+    machine_code: bool = False
 
     @property
     def blocks(self) -> int:
@@ -195,6 +196,7 @@ def sample_of_blocks(
         weight=np.ones(len(events.event_static)),
         classes=tuple(columns),
         expansion=expansion,
+        machine_code=form is not None,
     )
 
 

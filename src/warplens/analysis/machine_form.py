@@ -9,6 +9,7 @@ stays as it is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from ..traces import (
 from ..traces.machine_code import TracedCode, code_of
 from .machine_groups import in_turns
 from .machine_loops import MachineKernel, match_loops
-from .machine_rows import is_access, joined_tables, machine_rows, same_access, silent_rows
+from .machine_rows import is_access, joined_tables, machine_rows, pieces_of, same_access, silent_rows
 
 #: In place of the PTX instruction that an address is taken from: none is, or it is on the stack.
 _NOWHERE, _STACK = -1, -2
@@ -85,7 +86,7 @@ def machine_form(group: WarpGroup, trace: LaunchTrace) -> MachineForm | None:
     if found < _LEAST_FOUND:
         return None
     return MachineForm(
-        group=_group(group, trace.static, table, whole, start),
+        group=_group(group, trace.static, table, whole, start, writer.pieces),
         static=table,
         distinct=joined_tables([static_table(rows), *([ptx] if writer.kept else [])]),
         place=np.array(
@@ -112,11 +113,15 @@ def _accessed(table: StaticTable, executed: NDArray[Any]) -> float:
 
 
 class _Written(NamedTuple):
-    """Rows of the static table, and for each the instructions of the group that give its mask and its address."""
+    """Rows of the static table, and for each the instructions of the group that give its mask and its address.
+
+    An access of the PTX that is several in machine code gives each a part of its lanes: the number of the part.
+    """
 
     rows: Indices
     sources: Indices
     accesses: Indices
+    parts: Indices
 
 
 @dataclass
@@ -126,13 +131,15 @@ class _Pass:
     rows: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     accesses: list[int] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
     #: (How many rows come before it, region of the PTX that is passed through then).
     inner: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, row: int, source: int, access: int = _NOWHERE) -> None:
+    def add(self, row: int, source: int, access: int = _NOWHERE, part: int = 0) -> None:
         self.rows.append(row)
         self.sources.append(source)
         self.accesses.append(access)
+        self.parts.append(part)
 
 
 @dataclass
@@ -140,17 +147,26 @@ class _Executed:
     """PTX instructions of a pass: where each was executed, and what of that has been written."""
 
     where: dict[int, list[int]]
+    #: By instruction: how many machine instructions each of its executions stands for, and how many were written.
+    pieces: Mapping[int, int]
     used: Counter[int] = field(default_factory=Counter)
     taken: set[int] = field(default_factory=set)
     seen: set[int] = field(default_factory=set)
 
     def left(self, origin: int) -> bool:
-        return len(self.where.get(origin, ())) > self.used[origin]
+        return len(self.where.get(origin, ())) * self.pieces.get(origin, 1) > self.used[origin]
+
+    def next(self, origin: int) -> tuple[int, int]:
+        """The execution, and the part of it, that is written next."""
+        number, part = divmod(self.used[origin], self.pieces.get(origin, 1))
+        self.used[origin] += 1
+        return self.where[origin][number], part
 
     def latest(self, origin: int) -> int:
         """The execution that was written last, or the first."""
         found = self.where.get(origin)
-        return found[min(max(self.used[origin] - 1, 0), len(found) - 1)] if found else 0
+        written = max(self.used[origin] - 1, 0) // self.pieces.get(origin, 1)
+        return found[min(written, len(found) - 1)] if found else 0
 
 
 class _Writer:
@@ -160,9 +176,9 @@ class _Writer:
         self.has_access = ptx.access_bytes[self.static] > 0
         self.address = np.zeros(len(self.static), dtype=np.uint64)
         self.address[self.has_access] = group.base
-        self.kernel = MachineKernel(
-            code, [row.instruction_class for row in rows], [CLASS_NAMES[each] for each in ptx.class_id]
-        )
+        self.pieces = pieces_of(code, ptx)
+        classes = [row.instruction_class for row in rows], [CLASS_NAMES[each] for each in ptx.class_id]
+        self.kernel = MachineKernel(code, *classes, self.pieces)
         for i in self.kernel.swaps:
             self.rows[i] = replace(rows[i], opcode=ptx.opcode[self.kernel.origins[i]])
         self.regions = match_loops(self.kernel)
@@ -217,7 +233,7 @@ class _Writer:
         """Append PTX as it is."""
         self.kept += len(positions)
         addresses = np.where(self.has_access[positions], positions, _NOWHERE)
-        written.append(_Written(2 * len(self.rows) + self.static[positions], positions, addresses))
+        written.append(_Written(2 * len(self.rows) + self.static[positions], positions, addresses, 0 * positions))
 
     def _pass(self, machine: int, positions: Indices, inner: tuple[int, ...]) -> _Pass:
         key = machine, self.static[positions].tobytes(), inner
@@ -230,7 +246,7 @@ class _Writer:
         where: dict[int, list[int]] = defaultdict(list)
         for index, origin in enumerate(self.static[positions].tolist()):
             where[origin].append(index)
-        executed, made = _Executed(dict(where)), _Pass()
+        executed, made = _Executed(dict(where), self.pieces), _Pass()
         children = self.regions.children[machine]
         waiting = set(inner)
         ran = True
@@ -287,10 +303,9 @@ class _Writer:
         ):
             made.add(i, 0, _STACK)
         elif executed.left(origin):
-            index = executed.where[origin][executed.used[origin]]
-            made.add(i, index, index)
+            index, part = executed.next(origin)
+            made.add(i, index, index, part)
             executed.taken.add(index)
-            executed.used[origin] += 1
         else:
             made.add(len(self.rows) + i, 0)
 
@@ -328,10 +343,27 @@ def _append(made: _Pass, begin: int, end: int, positions: Indices, written: list
     if end > begin:
         accesses = np.array(made.accesses[begin:end])
         found = np.where(accesses >= 0, positions[np.maximum(accesses, 0)], accesses)
-        written.append(_Written(np.array(made.rows[begin:end]), positions[made.sources[begin:end]], found))
+        rows, parts = (np.array(each[begin:end]) for each in (made.rows, made.parts))
+        written.append(_Written(rows, positions[made.sources[begin:end]], found, parts))
 
 
-def _group(group: WarpGroup, ptx: StaticTable, table: StaticTable, whole: _Written, start: Indices) -> WarpGroup:
+def _every(mask: NDArray[Any], part: Indices, every: Indices) -> NDArray[Any]:
+    """Masks with every so manieth of their active lanes, from lane number `part` on."""
+    found = mask.copy()
+    for at in np.flatnonzero(every > 1).tolist():
+        lanes = [lane for lane in range(32) if int(mask[at]) >> lane & 1]
+        found[at] = sum(1 << lane for lane in lanes[part[at] :: every[at]])
+    return found
+
+
+def _group(
+    group: WarpGroup,
+    ptx: StaticTable,
+    table: StaticTable,
+    whole: _Written,
+    start: Indices,
+    pieces: Mapping[int, int],
+) -> WarpGroup:
     """The written instructions with masks and addresses."""
     has_access = ptx.access_bytes[group.static] > 0
     number = np.cumsum(has_access) - 1
@@ -342,12 +374,22 @@ def _group(group: WarpGroup, ptx: StaticTable, table: StaticTable, whole: _Writt
     known = chosen >= 0
     mask = group.mask[whole.sources]
     mask[access] = np.where(known, group.mask[np.maximum(chosen, 0)], mask[access])
+    of_ptx = np.ones(len(ptx), dtype=np.int64)
+    of_ptx[list(pieces)] = list(pieces.values())
+    part, every = whole.parts[access], np.where(known, of_ptx[group.static[np.maximum(chosen, 0)]], 1)
+    every = np.where(active_lanes(mask[access]) >= every, every, 1)
+    part = np.where(every > 1, part, 0)
+    mask[access] = _every(mask[access], part, every)
     if not len(group.base):
         base, stride, counts = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.int64), np.zeros(len(rows), int)
         which = counts
     else:
         which = number[np.maximum(chosen, 0)]
-        base, stride, counts = group.base[which], group.stride[which], np.where(known, lanes_of[which], 0)
+        base, stride = group.base[which], group.stride[which]
+        even = stride != IRREGULAR
+        counts = np.where(known & ~even, active_lanes(mask[access]), 0)
+        base = np.where(even, base + (part * stride).astype(np.uint64), base)
+        stride = np.where(even, stride * every, stride)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     access_start = np.concatenate(([0], np.cumsum(access)))[start]
     lane_start = np.concatenate(([0], np.cumsum(counts)))[access_start]
@@ -361,5 +403,9 @@ def _group(group: WarpGroup, ptx: StaticTable, table: StaticTable, whole: _Writt
         base=np.where(known, base, np.uint64(_STACK_BASE)).astype(np.uint64),
         stride=np.where(known, stride, table.access_bytes[rows]).astype(group.stride.dtype),
         lane_start=lane_start,
-        lanes=group.lanes[np.repeat(first[which], counts) + within] if len(group.base) else group.lanes[:0],
+        lanes=(
+            group.lanes[np.repeat(first[which] + part, counts) + within * np.repeat(every, counts)]
+            if len(group.base)
+            else group.lanes[:0]
+        ),
     )

@@ -7,7 +7,7 @@ region of the machine code is a loop that stands for a region of the PTX, again 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,8 @@ class MachineKernel:
     code: TracedCode
     classes: Sequence[str]
     ptx_classes: Sequence[str]
+    #: PTX instructions that are several of the machine code, and how many.
+    pieces: Mapping[int, int]
 
     @cached_property
     def origins(self) -> list[int]:
@@ -206,7 +208,7 @@ def _copies(kernel: MachineKernel, of_static: NDArray[np.int64], region: int, bl
             accesses[origin] += 1
         elif is_arithmetic(kernel.classes[i]):
             arithmetic[origin] += 1
-    counts = sorted((accesses or arithmetic).values())
+    counts = sorted(-(-count // kernel.pieces.get(origin, 1)) for origin, count in (accesses or arithmetic).items())
     return counts[len(counts) // 2] if counts else 1
 
 

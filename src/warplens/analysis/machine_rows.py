@@ -17,6 +17,8 @@ _SET_SHIFT, _WAIT_SHIFT, _SCOREBOARDS = 5, 11, 6
 #: Scoreboards are the registers from here on.
 _FIRST_SCOREBOARD = 249
 _PLAIN = ("load_", "store_")
+#: Operations whose names tell how many bytes a lane accesses.
+_SIZED = ("LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL")
 
 
 def is_access(name: str) -> bool:
@@ -67,6 +69,18 @@ def machine_rows(code: TracedCode, ptx: StaticTable) -> list[StaticInstruction]:
             )
         )
     return rows
+
+
+def pieces_of(code: TracedCode, ptx: StaticTable) -> dict[int, int]:
+    """PTX accesses that are several narrow ones in machine code (fragments of matrices), and how many."""
+    found = {}
+    for opcode, origin in zip(code.opcodes, code.origins, strict=True):
+        known = decode_opcode(opcode)
+        if 0 <= origin < len(ptx) and opcode.partition(".")[0] in _SIZED:
+            width, own = known.access_bytes, int(ptx.access_bytes[origin])
+            if width < own and same_access(known.instruction_class, CLASS_NAMES[ptx.class_id[origin]]):
+                found[origin] = own // width
+    return found
 
 
 def silent_rows(rows: list[StaticInstruction]) -> list[StaticInstruction]:

@@ -223,7 +223,6 @@ def _events(
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
     replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
-    events["port"] += replies * float(config.reply_cycles)
     events["requests"] = packets
     headers = config.store_headers or without == "stores"
     _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
@@ -236,7 +235,10 @@ def _events(
     scale = np.where(drawn, misses.executed * part / np.maximum(own, 1e-300) * _undrawn(misses, drawn), 1.0)[static]
     for names, factor in ((_ASKED, scale), (_ISSUED, more)):
         for name in names:
-            events[name] = events[name] * weight * factor
+            # Accesses of machine code are not as many as those of the PTX, whose executions are known.
+            asked = more if name == "port" and sample.machine_code else factor
+            events[name] = events[name] * weight * asked
+    events["port"] += replies * float(config.reply_cycles) * weight * scale
     _to_totals(events, sample, misses, part, counts)
     events["misses"] = leaving if config.streaming else packets
     if without != "crowds":
