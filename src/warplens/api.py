@@ -239,7 +239,9 @@ def place(
     else:
         machine = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     given = dict(overrides or {})
-    by_power = given.get("clock") == "power" and given.pop("clock") is not None
+    by_power = isinstance(given.get("clock"), str) and given["clock"] == "power"
+    if by_power:
+        del given["clock"]
     launch = {key: given.pop(key) for key in list(given) if key.startswith("launch.")}
     machine = with_overrides(machine, given)
     sizes = machine.l1.size_bytes, machine.llc.size_bytes
