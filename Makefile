@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: demo test quick check docs bench fuzz bounds clean
+.PHONY: demo test quick check docs bench fuzz bounds sanitize clean
 
 # Set up, run bundled CUDA kernels on the CPU: say what limits one, predict another with six models on two GPUs, draw
 # the picture and write the report.
@@ -43,6 +43,10 @@ fuzz: $(VENV)/.dev
 bounds: $(VENV)/.dev
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests/analysis tests/simulators tests/traces \
 	  tests/frontends/accelsim tests/frontends/sass tests/contract/test_recorded.py
+
+# Tests of native code with guarded memory, and of the stand-in for CUDA with AddressSanitizer; needs a C++ compiler.
+sanitize: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m pytest -p fencing tests/frontends/ptx tests/frontends/runtime
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

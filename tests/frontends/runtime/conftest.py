@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from warplens.errors import MissingPackageError
+from warplens.frontends.runtime import build
 from warplens.frontends.runtime.build import build_stand_in
 from warplens.frontends.runtime.compile import compile_program, find_nvcc
 
+from .listening import SANITIZED
+
+SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -16,6 +20,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 def stand_in():
     if shutil.which("c++") is None:
         pytest.skip("the stand-in for CUDA needs a C++ compiler")
+    if SANITIZED:
+        build._OPTIONS += SANITIZERS
     return build_stand_in()
 
 

@@ -7,8 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from warplens.frontends.runtime import Recording, Server
-from warplens.frontends.runtime.build import LIBRARY
+from warplens.frontends.runtime.build import LIBRARY, host_compiler
 from warplens.machine import load_gpu
+
+#: Whether the stand-in has sanitizers, see `fencing`.
+SANITIZED = bool(os.environ.get("WARPLENS_SANITIZE"))
+
+
+def _sanitizers() -> list[str]:
+    """Libraries that must be loaded before the stand-in."""
+    if not SANITIZED:
+        return []
+    command = [host_compiler(), "-print-file-name=libasan.so"]
+    return [subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()]
 
 
 @dataclass
@@ -51,7 +62,8 @@ def run(command, stand_in, recording=None, gpu="h200", *, exact=False):
         server = Server(path, load_gpu(gpu), recording or Recording(launches=frozenset()), notes, exact=exact)
         environment = {
             **os.environ,
-            "LD_PRELOAD": str(stand_in / LIBRARY),
+            "LD_PRELOAD": " ".join([*_sanitizers(), str(stand_in / LIBRARY)]),
+            "ASAN_OPTIONS": "detect_leaks=0",  # programs of the tests need not tidy up
             "LD_LIBRARY_PATH": str(stand_in),
             "WARPLENS_RUN_SOCKET": str(path),
         }

@@ -240,12 +240,23 @@ bool find_block(const void* pointer, uintptr_t* start, Block* block) {
   return true;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+// Pages hold what stands beside an allocation too, which the sanitizer would take for an error.
+__attribute__((no_sanitize("address"))) static void copy_pages(void* to, const void* from, size_t bytes) {
+  auto* target = static_cast<volatile uint64_t*>(to);
+  auto* source = static_cast<const volatile uint64_t*>(from);
+  for (size_t index = 0; index < bytes / sizeof *source; index++) target[index] = source[index];
+}
+#else
+static void copy_pages(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
+#endif
+
 int adopt(void* pointer, size_t bytes) {
   uintptr_t start = reinterpret_cast<uintptr_t>(pointer) / PAGE * PAGE;
   size_t whole = page_up(reinterpret_cast<uintptr_t>(pointer) + bytes - start);
   void* device = nullptr;
   if (int error = allocate(&device, whole, PINNED)) return error;
-  memcpy(device, reinterpret_cast<void*>(start), whole);
+  copy_pages(device, reinterpret_cast<void*>(start), whole);
   off_t offset = static_cast<off_t>(reinterpret_cast<uintptr_t>(device) - WINDOW);
   void* mapped = mmap(reinterpret_cast<void*>(start), whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                       arena_file, offset);
@@ -264,7 +275,7 @@ int disown(void* pointer) {
   size_t whole = found->second.bytes;
   void* kept = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (kept == MAP_FAILED) return OUT_OF_MEMORY;
-  memcpy(kept, start, whole);
+  copy_pages(kept, start, whole);
   mremap(kept, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED, start);
   void* device = found->second.device;
   adopted.erase(found);

@@ -104,8 +104,9 @@ int load_function(Function* function) {
   function->id = reply.values[0];
   size_t head = sizeof function->attributes;
   memcpy(&function->attributes, reply.bytes.data(), head);
-  function->parameters.resize((reply.bytes.size() - head) / sizeof(Function::Parameter));
-  memcpy(function->parameters.data(), reply.bytes.data() + head, reply.bytes.size() - head);
+  size_t count = (reply.bytes.size() - head) / sizeof(Function::Parameter);
+  function->parameters.resize(count);
+  if (count) memcpy(function->parameters.data(), reply.bytes.data() + head, count * sizeof(Function::Parameter));
   function->dynamic_shared_limit = function->attributes.most_dynamic_shared_bytes;
   return SUCCESS;
 }
