@@ -34,6 +34,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["misses"] = np.where(goes, generator.uniform(0.5, 32, total), 0.0)
     for name in ("requests", "flits_out", "flits_in"):
         table[name] = table["misses"] * generator.integers(1, 5, total)
+    table["lookups"] = np.where(level == k.DRAM, 0.5 * table["requests"], 0.0)
     table["dram_reads"] = np.where(goes & (level != k.LLC), table["misses"], 0.0)
     table["dram_writes"] = np.where(goes, generator.uniform(0, 3, total), 0.0)
     table["weight"] = generator.choice([1.0, 1.0, 3.5], total)

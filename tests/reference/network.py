@@ -33,6 +33,7 @@ class Event:
     shared: float
     misses: float
     requests: float
+    lookups: float
     flits_out: float
     flits_in: float
     dram_reads: float
@@ -181,7 +182,7 @@ class Network:
         total = max(event.flits_out * rates["sm_flit"], event.requests * rates["request"])
         first, last = self.serve("out", first_in, last_in, event.misses, total)
         self.free["port"] = max(self.free["port"], self.free["out"] - m["injection"] * total / event.misses)
-        total = max(event.flits_out * rates["net_flit"], event.requests * rates["net_request"])
+        total = max(event.flits_out * rates["net_flit"], (event.requests + event.lookups) * rates["net_request"])
         first, last = self.serve("bank in", first, last, event.misses, total * share)
         part[4] = last - last_in
         latency = event.left * weight if event.level == "given" else m["llc_latency"] * weight

@@ -119,6 +119,9 @@ class Noc:
     request_cycles: Quantity = number(
         "fewest cycles between two requests of all SMs, each for a line", minimum=0.0, default=0.0
     )
+    miss_lookups: Quantity = number(
+        "lookups of LLC tags for a load that misses, beyond the first", minimum=0.0, default=0.0
+    )
     store_cycles: Quantity = number(
         "fewest cycles between two stores of all SMs, each to a line; if absent, as requests", minimum=0.0
     )

@@ -178,7 +178,7 @@ def go_to_banks(first_in, last_in, share, event, machine, memory, busy, part):
     total = max(event.flits_out * rates.sm_flit, event.requests * rates.request)
     first, last = serve(R_SM_OUT, first_in, last_in, event.misses, total, free, busy)
     free[R_PORT] = max(free[R_PORT], free[R_SM_OUT] - machine.injection * total / event.misses)
-    total = max(event.flits_out * rates.net_flit, event.requests * rates.net_request)
+    total = max(event.flits_out * rates.net_flit, (event.requests + event.lookups) * rates.net_request)
     total *= share
     first, last = serve(R_NET_IN, first, last, event.misses, total, free, busy)
     part[P_NOC] = last - last_in

@@ -64,6 +64,7 @@ EVENT = _record(
     shared=F64,
     misses=F64,  # MSHRs that one execution fills
     requests=F64,
+    lookups=F64,  # of the LLC's tags beyond one for each request
     flits_out=F64,
     flits_in=F64,
     dram_reads=F64,

@@ -59,6 +59,7 @@ class DemandConfig:
     sets: Quantity
     hashed: bool
     dirty_bytes: Quantity
+    miss_lookups: Quantity
     write_factor: Quantity
     #: A store sends a header flit with its data, unless the machine gives `noc.store_cycles`.
     store_headers: bool
@@ -98,6 +99,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         sets=l1_sets(gpu),
         hashed=gpu.l1.hashed,
         dirty_bytes=gpu.llc.dirty_bytes,
+        miss_lookups=gpu.noc.miss_lookups,
         write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
@@ -240,6 +242,8 @@ def _events(
             events[name] = events[name] * weight * asked
     events["port"] += replies * float(config.reply_cycles) * weight * scale
     _to_totals(events, sample, misses, part, counts)
+    misses_llc = (level == k.DRAM) & (sample.kind == k.LOAD)
+    events["lookups"] = np.where(misses_llc, events["requests"] * float(config.miss_lookups), 0.0)
     events["misses"] = leaving if config.streaming else packets
     if without != "crowds":
         events["bank"], events["channel"] = crowds_of(misses)[:, static]

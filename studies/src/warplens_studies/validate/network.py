@@ -49,6 +49,7 @@ _NOT_SIMULATED = {
     "llc": ("fetch_bytes", "dirty_bytes"),
     "noc": (
         *("write_bandwidth_bytes_per_s", "sm_write_bandwidth_bytes_per_s", "request_cycles", "sm_request_cycles"),
+        "miss_lookups",
         *("store_cycles", "sm_store_cycles", "atomic_cycles", "sm_atomic_cycles"),
     ),
     "dram": ("write_factor",),
