@@ -99,3 +99,26 @@ def test_bounded_arithmetic_is_that_of_python(text, value):
 def test_a_number_that_is_not_finite_is_no_size():
     with pytest.raises(InputError, match="whole number"):
         whole_value("threads", {"threads": float("inf")}, "grid")
+
+
+def test_parameters_in_headers_are_macros(tmp_path):
+    """Those of a folder that `include` names, for code inside the file too."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "body.h").write_text("__global__ void k(float* a) { a[threadIdx.x] = width; }")
+    (tmp_path / "space.toml").write_text(
+        """
+        [cuda]
+        code = '#include "body.h"'
+        include = ["parts"]
+        kernel = "k"
+        grid = [1]
+        block = [32]
+        arguments = [{dtype = "float32", shape = [32]}]
+        [tune.parameters]
+        width = [1, 2]
+        other = [1, 2]
+        """
+    )
+    space = read_space(tmp_path / "space.toml")
+    assert space.used == {"width"} and len(space.twins) == 2
+    assert "-Dwidth=2" in space.launch(space.configurations[-1]).options

@@ -69,7 +69,7 @@ def read_t1(path: Path) -> TomlFile:
         sizes = {} if problem is None else {"ProblemSize": problem if isinstance(problem, list) else [problem]}
         lists = {name: _listed(values, f"{path}: {name}") for name, values in parameters.items()}
         cuda: dict[str, Any] = {
-            "source": kernel["KernelFile"],
+            "source": kernel["KernelFile"].removesuffix(".hip"),  # the CUDA source lies beside that of HIP
             "kernel": kernel["KernelName"],
             "options": ["-Dkernel_tuner=1", *_options(kernel)],
             "block": _block(kernel, lists),

@@ -87,8 +87,9 @@ class TuningSpace:
         cuda = self.file.data["cuda"]
         filled = set(_FIELD.findall(cuda.get("kernel", "")))
         texts = [self.source_text]
-        folder = Path(self.source_name).parent if self.source_name else None
-        files = included_files(self.source_text, folder, [])
+        beside, include = Path(self.file.path).parent, cuda.get("include", [])
+        named = [beside / each for each in ([include] if isinstance(include, str) else include)]
+        files = included_files(self.source_text, Path(self.source_name).parent if self.source_name else beside, named)
         if files is None:
             return tuple(name for name in self.parameters if name not in filled)
         texts += [raw.decode("utf-8", "replace") for raw in files.values()]
