@@ -156,7 +156,7 @@ def figure16() -> Findings:
 
 
 def _draw_figure16(found: Mapping[str, Mapping[str, _Stacks]], plt: Any) -> Any:
-    figure, axes = plt.subplots(2, 3, figsize=(9.6, 6.2), sharey="row")
+    figure, axes = plt.subplots(2, 3, figsize=(9.6, 6.2))
     for row, (source, kernels) in zip(axes, found.items(), strict=True):
         for axis, (kernel, each), role in zip(row, kernels.items(), ROLES, strict=True):
             scale = each.simulated[0]
@@ -168,7 +168,7 @@ def _draw_figure16(found: Mapping[str, Mapping[str, _Stacks]], plt: Any) -> Any:
             line = [value / scale for value in each.simulated]
             axis.plot(range(len(WARPS)), line, color="black", marker="o", markersize=4, label="simulated")
             axis.set_xticks(range(len(WARPS)), [str(n) for n in WARPS])
-            axis.set_title(f"{kernel}\n({role})", fontsize=8.5)
+            axis.set_title(f"{kernel}\n({role})", fontsize=8)
             axis.grid(axis="x", visible=False)
         row[0].set_ylabel(f"CPI over the simulated one, 8 warps\n({source})", fontsize=8.5)
     for axis in axes[-1]:
