@@ -38,7 +38,9 @@ def look(scene: Scene) -> Iterable[Finding]:
     if l1_bytes and misses.column("llc_hits")[loads_of(scene)].sum() > LEAST * misses.l1_accesses:
         larger = scene.with_gpu({"l1.size": LARGER * int(l1_bytes)})
         found = list(_lost(scene, larger, "L1", f"in {LARGER} times its {int(l1_bytes) // 1024} KiB"))
-        yield from found or _lost(scene, scene.with_trace(square_blocks), "L1", "if blocks were square tiles")
+        if not found and scene.trace.header.block[1:] == (1, 1):
+            found = list(_lost(scene, scene.with_trace(square_blocks), "L1", "if blocks were square tiles"))
+        yield from found
     if l2_bytes and misses.dram_read_bytes > l2_bytes:
         larger = scene.with_gpu({"llc.size": LARGER * int(l2_bytes)})
         yield from _lost(scene, larger, "L2", f"in {LARGER} times its {int(l2_bytes) >> 20} MiB")
