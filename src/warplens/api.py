@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Skipped:
-    """A model that could not run on an input, and why."""
+    """A model that could not run on an input, and why; no model is named where none could."""
 
     kernel: str
     gpu: str
@@ -369,13 +369,23 @@ def summary(workload: Workload, machine: Gpu) -> dict[str, Any]:
 
 
 def of_launches(workloads: Iterable[Workload], ask: Callable[[Workload], Comparison]) -> list[Comparison]:
-    """What is asked of each launch; those that share results are asked about once."""
+    """What is asked of each launch; those that share results are asked about once.
+
+    A launch that cannot be predicted does not keep others from it, unless all are like that.
+    """
     known: dict[int, Comparison] = {}
-    found = []
+    found, errors = [], []
     for workload in workloads:
         if id(workload.results) not in known:
-            known[id(workload.results)] = ask(workload)
+            try:
+                known[id(workload.results)] = ask(workload)
+            except InputError as error:
+                errors.append(error)
+                reason = f"launch {workload.launch_index}: {error}"
+                known[id(workload.results)] = Comparison((), (Skipped(workload.name, "", "", reason),))
         found.append(known[id(workload.results)].of_launch(workload.launch_index))
+    if errors and not any(part.predictions for part in found):
+        raise errors[0]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from reference.traces import Step, evenly, memory_trace, spelled_out
 from warplens import api
 from warplens.analysis import EventStream, events
+from warplens.cli.main import cli
+from warplens.errors import InputError
 from warplens.traces import StaticInstruction, TraceWriter, WarpGroup, first_alike, read_trace
 from warplens.traces.grouping import joined, part_of, with_neighbours
 
@@ -76,3 +79,34 @@ def test_launches_that_repeat_others_share_their_results(tmp_path: Path) -> None
     assert asked == [0, 1, 4]
     alone = [api.compare(api.workload_of_trace(launch), ["h200"], ["roofline"]) for launch in read_trace(path)]
     assert [each.to_dict() for each in found] == [each.to_dict() for each in alone]
+
+
+def launches_with(path: Path, *shared_bytes: int) -> list[Any]:
+    """Launches of a trace with so much shared memory."""
+    with TraceWriter(path) as writer:
+        for index, size in enumerate(shared_bytes):
+            trace = memory_trace(ROWS, [[[Step(1)] * (index + 1)]], registers_per_thread=16)
+            for group in trace.groups():
+                writer.write(group)
+            header = replace(trace.header, launch_index=index, shared_memory_per_block_bytes=size)
+            writer.end_launch(header, trace.static)
+    return api.load_workloads(path)
+
+
+def test_a_launch_that_cannot_run_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workloads = launches_with(tmp_path / "some.wlt", 0, 1 << 20, 0)
+    found = api.of_launches(workloads, lambda workload: api.predict_best(workload, ["h200"]))
+    assert [len(each.predictions) for each in found] == [1, 0, 1]
+    ((left_out,),) = (each.skipped for each in found if not each.predictions)
+    assert left_out.model == "" and left_out.reason.startswith("launch 1: ")
+    asked = ["predict", str(tmp_path / "some.wlt"), "--gpu", "h200", "--advice", "0", "--json"]
+    cli(asked, standalone_mode=False)
+    out, err = capsys.readouterr()
+    assert [each["launch"] for each in json.loads(out)["predictions"]] == [0, 2]
+    assert "is left out: launch 1: " in err
+
+
+def test_if_no_launch_can_run_the_first_error_tells_why(tmp_path: Path) -> None:
+    workloads = launches_with(tmp_path / "none.wlt", 1 << 20, 1 << 21)
+    with pytest.raises(InputError, match="shared memory"):
+        api.of_launches(workloads, lambda workload: api.predict_best(workload, ["h200"]))

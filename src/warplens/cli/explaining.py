@@ -45,10 +45,11 @@ def explain_launches(
         progress(workloads, "predicting", lambda workload: workload.name),
         lambda workload: predict_best(workload, machines, overrides=overrides, options=options),
     )
+    ran = [(workload, part) for workload, part in zip(workloads, parts, strict=True) if part.predictions]
     answers = []
     for index, machine in enumerate(machines):
-        times = [float(part.predictions[index].seconds) for part in parts]
-        groups = sorted(_groups(workloads, machine, times), key=lambda group: -group.total)
+        times = [float(part.predictions[index].seconds) for _, part in ran]
+        groups = sorted(_groups([each for each, _ in ran], machine, times), key=lambda group: -group.total)
         with waiting("explaining") as report:
             for number, group in enumerate(groups):
                 chosen = look and number < MOST_EXPLAINED

@@ -44,7 +44,7 @@ def show_models(result: Any, measured: dict[str, Any]) -> None:
         say(f"… and {len(lines) - MOST_LAUNCHES} more; select launches with --launch, or see all with --json")
     for text, number in notes.items():
         wrapped(f"[{number}] {text}", indent=4)
-    show_not_run((item.model, item.kernel, item.reason) for item in result.skipped)
+    show_not_run((item.model, item.kernel, item.reason) for item in result.skipped if item.model)
 
 
 def _show_group(predictions: list[Any], measured: Any, notes: dict[str, int]) -> None:

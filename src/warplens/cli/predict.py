@@ -90,6 +90,9 @@ def predict(
         tuple(i for part in results for i in part.inputs),
         tuple(a for part in results for a in part.answers),
     )
+    for item in result.skipped:
+        if not item.model:
+            warn(f"{item.kernel} is left out: {item.reason}")
     measured = {} if profiles is None else _matched(result, profiles)
     if plot is not None:
         from ..reports.stacks import draw_comparison
