@@ -1,24 +1,25 @@
 """Times of the Triton examples on the GPU of this machine, as the predictions without one are compared with.
 
-    python benchmarks/h200/measure_triton.py OUT.json
+    python3 benchmarks/h200/measure_triton.py measure OUT.json
 
-Needs PyTorch and Triton. Results are checked against NumPy before they are timed. The L2 is flushed before every
-run, and the median of a hundred runs is kept. Writes after every example, so that a run that is cut is still good.
+Needs PyTorch, Triton and ncu; clocks are left as they are, caches are flushed. Results are checked against NumPy
+before they are timed. What Triton compiled is kept beside OUT.json, as it depends on Triton's version.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import statistics
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from launching import profiled
+from measure_examples import METRICS
 
-FOLDER = Path(__file__).parents[2] / "examples" / "triton"
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "triton"))
 #: Examples and their sizes, from those of the tests to sizes that fill the GPU.
 CASES: dict[str, list[dict[str, Any]]] = {
     "add": [{}, {"n": 1 << 24}],
@@ -29,87 +30,81 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "fused_mlp": [{}, {"rows": 1024, "hidden": 2048, "inner": 1024}],
     "persistent_matmul": [{}, {"size": 2048, "programs": 132}],
 }
-RUNS = 100
+LABELS = [
+    " ".join([name, *(f"{key}={value}" for key, value in size.items())])
+    for name, sizes in CASES.items()
+    for size in sizes
+]
+REPEATS = 5
 
 
-def tensors(arguments: Any) -> list[Any]:
-    return [torch.from_numpy(each).cuda() if isinstance(each, np.ndarray) else each for each in arguments]
+def case_of(label: str) -> Any:
+    name, *parts = label.split()
+    size = {key: int(value) for key, _, value in (part.partition("=") for part in parts)}
+    return importlib.import_module(name).example(**size)
 
 
-def median_seconds(launch: Any, flush: Any) -> float:
-    """Median time of a launch that finds nothing of its data in the L2."""
-    found = []
-    for _ in range(RUNS):
-        flush.zero_()
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        start.record()
-        launch()
-        stop.record()
-        torch.cuda.synchronize()
-        found.append(start.elapsed_time(stop) / 1e3)
-    return statistics.median(found)
+def on_gpu(case: Any) -> list[Any]:
+    import torch
+
+    return [torch.from_numpy(each).cuda() if isinstance(each, np.ndarray) else each for each in case.arguments]
 
 
-def in_graph(launch: Any) -> Any:
-    """The launch as a CUDA graph of one kernel: without the time that Python takes to launch."""
-    launch()
+def once(label: str) -> None:
+    """One launch, for a tracer to record."""
+    import torch
+
+    case = case_of(label)
+    case.kernel[case.grid](*on_gpu(case), **case.options)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        launch()
-    return graph.replay
 
 
-def measure(name: str, size: dict[str, Any], flush: Any) -> dict[str, Any]:
-    case = importlib.import_module(name).example(**size)
-    given = tensors(case.arguments)
-    made: list[Any] = []
-
-    def launch() -> None:
-        made[:] = [case.kernel[case.grid](*given, **case.options)]
-
-    launch()
-    torch.cuda.synchronize()
-    results = [each.cpu().numpy() if isinstance(each, torch.Tensor) else each for each in given]
-    error = case.error(results)
-    kernel = made[0]
-    seconds = median_seconds(in_graph(launch), flush)
-    used = {key: getattr(kernel, key, None) for key in ("n_regs", "n_spills")}
-    return {
-        "example": name,
-        "size": size,
-        "seconds": seconds,
-        "error": error,
-        "correct": error < case.tolerance,
-        "shared_memory_bytes": kernel.metadata.shared,
-        **used,
-    }
-
-
-def main(path: str) -> None:
+def run_all(plan: Path) -> None:
+    """Launch everything for ncu, and write down the order."""
+    import torch
     import triton
 
-    sys.path.insert(0, str(FOLDER))
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
-    nothing = torch.empty(1, device="cuda")
     document: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(),
         "triton": triton.__version__,
-        "torch": torch.__version__,
-        "empty_graph_seconds": median_seconds(in_graph(lambda: nothing.zero_()), flush),
-        "rows": [],
+        "launched": [],
+        "failed": {},
+        "examples": {},
     }
-    for name, sizes in CASES.items():
-        for size in sizes:
+    with zipfile.ZipFile(plan.with_suffix(".compiled.zip"), "w", zipfile.ZIP_DEFLATED) as compiled:
+        for label in LABELS:
             try:
-                row = measure(name, size, flush)
-            except Exception as error:
-                row = {"example": name, "size": size, "failure": f"{type(error).__name__}: {error}"[:500]}
-            print(row, flush=True)
-            document["rows"].append(row)
-            Path(path).write_text(json.dumps(document, indent=1))
+                _run(label, document, compiled)
+            except Exception as error:  # one that fails must not end the others
+                document["failed"][label] = f"{type(error).__name__}: {error}"[:500]
+            plan.write_text(json.dumps(document))
+            print(label, document["failed"].get(label, ""), file=sys.stderr, flush=True)
+
+
+def _run(label: str, document: dict[str, Any], compiled: zipfile.ZipFile) -> None:
+    import torch
+
+    case = case_of(label)
+    given = on_gpu(case)
+    kernel = case.kernel[case.grid](*given, **case.options)
+    torch.cuda.synchronize()
+    error = case.error([each.cpu().numpy() if isinstance(each, torch.Tensor) else each for each in given])
+    document["examples"][label] = {"correct": error < case.tolerance, "shared_bytes": kernel.metadata.shared}
+    for kind in ("ptx", "cubin"):
+        compiled.writestr(f"{label}.{kind}", kernel.asm[kind])
+    for _ in range(REPEATS):
+        torch.cuda.cudart().cudaProfilerStart()
+        case.kernel[case.grid](*given, **case.options)
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaProfilerStop()
+        document["launched"].append(label)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command, argument = sys.argv[1:3]
+    if command == "measure":
+        Path(argument).write_text(json.dumps(profiled(__file__, Path(argument), METRICS)))
+    elif command == "launch":
+        run_all(Path(argument))
+    else:
+        once(argument)
