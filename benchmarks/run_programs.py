@@ -46,7 +46,7 @@ COLUMNS = (
 GOOD = re.compile(r"\bpass(ed)?\b|error threshold of [0-9.]+ percent: 0\b|\bsuccess|number of misses: 0\b")
 BAD = re.compile(r"\bfail|\bincorrect|percent: [1-9]|misses: [1-9]")
 #: Lines that tell times or rates differ from run to run.
-TIMED = re.compile(r"time|second|\b[mun]?s\b|/s\b|flop|bandwidth|throughput|speed|elapsed|cycles|device|gpu", re.I)
+TIMED = re.compile(r"time|second|\b[mun]?s\b|/s\b|flop|bandwidth|throughput|speed|took|cycles|device|gpu", re.I)
 #: Characters of text and files of a program that are kept and compared.
 MOST_KEPT = 200_000
 

@@ -231,18 +231,60 @@ def program_runs(what: str) -> str:
     with (ROOT / "benchmarks" / "programs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     if what == "each":
-        columns = ("program", "suite", "arguments", "end", "launches", "kernels", "reason")
-        return _table(columns, [tuple(row[name] for name in columns) for row in rows])
-    ends = ("verified", "ended", "wrong", "failed", "out of time")
+        columns = ("program", "suite", "arguments", "end", "as_gpu", "launches", "kernels", "reason")
+        return _table(
+            tuple(name.replace("as_gpu", "as on the GPU") for name in columns),
+            [tuple(row[name] for name in columns) for row in rows],
+        )
+    ends = {
+        "verified": ("verified", ""),
+        "as on the GPU": ("ended", "same"),
+        "ended": ("ended", "other"),
+        **{end: (end, "") for end in ("wrong", "failed", "out of time")},
+    }
     suites = [*dict.fromkeys(row["suite"] for row in rows), "all"]
     return _table(
         ("suite", "programs", *ends),
         [
-            (suite, str(len(mine)), *(str(sum(row["end"] == end for row in mine)) for end in ends))
+            (
+                suite,
+                str(len(mine)),
+                *(str(sum((row["end"], row["as_gpu"]) == end for row in mine)) for end in ends.values()),
+            )
             for suite in suites
             for mine in [[row for row in rows if suite in (row["suite"], "all")]]
         ],
     )
+
+
+def compared_api() -> str:
+    """The program that uses the whole interface, on a GPU and with the stand-in (benchmarks/h200/compare_api.py)."""
+    with (ROOT / "benchmarks" / "h200" / "api.csv").open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    return _table(
+        tuple(names), [tuple({"True": "yes", "False": "no"}.get(cell, cell) for cell in row) for row in rows]
+    )
+
+
+def compared_runs() -> str:
+    """Measured launches, predicted from SASS and from whole programs (benchmarks/h200/compare_runs.py)."""
+    with (ROOT / "benchmarks" / "h200" / "runs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    ways = ("sass", "program_run")
+    errors = {way: [float(row[way]) / float(row["measured"]) - 1 for row in rows] for way in ways}
+    found = [
+        (
+            row["program"],
+            row["launch"],
+            row["kernel"],
+            row["measured"],
+            *(f"{100 * errors[way][at]:+.0f} %" for way in ways),
+        )
+        for at, row in enumerate(rows)
+    ]
+    means = (f"{100 * sum(map(abs, errors[way])) / len(rows):.0f} %" for way in ways)
+    found.append(("**mean error**", "", "", "", *means))
+    return _table(("program", "launch", "kernel", "cycles", "from SASS", "from the program's run"), found)
 
 
 TABLES: dict[str, Callable[..., str]] = {
@@ -262,6 +304,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "measured": measured,
     "mutants": mutants,
     "program-runs": program_runs,
+    "compared-api": compared_api,
+    "compared-runs": compared_runs,
     "reproductions": reproductions.summary,
     "omitted": reproductions.omitted,
     "claims": reproductions.claims,

@@ -51,6 +51,24 @@ def test_libraries_of_machine_code_are_refused_by_name(tmp_path):
         check_libraries(str(program))
 
 
+def test_texture_references_are_refused_by_name(stand_in, tmp_path):
+    (tmp_path / "old.cpp").write_text(
+        """#include <cstddef>
+        extern "C" void __cudaRegisterTexture(void**, const void*, const void**, const char*, int, int, int);
+        extern "C" int cudaBindTexture(size_t*, const void*, const void*, const void*, size_t);
+        int main() {
+          __cudaRegisterTexture(nullptr, nullptr, nullptr, "image", 2, 0, 0);
+          return cudaBindTexture(nullptr, nullptr, nullptr, nullptr, 0) == 801;
+        }"""
+    )
+    program = tmp_path / "old"
+    subprocess.run([host_compiler(), tmp_path / "old.cpp", "-o", program, stand_in / "libcuda.so.1"], check=True)
+    _, code, notes = run([program], stand_in)
+    assert code == 1 and notes.failures[0].startswith(
+        "image is a texture or surface reference, which CUDA 12 removed"
+    )
+
+
 def test_machine_code_alone_is_refused_with_a_remedy(driver_program, stand_in, tmp_path):
     (tmp_path / "empty.fatbin").write_bytes(MAGIC.to_bytes(4, "little") + bytes.fromhex("0100 1000") + bytes(8))
     _, code, notes = run([driver_program, tmp_path / "empty.fatbin"], stand_in)

@@ -209,7 +209,10 @@ class Session:
 
     def _refuse(self, request: Request) -> Answer:
         self.server.listener.failed(
-            "the program has CUDA's runtime linked in and no table of symbols, so nothing can take its place; "
+            f"{request.data.decode(errors='replace')} is a texture or surface reference, which CUDA 12 removed; "
+            "use an object in its place (cudaCreateTextureObject, cudaCreateSurfaceObject)"
+            if request.arguments[0]
+            else "the program has CUDA's runtime linked in and no table of symbols, so nothing can take its place; "
             "do not strip it, or link it with nvcc -cudart shared"
         )
         return Answer(CudaError.NOT_SUPPORTED)

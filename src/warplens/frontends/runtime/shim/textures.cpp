@@ -182,3 +182,32 @@ API int cudaCreateSurfaceObject(unsigned long long* object, const Resource* reso
 
 API int cudaDestroyTextureObject(unsigned long long object) { return done(destroy(object)); }
 API int cudaDestroySurfaceObject(unsigned long long object) { return done(destroy(object)); }
+
+// -- references, which CUDA 12 removed: the server names the reference and what to use in its place ------------------
+
+static void refuse_reference(const char* name) { ask(OP_REFUSE, {1}, name, strlen(name)); }
+
+API void __cudaRegisterTexture(void**, const void*, const void**, const char* name, int, int, int) {
+  refuse_reference(name);
+}
+API void __cudaRegisterSurface(void**, const void*, const void**, const char* name, int, int) {
+  refuse_reference(name);
+}
+API int cudaBindTexture(size_t*, const void*, const void*, const void*, size_t) { return done(NOT_SUPPORTED); }
+API int cudaBindTexture2D(size_t*, const void*, const void*, const void*, size_t, size_t, size_t) {
+  return done(NOT_SUPPORTED);
+}
+API int cudaBindTextureToArray(const void*, const void*, const void*) { return done(NOT_SUPPORTED); }
+API int cudaBindTextureToMipmappedArray(const void*, const void*, const void*) { return done(NOT_SUPPORTED); }
+API int cudaBindSurfaceToArray(const void*, const void*, const void*) { return done(NOT_SUPPORTED); }
+API int cudaUnbindTexture(const void*) { return done(NOT_SUPPORTED); }
+API int cudaGetTextureReference(const void**, const void*) { return done(NOT_SUPPORTED); }
+API int cudaGetSurfaceReference(const void**, const void*) { return done(NOT_SUPPORTED); }
+API int cuModuleGetTexRef(void**, void*, const char* name) {
+  refuse_reference(name);
+  return NOT_SUPPORTED;
+}
+API int cuModuleGetSurfRef(void**, void*, const char* name) {
+  refuse_reference(name);
+  return NOT_SUPPORTED;
+}
