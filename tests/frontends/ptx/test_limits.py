@@ -9,6 +9,8 @@ import pytest
 
 from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, flow, parse_ptx, worker
+from warplens.frontends.ptx.bulk_record import BulkRecord
+from warplens.frontends.ptx.codegen.layout import Context, Frame
 from warplens.frontends.ptx.flatten import flatten
 from warplens.frontends.ptx.flow import Flow
 from warplens.frontends.ptx.registers import allocate_registers
@@ -172,3 +174,15 @@ def test_constant_memory_cannot_be_written(write: str) -> None:
 def test_parameters_have_no_atomics() -> None:
     with pytest.raises(PtxError, match="line"):
         launch(CONSTANT.replace("WRITE", "atom.param.add.u32 %r2, [out], %r1;"), 1, 32, record=False)
+
+
+def test_records_of_bulk_copies_keep_to_the_room_that_is_left() -> None:
+    context, frame = np.zeros(Context.FIELDS, np.int64), np.zeros(int(max(Frame)) + 1, np.int64)
+    record = BulkRecord({0: 1}, 8, context)
+    context[Context.ROOM_LEFT] = 4
+    with pytest.raises(MemoryError, match="no room for its record"):
+        record.add(frame.ctypes.data, 0, np.array([4096]), 64)
+    context[Context.ROOM_LEFT] = 100
+    record.add(frame.ctypes.data, 0, np.array([4096]), 64)
+    assert context[Context.ROOM_LEFT] == 100 - frame[Frame.RECORD_ROOM]
+    assert frame[Frame.RECORD_LENGTH] == 3

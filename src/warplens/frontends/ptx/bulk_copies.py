@@ -68,7 +68,7 @@ class BulkCopies(PythonCalls):
         self.shared = shared
         self.awaited: list[tuple[int, Callable[[], None]]] = []
         self.threads: dict[int, _Thread] = {}
-        self.record = BulkRecord(launch.compiled.code.bulk_segments, launch.compiled.code.most_words)
+        self.record = BulkRecord(launch.compiled.code.bulk_segments, launch.compiled.code.most_words, context)
         #: The queues of the cluster's blocks, by rank.
         self.peers = [self]
 

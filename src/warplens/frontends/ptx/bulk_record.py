@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces._codes import IRREGULAR
-from .codegen.layout import Frame
-from .spaces import MOST_RECORD_BYTES
+from .codegen.layout import Context, Frame
 
 #: Bytes that each lane of such an access has: a sector.
 SECTOR_BYTES = 32
@@ -22,11 +21,12 @@ class BulkRecord:
     """Appends to records that generated code writes too.
 
     `segments` are the numbers of the segments that stand for the accesses of each
-    copy; `slack_words` is the room that generated code may count on at any time.
+    copy; `slack_words` is the room that generated code may count on at any time;
+    `context` says how many words all records may still take.
     """
 
-    def __init__(self, segments: Mapping[int, int], slack_words: int) -> None:
-        self.segments, self.slack_words = segments, slack_words
+    def __init__(self, segments: Mapping[int, int], slack_words: int, context: NDArray[np.int64]) -> None:
+        self.segments, self.slack_words, self.context = segments, slack_words, context
         library = ctypes.CDLL(None) if os.name != "nt" else ctypes.cdll.msvcrt
         self.realloc = library.realloc
         self.realloc.argtypes, self.realloc.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
@@ -58,11 +58,12 @@ class BulkRecord:
         length = frame[Frame.RECORD_LENGTH]
         needed = length + len(words) + self.slack_words
         if needed > frame[Frame.RECORD_ROOM]:
-            moved = (
-                self.realloc(frame[Frame.RECORD] or None, 16 * needed) if 16 * needed <= MOST_RECORD_BYTES else None
-            )
+            more = 2 * needed - frame[Frame.RECORD_ROOM]
+            fits = more <= self.context[Context.ROOM_LEFT]
+            moved = self.realloc(frame[Frame.RECORD] or None, 16 * needed) if fits else None
             if not moved:
                 raise MemoryError("there is no room for its record")
+            self.context[Context.ROOM_LEFT] -= more
             frame[Frame.RECORD] = moved
             frame[Frame.RECORD_ROOM] = 2 * needed
         place = ctypes.cast(frame[Frame.RECORD] + 8 * length, ctypes.POINTER(ctypes.c_int64))
