@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..analysis.atomics import atomic_passes
+from ..analysis.spinning import spins
 from ..errors import MissingInputError
 from ..workload import Facts, Needs, resident
 from ..workload.facts import batch_shape
@@ -301,7 +302,7 @@ class Warplens(Model):
                 "cycles_high": high,
                 **({"machine_code": case.array(share)} if (share := self._machine_share(case)) else {}),
             },
-            conditions=(*conditions, *reasons, *given_stalls(case)),
+            conditions=(*conditions, *reasons, *given_stalls(case), *_waits_for_others(case)),
         )
 
     def _range(
@@ -345,6 +346,18 @@ class Warplens(Model):
         rest[:, 0] += issuing
         rest[:, -1] += idle
         return {name: cpi * rest[:, index] for index, name in enumerate(k.CAUSE_NAMES)}
+
+
+def _waits_for_others(case: Case) -> tuple[Condition, ...]:
+    """What a launch says whose warps wait in loops until others have written."""
+    traced = case.facts.traced
+    if traced is None or traced.blocks is None or not spins(traced.blocks, traced.trace.static):
+        return ()
+    text = (
+        "warps wait in a loop for what others write: the trace has as many turns as when it was recorded, and the "
+        "time depends on which block runs when"
+    )
+    return (Condition(text),)
 
 
 def _solved(demand: Demand, machines: Any, named: Any) -> Solved:

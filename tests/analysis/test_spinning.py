@@ -1,0 +1,51 @@
+"""Loops that wait for other threads are told apart from loops that work."""
+
+from __future__ import annotations
+
+import pytest
+
+from reference.traces import Step, evenly, memory_trace
+from warplens.analysis.spinning import spins
+from warplens.api import predict
+from warplens.machine import load_gpu
+from warplens.traces import StaticInstruction
+from warplens.workload import workload_of_trace
+
+FLAG, DATA = 1 << 20, 1 << 24
+
+
+def trace(opcode: str, addresses: list[int], *, work: int = 1, name: str = "load_global"):
+    """A warp that loads from one address after another, with some arithmetic in between."""
+    rows = [
+        StaticInstruction(0, opcode, name, "global", 4, (1,), (0,)),
+        StaticInstruction(16, "FADD", "fp32", destinations=(2,), sources=(1,)),
+    ]
+    return memory_trace(rows, [[[step for at in addresses for step in (Step(0, evenly(at, 0)), *[Step(1)] * work)]]])
+
+
+@pytest.mark.parametrize("opcode", ["ld.volatile.global.u32", "ld.acquire.gpu.u32", "LDG.E.STRONG.GPU"])
+def test_a_load_that_comes_back_to_its_word_waits(opcode):
+    made = trace(opcode, [FLAG] * 4)
+    (group,) = made.groups()
+    assert spins(group, made.static)
+    notes = predict(workload_of_trace(made), load_gpu("h200"), "warplens").warnings
+    assert any("warps wait in a loop for what others write" in each for each in notes)
+
+
+def test_a_lock_waits():
+    made = trace("atom.global.cas.b32", [FLAG] * 4, name="atomic_global")
+    assert spins(*(group for group in made.groups()), made.static)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        trace("LDG.E", [FLAG] * 20),
+        trace("LDG.E.STRONG.GPU", [FLAG] * 3),
+        trace("LDG.E.STRONG.GPU", [DATA + 128 * k for k in range(20)]),
+        trace("LDG.E.STRONG.GPU", [FLAG] * 20, work=100),
+    ],
+    ids=["may be kept in a register", "three times", "from place to place", "long loop"],
+)
+def test_other_loops_do_not(made):
+    assert not any(spins(group, made.static) for group in made.groups())
