@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import random
 import socket
 import struct
@@ -444,7 +445,6 @@ def kinds() -> dict[str, Kind]:
         Kind("nsight-rep", ".ncu-rep", _files(DATA / "ncu/data/features.ncu-rep"), raw, _profile),
         Kind("sweep", ".parquet", _made_sweep, raw, _sweep, exact=True),
         Kind("result-cache", ".entry", _made_entry, raw, _kept, exact=True),
-        Kind("messages", ".raw", _made_messages, mutations.of_messages, _session),
         Kind("fat-binary", ".fatbin", _made_images, raw, _images),
         Kind("settings", ".toml", lambda _: [_SETTINGS], text, _settings),
         Kind("baseline", ".toml", _made_baseline, text, _baseline),
@@ -453,4 +453,6 @@ def kinds() -> dict[str, Kind]:
         Kind("tuning-results", ".json", _made_measurements, mutations.of_json, _measured),
         Kind("page", ".json", _made_page, mutations.of_json, _page),
     ]
+    if hasattr(os, "memfd_create"):
+        found.append(Kind("messages", ".raw", _made_messages, mutations.of_messages, _session))
     return {kind.name: kind for kind in found}

@@ -40,9 +40,8 @@ class Campaigns:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        jobs = self.jobs
-        with ThreadPoolExecutor(jobs) as pool:
-            for worker in [pool.submit(self._work) for _ in range(jobs)]:
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for worker in [pool.submit(self._work) for _ in range(self.jobs)]:
                 worker.result()
 
     def _work(self) -> None:
@@ -91,6 +90,8 @@ class Campaigns:
             self._add(name, {"bad": [f"seed {seed} ends with status {status} after {steps} steps"]})
         with self.lock:
             self.running[name] -= 1
+            if status and not steps:  # it cannot run here: other seeds would end alike
+                self.wanted.pop(name, None)
             save(self.path, self.counts)
 
     def _add(self, name: str, more: Counts) -> None:

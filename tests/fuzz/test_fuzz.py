@@ -37,7 +37,9 @@ def test_the_page_on_reliability_has_the_committed_counts() -> None:
 @pytest.mark.parametrize("path", sorted(CASES.glob("*@*")), ids=lambda path: path.name)
 def test_cases_that_were_bad_once(path: Path, tmp_path: Path) -> None:
     """Files are called KIND@what-was-wrong."""
-    kind = kinds()[path.name.split("@")[0]]
+    kind = kinds().get(path.name.split("@")[0])
+    if kind is None:
+        pytest.skip("this system has no such input")
     sound = None
     if kind.exact:
         (tmp_path / "sound").write_bytes(kind.sound(tmp_path)[0])
