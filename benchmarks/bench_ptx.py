@@ -15,13 +15,21 @@ from tempfile import TemporaryDirectory
 from run import Row
 
 from warplens.frontends.ptx.execute import compile_kernel
+from warplens.machine import load_gpu
 from warplens.result_cache import CACHE_VARIABLE
 from warplens.suite.catalog import SUITE, get_kernel
 from warplens.suite.execution import compiled_kernel
+from warplens.workload.source import record_launch
 
 #: Kinds of kernels, and the suite's kernel for each.
 KERNELS = {"saxpy": "vector_add", "stencil": "stencil_3d", "matrix product": "matmul_tiled"}
 TARGET = 50e6
+#: Examples with matrix products, as benchmarks/h200/measure_examples.py enlarges them, and their multiply-adds.
+PRODUCTS = {
+    "mma.sync": ("mma_pipeline-large", 1024**3),
+    "wgmma": ("warp_specialised-large", 2048 * 2048 * 1024),
+}
+PRODUCT_TARGET = 2e9
 PEER_BLOCKS = 2
 
 
@@ -38,6 +46,20 @@ def execution_rate(name: str, times: int = 3) -> float:
         )
         best = max(best, run.execution.thread_instructions / (time.process_time() - started))
     return best
+
+
+def product_rate(name: str, multiply_adds: int) -> float:
+    """Multiply-adds per CPU second, the better of two launches; the record is discarded."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "h200"))
+    from measure_examples import launches
+
+    launch = dict(launches())[name]
+    seconds = []
+    for _ in range(2):
+        started = time.process_time()
+        record_launch(launch, load_gpu("h200"), consume=lambda group: None)
+        seconds.append(time.process_time() - started)
+    return multiply_adds / min(seconds)
 
 
 def peer_rate(name: str) -> float:
@@ -75,6 +97,9 @@ def measure() -> list[Row]:
         rate = execution_rate(name)
         label = f"PTX executed and recorded, {what}"
         rows.append(Row(label, rate, "thread instr/s", "interpreter", rate / peer_rate(name), TARGET))
+    for what, (name, multiply_adds) in PRODUCTS.items():
+        rate = product_rate(name, multiply_adds)
+        rows.append(Row(f"PTX executed and recorded, {what}", rate, "FMA/s", target=PRODUCT_TARGET))
     largest = max(
         SUITE, key=lambda name: len(compiled_kernel(SUITE[name]).ptx.functions[SUITE[name].entry].body or ())
     )
