@@ -39,7 +39,7 @@ int main() {
     float *d, *none;
     cudaMalloc(&d, n * sizeof(float));
     cudaMalloc(&none, 0);
-    launch(d);
+    if (n) { launch(d); }
 }
 int half(int x) { return x / 2; }
 """
@@ -82,6 +82,8 @@ def test_host_declarations_are_left_out_and_named_by_their_lines() -> None:
 def test_templates_vectors_and_heads() -> None:
     (kernel,) = kernel_source("template <int N> __global__ void __launch_bounds__(64) k(float2 v) { }")
     assert [each["name"] for each in kernel.template] == ["N"] and kernel.head.startswith("template <int N>")
+    (late,) = kernel_source("int x;\n" * 100 + "__global__ void k(float2 v) { }")
+    assert len(late.head) == 300 + len("__global__ void k(float2 v)")
     assert struct_members("float2", "") == [("x", "float"), ("y", "float")]
     (found,) = signatures("__global__ void k(float2 v) { }")
     assert [each["pointer"] for each in found["parameters"][0]["members"]] == [False, False]
