@@ -35,6 +35,8 @@ from .machine_rows import is_access, joined_tables, machine_rows, pieces_of, sam
 #: In place of the PTX instruction that an address is taken from: none is, or it is on the stack.
 _NOWHERE, _STACK = -1, -2
 _STACK_BASE = 1 << 20
+#: In place of the part of an access: all of it.
+_WHOLE = -1
 #: Least share of the accessed bytes that must be found in the machine code.
 _LEAST_FOUND = 0.9
 
@@ -115,7 +117,8 @@ def _accessed(table: StaticTable, executed: NDArray[Any]) -> float:
 class _Written(NamedTuple):
     """Rows of the static table, and for each the instructions of the group that give its mask and its address.
 
-    An access of the PTX that is several in machine code gives each a part of its lanes: the number of the part.
+    An access of the PTX that is several in machine code gives each a part of its lanes: the number of the part, or
+    _WHOLE.
     """
 
     rows: Indices
@@ -135,7 +138,7 @@ class _Pass:
     #: (How many rows come before it, region of the PTX that is passed through then).
     inner: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, row: int, source: int, access: int = _NOWHERE, part: int = 0) -> None:
+    def add(self, row: int, source: int, access: int = _NOWHERE, part: int = _WHOLE) -> None:
         self.rows.append(row)
         self.sources.append(source)
         self.accesses.append(access)
@@ -233,7 +236,8 @@ class _Writer:
         """Append PTX as it is."""
         self.kept += len(positions)
         addresses = np.where(self.has_access[positions], positions, _NOWHERE)
-        written.append(_Written(2 * len(self.rows) + self.static[positions], positions, addresses, 0 * positions))
+        parts = np.full(len(positions), _WHOLE)
+        written.append(_Written(2 * len(self.rows) + self.static[positions], positions, addresses, parts))
 
     def _pass(self, machine: int, positions: Indices, inner: tuple[int, ...]) -> _Pass:
         key = machine, self.static[positions].tobytes(), inner
@@ -347,8 +351,8 @@ def _append(made: _Pass, begin: int, end: int, positions: Indices, written: list
         written.append(_Written(rows, positions[made.sources[begin:end]], found, parts))
 
 
-def _every(mask: NDArray[Any], part: Indices, every: Indices) -> NDArray[Any]:
-    """Masks with every so manieth of their active lanes, from lane number `part` on."""
+def _part_of(mask: NDArray[Any], part: Indices, every: Indices) -> NDArray[Any]:
+    """Masks with one active lane in `every`, beginning with number `part`."""
     found = mask.copy()
     for at in np.flatnonzero(every > 1).tolist():
         lanes = [lane for lane in range(32) if int(mask[at]) >> lane & 1]
@@ -376,10 +380,10 @@ def _group(
     mask[access] = np.where(known, group.mask[np.maximum(chosen, 0)], mask[access])
     of_ptx = np.ones(len(ptx), dtype=np.int64)
     of_ptx[list(pieces)] = list(pieces.values())
-    part, every = whole.parts[access], np.where(known, of_ptx[group.static[np.maximum(chosen, 0)]], 1)
-    every = np.where(active_lanes(mask[access]) >= every, every, 1)
+    part, every = whole.parts[access], of_ptx[group.static[np.maximum(chosen, 0)]]
+    every = np.where(known & (part != _WHOLE) & (active_lanes(mask[access]) >= every), every, 1)
     part = np.where(every > 1, part, 0)
-    mask[access] = _every(mask[access], part, every)
+    mask[access] = _part_of(mask[access], part, every)
     if not len(group.base):
         base, stride, counts = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.int64), np.zeros(len(rows), int)
         which = counts
