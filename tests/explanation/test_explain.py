@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 import warplens
+from reference.traces import Step, evenly
 from warplens.explanation.explain import speedup_range
+from warplens.traces.machine_code import MACHINE_CODE
+from warplens.traces.rewrite import changed
+
+from .small import kernel, load, scene
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +41,14 @@ def test_independent_errors_add_up(prediction):
 def test_what_errs_alike_moves_the_ratio_by_the_difference(prediction):
     before, after = with_range(prediction, 0.5, 1.0), with_range(prediction, 0.8, 1.0)
     assert speedup_range(before, after) == pytest.approx((0.625, 1.6))
+
+
+def test_machine_code_stays_where_only_addresses_move():
+    """Nobody knows the machine code of changed instructions: both sides of such a gain are PTX."""
+    plain = scene(kernel((load(0),), lambda warp: [Step(0, evenly(1 << 20, 4))]))
+    header = plain.trace.header
+    coded = changed(plain.trace, header=replace(header, extra={**header.extra, MACHINE_CODE: {}}))
+    seen = replace(plain, workload=replace(plain.workload, trace=coded))
+    assert plain.in_ptx is plain
+    assert seen.with_addresses(lambda group, _: group).model.machine_code
+    assert not seen.with_trace().model.machine_code

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from reference.traces import Step, evenly
+from warplens.explanation.rules.tensor_cores import FRAGMENTS
 from warplens.traces import MemoryTrace, StaticInstruction
 from warplens.workload import Workload, workload_of_trace
 
-from ..small import advice, findings, kernel, load, machine, row, silent
+from ..small import advice, findings, kernel, load, machine, row, scene, silent
 
 #: Cycles to launch the kernel and the blocks of one wave, roughly.
 OVERHEAD = 4144 + 383
@@ -194,6 +196,35 @@ def test_tensor_cores_multiply_tiles() -> None:
     )
     # 128 loads hold the banks for a cycle each; four of them are left.
     assert found.speedup == pytest.approx(ratio(128, 4), rel=0.1)
+
+
+def test_tiles_of_halves_are_copied_as_they_lie() -> None:
+    """Loads of two bytes, conversions and stores whose lanes meet in one bank; 16 bytes per lane take an eighth."""
+    rows = (
+        load(0, 2, register=4),
+        op(1, "cvt.f32.f16", "conversion", to=5, of=(4,)),
+        row("store_shared", 2, space="shared", access_bytes=4, sources=(6, 5)),
+        row("load_shared", 3, space="shared", access_bytes=4, destinations=(1,)),
+        row("load_shared", 4, space="shared", access_bytes=4, destinations=(2,)),
+        op(5, "fma.rn.f32", "fp32", to=3, of=(1, 2, 3)),
+    )
+
+    def steps(warp: int) -> list[Step]:
+        filled = [
+            each
+            for k in range(8)
+            for each in (Step(0, evenly((1 << 20) + (8 * warp + k) * 64, 2)), Step(1), Step(2, evenly(1024, 128)))
+        ]
+        read = [Step(3, evenly(1024, 4)), Step(4, evenly(1152, 4)), Step(5)]
+        return filled + read * 64
+
+    seen = scene(kernel(rows, steps, blocks=8, warps=16))
+    (found,) = findings("tensor-cores", seen.workload)
+    assert "64 of them at a time in FP16 or BF16" in found.text
+    group = next(found.removal(seen).trace.groups())
+    counts = np.bincount(group.static, minlength=8) / len(group)
+    # One matrix instruction with two fragments; a wide load and a store; no conversion.
+    assert counts.tolist() == [0, 0, 1, 0, FRAGMENTS, 1, 1, 1]
 
 
 def test_a_product_with_a_vector_is_none_of_matrices() -> None:
