@@ -113,3 +113,9 @@ def test_what_is_missing_is_named():
     none = dataclasses.replace(named, l1=dataclasses.replace(named.l1, line_bytes=None, sector_bytes=None))
     with pytest.raises(MissingInputError, match=r"this test needs l1\.line_bytes"):
         cache_run(none, none, 1, needed_by="this test")
+
+
+def test_an_llc_with_fewer_sets_than_banks_has_one_bank():
+    sets = {"llc.ways": 16, "l1.line": 128, "llc.banks": 8}
+    assert run_of(sets | {"llc.size": 8 * 16 * 128}).config.llc_banks == 8
+    assert run_of(sets | {"llc.size": 7 * 16 * 128}).config.llc_banks == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -166,3 +167,18 @@ def test_blocks_start_no_faster_than_the_machine_can():
 def test_launch_overhead_needs_a_machine_that_has_one():
     with pytest.raises(MissingInputError, match="launch_overhead_cycles"):
         run("mdm", WORKLOAD, gpu(), launch_overhead=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "missing"),
+    [
+        ("gpumech-mt-mshr", "l1", "mshrs"),
+        ("mdm-queue", "l1", "mshrs"),
+        ("gpumech", "dram", "bandwidth_bytes_per_s"),
+    ],
+)
+def test_contention_needs_what_its_terms_read(model, part, missing):
+    machine = gpu()
+    without = replace(machine, **{part: replace(getattr(machine, part), **{missing: None})})
+    with pytest.raises(MissingInputError, match=f"{part}.{missing}"):
+        run(model, WORKLOAD, without)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from warplens.errors import MissingPackageError
 from warplens.frontends.cuda.draft import Row, _grown
 from warplens.frontends.cuda.expressions import evaluate
+from warplens.frontends.cuda.headers import wheel_folder
 from warplens.frontends.cuda.host_calls import HostCode, _is_declared_call
 from warplens.frontends.cuda.host_code import line_ranges, without_declarations
 from warplens.frontends.cuda.signatures import kernel_source, signatures, struct_members
+from warplens.frontends.cuda.toolkit import homes
 
 
 @pytest.mark.parametrize(
@@ -87,3 +92,14 @@ def test_templates_vectors_and_heads() -> None:
     assert struct_members("float2", "") == [("x", "float"), ("y", "float")]
     (found,) = signatures("__global__ void k(float2 v) { }")
     assert [each["pointer"] for each in found["parameters"][0]["members"]] == [False, False]
+
+
+def test_where_toolkits_and_headers_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MINE", str(tmp_path / "mine"))
+    beside = str(tmp_path / "a" / "bin" / "nvcc")
+    found = list(homes(beside, "MINE"))
+    assert found[:2] == [tmp_path / "mine", tmp_path / "home"] and tmp_path / "a" in found
+    monkeypatch.setattr("warplens.frontends.cuda.headers.metadata.files", lambda name: ())
+    with pytest.raises(MissingPackageError, match="pip install"):
+        wheel_folder("cutlass")
