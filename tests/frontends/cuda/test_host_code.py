@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warplens.errors import MissingPackageError
-from warplens.frontends.cuda.draft import Row, _grown
+from warplens.frontends.cuda.draft import Draft, Row, _grown, draft_of
 from warplens.frontends.cuda.expressions import evaluate
 from warplens.frontends.cuda.headers import wheel_folder
 from warplens.frontends.cuda.host_calls import HostCode, _is_declared_call
@@ -103,3 +103,19 @@ def test_where_toolkits_and_headers_are(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("warplens.frontends.cuda.headers.metadata.files", lambda name: ())
     with pytest.raises(MissingPackageError, match="pip install"):
         wheel_folder("cutlass")
+
+
+def test_a_launch_that_the_source_does_not_show_is_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+
+    def drafted(text: str) -> Draft:
+        path.write_text(text)
+        return draft_of(path)
+
+    plain = drafted("__global__ void k(float *x) { x[threadIdx.x] = 0; }")
+    assert (plain.block, plain.shared_bytes, plain.shared_source) == ((256,), 0, "")
+    bound = drafted("__global__ void __launch_bounds__(1) k(float *x) { extern __shared__ float t[]; t[0] = *x; }")
+    assert (bound.block, bound.shared_bytes) == ((1,), 8)
+    host = "__global__ void k(float *x, int n = 3) { x[0] = n; }\nvoid f(float *x) { k<<<2, 32>>>(x); }"
+    fewer = drafted(host)
+    assert (fewer.grid, fewer.block, [row.name for row in fewer.rows]) == ((2,), (32,), ["x", "n"])
