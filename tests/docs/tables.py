@@ -227,14 +227,14 @@ def mutants() -> str:
 
 
 def program_runs(what: str) -> str:
-    """How public programs ended without a GPU (benchmarks/run_programs.py): by suite, or each."""
+    """How public programs ended without a GPU (benchmarks/run_programs.py): by suite, or those that failed."""
     with (ROOT / "benchmarks" / "programs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    if what == "each":
-        columns = ("program", "suite", "arguments", "end", "as_gpu", "launches", "kernels", "reason")
+    if what == "others":
+        columns = ("program", "suite", "arguments", "end", "launches", "kernels", "reason")
+        good = (("verified", ""), ("ended", "same"))
         return _table(
-            tuple(name.replace("as_gpu", "as on the GPU") for name in columns),
-            [tuple(row[name] for name in columns) for row in rows],
+            columns, [tuple(row[name] for name in columns) for row in rows if (row["end"], row["as_gpu"]) not in good]
         )
     ends = {
         "verified": ("verified", ""),
