@@ -11,6 +11,7 @@ import argparse
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,8 +45,8 @@ def main() -> None:
     options = parser.parse_args()
     end = time.monotonic() + options.most_seconds
 
-    def one(script: str, name: str, kernel: str) -> tuple[str, Path, str]:
-        path = options.out / f"{script[8:-3]}-{name.replace(' ', ',')}.wlt"
+    def one(work: str, script: str, name: str, kernel: str) -> tuple[str, Path, str]:
+        path = Path(work) / f"{script[8:-3]}-{name.replace(' ', ',')}.wlt"
         command = [sys.executable, __file__, "one", script, name, kernel, str(path)]
         left = min(end - time.monotonic(), MOST_SECONDS_EACH)
         if left < 10.0:
@@ -56,8 +57,13 @@ def main() -> None:
             return name, path, "out of time"
         return name, path, done.stderr.strip()[-300:] if done.returncode else ""
 
-    with ThreadPoolExecutor(JOBS) as pool, tarfile.open(options.out / "traces.tar", "w") as archive:
-        for name, path, error in pool.map(lambda each: one(*each), kernels()):
+    # A tracer that is out of time leaves raw records behind, which OUT must not hold.
+    with (
+        tempfile.TemporaryDirectory() as work,
+        ThreadPoolExecutor(JOBS) as pool,
+        tarfile.open(options.out / "traces.tar", "w") as archive,
+    ):
+        for name, path, error in pool.map(lambda each: one(work, *each), kernels()):
             print(name, error or f"{path.stat().st_size} bytes", flush=True)
             if path.exists():
                 archive.add(path, path.name)
