@@ -28,6 +28,8 @@ MECHANISMS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "launch overhead": ({"launch_overhead": False}, {}),
     "L1 bank conflicts": ({"without": "conflicts"}, {}),
     "turns of replies at the L1 port": ({}, {"l1.reply_cycles": 0}),
+    "registers of one bank": ({}, {"register_conflict_cycles": 0}),
+    "further lookups of loads that miss the L2": ({}, {"noc.miss_lookups": 0}),
     "separate limits for stores and atomics": ({"without": "stores"}, {}),
     "the minimum interval between requests": ({}, {"noc.request_cycles": 0, "noc.sm_request_cycles": 0}),
     "write-backs to DRAM": ({"without": "write-backs"}, {}),
