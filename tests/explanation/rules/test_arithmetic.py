@@ -119,8 +119,8 @@ def test_a_product_that_is_only_added(product: str, total: str) -> None:
         "Missed FMA: 50 % of the instructions are multiplications whose product is only added to something: each "
         "such pair takes two instructions where one would do."
     )
-    # A slot of two goes, and four cycles that the addition waits for the product; warps that want the same slot, which
-    # are fewer with more instructions to choose from, take 1 % back.
+    # A slot of two goes, and four cycles that the addition waits for the product; warps that want the same slot,
+    # which are fewer with more instructions to choose from, take 1 % back.
     assert 0.99 * ratio(400 / 4, 200 / 4) < found.speedup < 2.0
 
 
