@@ -56,6 +56,19 @@ def test_seconds_hold_when_slow_blocks_come_late() -> None:
     assert time.perf_counter() - started < 1.5
 
 
+def test_seconds_hold_when_late_blocks_have_slow_instructions() -> None:
+    """Fast instructions earn a large allowance, which slow ones would spend for seconds."""
+    atomics = "atom.global.add.f32 %r3, [%rd1], %r2;\n" * 8
+    slow = LATE.replace("mov.u32 %r2, 0;", "mov.u32 %r2, 0;\nld.param.u64 %rd1, [out];").replace(
+        "    add.u32 %r2", atomics + "    add.u32 %r2"
+    )
+    launch(slow.replace("80000", "2"), 4, 32, record=False)
+    started = time.perf_counter()
+    with pytest.raises(KernelFault, match=r"stopped after 0\.3 s"):
+        launch(slow, 60_000, 32, record=False, most_seconds=0.3)
+    assert time.perf_counter() - started < 1.5
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_instructions_hold_over_all_workers(workers: int) -> None:
     with pytest.raises(KernelFault, match="thread instructions") as caught:

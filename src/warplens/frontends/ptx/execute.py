@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from .flow import Flow
 from .machine_code import with_machine_code
 from .memory import GlobalMemory, lay_out_memory
 from .opcodes import memory_use
+from .pieces import InOrder, Pieces
 from .placement import Placement
 from .program import PtxModule
 from .record import build_static_table, inlined_chains, kernel_file
@@ -42,12 +42,10 @@ MOST_THREADS_PER_BLOCK = 1024
 PRODUCT_WARPS = 16
 #: Default limit on the thread instructions of a launch.
 MOST_THREAD_INSTRUCTIONS = 2_000_000_000_000
-#: Warp instructions of the blocks that a worker takes at once.
-CHUNK_INSTRUCTIONS = 200_000
+#: How often the time that a launch takes is looked at while its workers are busy.
+POLL_SECONDS = 0.1
 #: Stack of a worker, to which the code of a large kernel adds.
 STACK_BYTES = 8 << 20
-#: Recorded groups that may wait for those of earlier blocks.
-MOST_GROUPS_WAITING = 16
 #: Longest source kept with a trace.
 MOST_SOURCE_CHARACTERS = 256 * 1024
 
@@ -281,10 +279,8 @@ class Launch:
         workers: int | None = None,
         consume: Callable[[WarpGroup], None] | None = None,
         progress: Callable[[int, int], None] | None = None,
-        *,
-        here: bool = False,
     ) -> None:
-        """Run parts of the grid in order. With `here`, one worker does so in the caller's thread, on its stack."""
+        """Run parts of the grid in order."""
         self.deadline = time.perf_counter() + self.most_seconds
         total = sum(map(len, parts))
         if workers is None:
@@ -293,11 +289,13 @@ class Launch:
         work_of = self._work_in_teams if self.team_blocks > 1 else self._work_in_blocks
         work_on, finish = work_of(parts, consume, progress)
         failures: list[BaseException] = []
+        started: list[Team | Worker] = []
 
         def work() -> None:
             worker = None
             try:
                 worker = Team(self) if self.team_blocks > 1 else Worker(self)
+                started.append(worker)
                 work_on(worker)
             except BaseException as error:
                 failures.append(error)
@@ -306,10 +304,7 @@ class Launch:
                 if worker is not None:
                     worker.close()
 
-        if here:
-            work()
-        else:
-            self._in_threads(work, workers)
+        self._in_threads(work, workers, started)
         if failures and isinstance(failures[0], MemoryError):
             raise KernelFault(f"{self.compiled.kernel.name}: there is not enough memory to run it") from None
         if failures:
@@ -318,7 +313,7 @@ class Launch:
 
     def _work_in_blocks(self, parts: Sequence[range], consume: Consume, progress: Progress) -> Work:
         """Workers take pieces of the parts; their records are passed on in the order of blocks."""
-        queue, sink = _Queue(parts), _InOrder(consume, progress, parts, self.stop)
+        queue, sink = Pieces(parts), InOrder(consume, progress, parts, self.stop)
 
         def work_on(worker: Any) -> None:
             while not self.stop.is_set() and (piece := queue.next()) is not None:
@@ -353,20 +348,26 @@ class Launch:
 
         return work_on, finish
 
-    def _in_threads(self, work: Callable[[], None], workers: int) -> None:
+    def _in_threads(self, work: Callable[[], None], workers: int, started: Sequence[Team | Worker]) -> None:
+        """Work in threads; the workers that have `started` are interrupted when their time is over."""
         with _stack_of(self.stack_bytes):
             threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
             for thread in threads:
                 thread.start()
         try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.1)
+            self._wait(threads, started)
         except BaseException:
             self.stop.set()
-            for thread in threads:
-                thread.join()
+            self._wait(threads, started)
             raise
+
+    def _wait(self, threads: Sequence[threading.Thread], started: Sequence[Team | Worker]) -> None:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(POLL_SECONDS)
+                if self.stop.is_set() or time.perf_counter() > self.deadline:
+                    for worker in started:
+                        worker.interrupt()
 
     @property
     def stack_bytes(self) -> int:
@@ -440,61 +441,3 @@ def _stack_of(size_bytes: int) -> Iterator[None]:
         yield
     finally:
         threading.stack_size(before)
-
-
-class _Queue:
-    """Pieces of work: few blocks at first, then enough for a good number of instructions."""
-
-    def __init__(self, parts: Sequence[range]) -> None:
-        self.left, self.size = [part for part in reversed(parts) if part], 1
-        self.lock = threading.Lock()
-
-    def next(self) -> tuple[int, int] | None:
-        with self.lock:
-            if not self.left:
-                return None
-            part = self.left.pop()
-            count = min(self.size, len(part))
-            if count < len(part):
-                self.left.append(part[count:])
-            return part.start, count
-
-    def learn(self, blocks: int, instructions: int) -> None:
-        with self.lock:
-            per_block = max(instructions / blocks, 1.0)
-            self.size = int(min(max(CHUNK_INSTRUCTIONS / per_block, 1), 4 * self.size, 16384))
-
-
-class _InOrder:
-    """Passes groups on in block order, whichever worker finishes first; one that is far ahead waits."""
-
-    def __init__(
-        self,
-        consume: Callable[[WarpGroup], None] | None,
-        progress: Callable[[int, int], None] | None,
-        parts: Sequence[range],
-        stop: threading.Event,
-    ) -> None:
-        self.consume, self.progress, self.stop = consume, progress, stop
-        self.done, self.total = 0, sum(map(len, parts))
-        self.waiting: dict[int, tuple[int, WarpGroup | None]] = {}
-        filled = [part for part in parts if part]
-        self.next = filled[0].start if filled else 0
-        #: Where a part ends, the next one starts.
-        self.jumps = {a.stop: b.start for a, b in pairwise(filled)}
-        self.moved = threading.Condition()
-
-    def put(self, first: int, count: int, group: WarpGroup | None) -> None:
-        with self.moved:
-            while first != self.next and len(self.waiting) >= MOST_GROUPS_WAITING and not self.stop.is_set():
-                self.moved.wait(0.1)
-            self.waiting[first] = (count, group)
-            while self.next in self.waiting:
-                done, found = self.waiting.pop(self.next)
-                if found is not None and self.consume is not None:
-                    self.consume(found)
-                self.done += done
-                self.next = self.jumps.get(self.next + done, self.next + done)
-            self.moved.notify_all()
-            if self.progress is not None:
-                self.progress(self.done, self.total)

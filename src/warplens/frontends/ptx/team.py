@@ -97,6 +97,10 @@ class Team:
     def instructions(self) -> int:
         return sum(seat.instructions for seat in self.seats)
 
+    def interrupt(self) -> None:
+        for seat in self.seats:
+            seat.interrupt()
+
     def close(self) -> None:
         for seat in self.seats:
             seat.close()

@@ -165,6 +165,14 @@ class Worker:
             launch.count(self.instructions - before[0], self.thread_instructions - before[1])
         return status
 
+    def interrupt(self) -> None:
+        """From another thread: let native code return at the next loop head, however slow its instructions are.
+
+        Native code may write the same words at the same time, so this is to be repeated until it has returned.
+        """
+        self.frames[:, Frame.SLICE_LEFT] = 0
+        self.context[Context.ALLOWANCE] = 0
+
     def record(self, lengths: NDArray[np.int64], first: int) -> WarpGroup | None:
         """The record of some blocks; its memory is used again, or given back where it is large."""
         if not self.launch.compiled.recording:
