@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from warplens.errors import FileError
+from warplens.errors import FileError, InputError
 from warplens.sweeps.store import Store, read_sweep
 
 SCHEMA = pa.schema([("kernel", pa.string()), ("cycles", pa.float64()), ("sms", pa.int64())])
@@ -62,6 +62,15 @@ def test_a_damaged_row_group_is_named_and_computed_again(written: Path) -> None:
         assert len(store.damaged) == 1 and "units 2 to 3" in store.damaged[0]
         store.add([(unit, table(unit)) for unit in (2, 3)])
     assert read_sweep(written).equals(sound)
+
+
+def test_rows_of_other_code_are_not_resumed(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade may leave the version as it is."""
+    raw = written.read_bytes()
+    monkeypatch.setattr("warplens.sweeps.store.code_digest", lambda: "another")
+    with pytest.raises(InputError, match="differs in code of warplens"), Store(written, {"what": "test"}, SCHEMA):
+        pass
+    assert written.read_bytes() == raw
 
 
 def test_a_cut_file_is_refused(written: Path) -> None:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import FileError, InputError, WarplensError
+from ..result_cache import code_digest
 from .seal import GroupSeal, add_seal, read_seal
 
 _SPECIFICATION = b"warplens.sweep"
@@ -60,13 +61,16 @@ class _Piece:
 
 
 class Store:
-    """Rows of a sweep in `path`. Inside its context no other process can write there."""
+    """Rows of a sweep in `path`. Inside its context no other process can write there.
+
+    Rows depend on the specification and on the code that computes them: both are kept with them.
+    """
 
     def __init__(self, path: Path, specification: Mapping[str, Any], schema: pa.Schema) -> None:
         self.path = path
         self.parts = path.with_name(path.name + ".parts")
         self.schema = schema
-        self._specification = json.loads(json.dumps(specification))
+        self._specification = json.loads(json.dumps({**specification, "code of warplens": code_digest()}))
         self._lock: IO[bytes] | None = None
         self._pieces: list[_Piece] = []
         self.damaged: list[str] = []
