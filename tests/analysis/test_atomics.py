@@ -39,6 +39,11 @@ def test_words_take_one_lane_at_a_time(blocks: list[list[list[Step]]], window: i
     assert found.one_line(window, (cycles[1], cycles[0])) == sum(max(each.values(), default=0) for each in by_line)
 
 
+def test_atomics_without_active_lanes_ask_nothing_of_any_line() -> None:
+    found = atomic_passes(memory_trace((ADD, COUNT), [[[Step(0, ()), Step(1, ())]]]), assembled=True)
+    assert len(found.line) == found.further == found.one_line(1, (1.0, 1.0)) == 0
+
+
 @pytest.mark.parametrize(("row", "assembled", "passes"), [(0, False, 32), (1, False, 1), (1, True, 32)])
 def test_an_assembler_combines_integers_at_one_address(row: int, assembled: bool, passes: int) -> None:
     trace = memory_trace((ADD, COUNT), [[[Step(row, (1024,) * 32)]]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,27 @@ def test_a_block_that_is_longer_than_all_chosen_ones_is_chosen_too(place):
     blocks = [[warp(9 if block == place else 1)] for block in range(5 * MOST_BLOCKS)]
     chosen = chosen_blocks(memory_trace(ROWS, blocks, blocks_per_group=50), len(blocks))
     assert chosen.block.tolist() == [*range(2, 5 * MOST_BLOCKS, 5), place]
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 9])
+def test_loads_issued_ahead_are_those_of_earlier_iterations(ahead):
+    """Of one warp that follows a list and one that does not; nothing lets the list's next element come earlier."""
+    rows = [
+        StaticInstruction(0, "ld", "load_global", "global", 4, (1,), (0,)),
+        StaticInstruction(8, "ld", "load_global", "global", 8, (2,), (2,)),
+        StaticInstruction(16, "st", "store_global", "global", 4, (), (0, 1)),
+        StaticInstruction(24, "st", "store_global", "global", 8, (), (0, 2)),
+    ]
+    plain, chased = [0, 2], [0, 1, 2, 3]
+    warps = [[Step(row, evenly(4096, rows[row].access_bytes)) for row in 5 * turn] for turn in (plain, chased)]
+    trace = memory_trace(rows, [warps])
+    found = sample_of_blocks(trace.held[0], trace, 128, lambda name: 0.0, ahead=ahead)
+    first, second = (found.dependence[start:end].tolist() for start, end in pairwise(found.event_start))
+    earlier = [max(turn - ahead, 0) for turn in range(5)]
+    assert first[1::2] == [2 * turn for turn in earlier]
+    # Each element is needed before the next, and by all that comes after.
+    assert second[3::4] == [4 * turn + 1 for turn in range(5)]
+    assert second[2::4] == [max(4 * early, 4 * turn - 3) for turn, early in enumerate(earlier)]
 
 
 def test_what_stays_of_a_long_warp_does_all_of_its_work():

@@ -91,6 +91,7 @@ def test_without_an_llc_everything_that_leaves_goes_to_dram():
     assert (found.llc_accesses, found.llc_misses) == (4, 4)
     assert found.dram_read_bytes == 3 * 128
     assert found.dram_write_bytes == 2 * 128
+    assert [int(found.column("dram_writes")[row]) for row in (LDG, STG, ATOM)] == [0, 1, 1]
 
 
 def test_sectors_are_fetched_and_missed_one_by_one():

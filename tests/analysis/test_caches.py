@@ -314,6 +314,17 @@ def test_estimated_cycles_of_one_load_are_its_latency():
     assert again.estimated_cycles == 4 * 499 + 1 + gpu.l1.latency_cycles
 
 
+def test_without_an_l1_no_line_waits_for_room():
+    """Lines that are under way take no places; every load makes the trip."""
+    none = small_gpu(1, {"size_bytes": None})
+    found = simulate([[loads(1, 2, 3)]], none, 1, "progress")
+    expected, cycles = progress.simulate_progress(
+        [as_events([[loads(1, 2, 3)]], none)], cache.Geometry.of(none), progress.Timing.of(none), 1
+    )
+    assert_same(found, expected)
+    assert found.estimated_cycles == cycles
+
+
 def test_fewer_mshrs_never_make_misses_come_back_earlier():
     blocks = [[loads(*range(100 * warp + 1, 100 * warp + 30)) for warp in range(8)]] * 4
     cycles = [simulate(blocks, small_gpu(2, {"mshrs": n}), 2, "progress").estimated_cycles for n in (1, 4, 16, 256)]

@@ -141,6 +141,15 @@ def test_lanes_at_address_0_make_no_access():
     assert lines_of(()) == {}
 
 
+def test_a_barrier_in_shared_memory_touches_no_lines():
+    """Its address is not one of the memory behind the caches."""
+    rows = [LOAD, StaticInstruction(16, "SYNCS.ARRIVE", "barrier", "shared", 8)]
+    steps = [Step(0, evenly(4096, 4)), Step(1, evenly(64, 8)), Step(0, evenly(8192, 4))]
+    (found,) = collect_events(memory_trace(rows, [[steps]]), 128, latency)
+    assert found.event_static.tolist() == [0, 1, 0] and found.line_start.tolist() == [0, 1, 1, 2]
+    assert found.line_id.tolist() == [4096 // 128, 8192 // 128]
+
+
 def test_lines_come_in_the_order_of_their_first_touch():
     assert list(lines_of((1280, 128, 1284, 64))) == [10, 1, 0]
 

@@ -88,6 +88,22 @@ def test_a_larger_cache_can_miss_what_a_smaller_one_fetched_for_an_atomic(write_
     assert [each.column("llc_hits")[load] for each in found] == [1, 0]
 
 
+def test_what_an_l1_writes_back_counts_in_every_cache():
+    gpu = small_gpu(
+        sms=1,
+        l1={"size_bytes": 2 * 128, "ways": 2, "write_policy": "back", "write_allocate": True},
+        llc={"size_bytes": 4 * 128, "ways": 4, "banks": 1},
+    )
+    store, load = 3, 0
+    warp = [Step(store, (128, 256)), Step(load, (384, 512)), Step(store, (640,)), Step(load, (128, 256))]
+    trace = memory_trace(ROWS, [[warp]])
+    chunks, kinds = list(collect_events(trace, 128, latency)), instruction_kinds(trace.static)
+    runs = [cache_run(each, each, 1, order="round-robin") for each in (gpu, with_ways(gpu, 8))]
+    for run, each in zip(runs, simulate_family(chunks, kinds, runs), strict=True):
+        assert_same(each, simulate_caches(chunks, kinds, run))
+        assert each.column("writeback_hits")[load] + each.column("writeback_misses")[load] == 3
+
+
 LLC = {"size_bytes": 4096, "ways": 4, "banks": 1}
 
 

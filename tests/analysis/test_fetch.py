@@ -24,6 +24,15 @@ def test_a_loop_fetches_what_does_not_fit(instructions, near, far):
     assert fits_in(trace.static, CACHES[0]) == (instructions <= 64)
 
 
+def test_a_line_is_fetched_where_a_warp_enters_it():
+    """Of 16 lines a cache of 8 has the first ones; a jump within a line enters none."""
+    rows = [StaticInstruction(16 * i, "FFMA", "fp32", destinations=(1,), sources=(1,)) for i in range(128)]
+    trace = memory_trace(rows, [[[Step(i) for i in (*range(128), *range(120, 128))]]])
+    (group,) = trace.groups()
+    found = fetched_instructions(group, trace.static, CACHES)[FETCHED]
+    assert np.flatnonzero(found).tolist() == list(range(64, 128, 8))
+
+
 def test_nothing_is_fetched_without_sizes():
     rows = [StaticInstruction(0, "FFMA", "fp32", destinations=(1,), sources=(1,))]
     trace = memory_trace(rows, [[[Step(0)] * 4]])

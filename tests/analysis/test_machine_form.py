@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import warplens
+from reference.traces import Step, evenly, spelled_out
 from warplens.analysis.atomics import swaps_of
 from warplens.analysis.machine_form import machine_form
 from warplens.traces import CLASS_NAMES, MemoryTrace
 from warplens.traces.headers import header_of_json, json_of_header
 from warplens.traces.machine_code import MACHINE_CODE, code_of
 from warplens.traces.rewrite import joined, lane_addresses
+
+from .assembly import Line, assembled, ptx, traced
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
 
@@ -177,6 +180,48 @@ def test_fragments_are_several_accesses_of_all_their_lanes() -> None:
         assert len(parts.instruction) == several * len(whole.instruction)
         assert sorted(parts.address.tolist()) == sorted(whole.address.tolist())
         assert set(parts.counts.tolist()) == {32 // several}
+
+
+# -- machine code by hand ------------------------------------------------------------------------
+
+
+def written(rows: list[str], steps: list[Step], lines: list[Line], *blocks: tuple[int, ...]) -> list[tuple[str, int]]:
+    """(Opcode, first address or 0) of the machine code of one warp."""
+    _, form = formed(traced(ptx(*rows), steps, assembled(lines, len(rows), *blocks)))
+    (warp,) = spelled_out(form.group, form.static)
+    return [(form.static.opcode[row], addresses[0] if addresses else 0) for row, _, addresses in warp]
+
+
+def test_passes_of_an_unrolled_loop_keep_their_order() -> None:
+    places = [4096 * (each + 1) for each in range(6)]
+    steps = [step for place in places for step in (Step(0, evenly(place, 4)), Step(1))]
+    lines = [*[Line("LDG.E", 0)] * 3, Line("BRA", 1, target=0, guarded=True), Line("EXIT", 2)]
+    found = written(["ld.global", "bra", "exit"], [*steps, Step(2)], lines, (0, 0, 1), (2,))
+    assert [place for opcode, place in found if opcode == "LDG.E"] == places
+
+
+def test_a_barrier_on_both_sides_of_a_branch_is_passed_once() -> None:
+    sides = [Line("BAR.SYNC", 1), Line("BRA", target=5), Line("BAR.SYNC", 1)]
+    lines = [Line("STS", 0), Line("BRA", target=4, guarded=True), *sides, Line("LDS", 2), Line("EXIT", 3)]
+    steps = [Step(0, evenly(128, 4)), Step(1), Step(2, evenly(128, 4)), Step(3)]
+    found = written(["st.shared", "bar", "ld.shared", "exit"], steps, lines, (0,))
+    assert [opcode for opcode, _ in found if opcode != "BRA"] == ["STS", "BAR.SYNC", "LDS", "EXIT"]
+
+
+def test_what_was_moved_out_of_a_loop_runs_before_it() -> None:
+    lines = [Line("FFMA", 0), Line("IADD3", 1), Line("IADD3", 2), Line("LDG.E", 3)]
+    lines += [Line("BRA", 4, target=3, guarded=True), Line("EXIT", 5)]
+    turn = [Step(1), Step(2), Step(3, evenly(4096, 4)), Step(4)]
+    rows = ["fma", "add", "add", "ld.global", "bra", "exit"]
+    found = written(rows, [Step(0), *turn, *turn, Step(5)], lines, (0, 1), (1, 1, 2), (5,))
+    before, after = ["FFMA", "IADD3", "IADD3"], ["LDG.E", "BRA"] * 2
+    assert [opcode for opcode, _ in found] == [*before, *after, "EXIT"]
+
+
+def test_a_wide_access_has_the_lowest_address_wherever_the_ptx_has_it() -> None:
+    steps = [Step(0, evenly(1028, 8)), Step(1, evenly(1024, 8)), Step(2)]
+    found = written(["ld.shared", "ld.shared", "exit"], steps, [Line("LDS.64", 0), Line("EXIT", 2)], (0,))
+    assert found == [("LDS.64", 1024), ("EXIT", 0)]
 
 
 def test_traces_without_machine_code_have_no_form() -> None:

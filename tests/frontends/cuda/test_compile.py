@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import warplens
 from warplens import result_cache as cache
 from warplens.errors import CompileError, FileError, MissingPackageError
 from warplens.frontends.cuda import compile as compile_module
@@ -54,6 +55,12 @@ def test_templates_are_found_by_name_expressions() -> None:
     for lowered in compiled.lowered_names.values():
         assert f".entry {lowered}(" in compiled.ptx
         assert compiled.registers[lowered] > 0
+
+
+def test_a_kernel_has_its_own_name_in_the_ptx() -> None:
+    kernel = warplens.cuda("__global__ void fill(float *x) { x[threadIdx.x] = 1.0f; }").kernel("fill")
+    assert kernel.entry == "_Z4fillPf" and kernel.registers_per_thread
+    assert warplens.cuda(kernel.compiled.ptx).kernel("_Z4fillPf").entry == "_Z4fillPf"
 
 
 def test_a_virtual_architecture_has_no_registers() -> None:

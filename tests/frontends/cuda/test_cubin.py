@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warplens.frontends.cuda import compile as compile_module
 from warplens.frontends.cuda.compile import compile_cuda
-from warplens.frontends.cuda.cubin import KernelResources, read_cubin
+from warplens.frontends.cuda.cubin import KernelResources, read_cubin, sections_of
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
 
@@ -65,6 +65,12 @@ def test_a_cubin_of_nvcc_reads_the_same_way() -> None:
     data = Path(__file__).parent / "data"
     assembled = lzma.decompress((data / "nvcc.cubin.xz").read_bytes())
     assert read_cubin(assembled) == told_by_the_assembler((data / "nvcc.log").read_text())
+
+
+def test_shared_memory_has_no_bytes_in_the_file() -> None:
+    assembled = lzma.decompress((Path(__file__).parent / "data" / "nvcc.cubin.xz").read_bytes())
+    absent = {section.name for section in sections_of(assembled) if not section.held}
+    assert absent == {".nv.shared.heavy", ".nv.shared.reserved.0"}
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,19 @@ def test_a_call_is_no_declaration() -> None:
     for text, is_call in (("x = f(1);", True), ("return f(1);", True), ("dim3 f(1);", False), ("int f(1);", False)):
         assert _is_declared_call(text, text.index("f(")) is is_call
     assert not _is_declared_call("int" + 39 * " " + "f(1);", 42) and _is_declared_call("int" + 40 * " " + "f(1);", 43)
+    # The same 40 characters before the name decide whether it is a `return`.
+    assert _is_declared_call("return" + 34 * " " + "f(1);", 40)
+    assert not _is_declared_call("return" + 35 * " " + "f(1);", 41)
+
+
+@pytest.mark.parametrize("link", ["#define f{}(x) f{}(x)", "#define f{} f{}"])
+def test_values_are_followed_through_a_few_names(link: str) -> None:
+    def value(links: int) -> object:
+        last = link.rpartition(" ")[0].format(links) + " 7"
+        text = "\n".join([*(link.format(each, each + 1) for each in range(links)), last])
+        return HostCode(text).value("f0(1)" if "(x)" in link else "f0", len(text))
+
+    assert (value(5), value(30)) == (7, None)
 
 
 def test_arrays_grow_to_what_is_accessed() -> None:

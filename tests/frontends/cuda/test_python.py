@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from warplens.errors import CompileError, MissingPackageError, install_command
-from warplens.frontends.cuda.python import compile_python_kernel, flatten_arguments
+from warplens.frontends.cuda.python import _type_of, compile_python_kernel, flatten_arguments
 
 VALUES: list[Any] = [
     np.int32(3),
@@ -31,6 +31,15 @@ def test_an_array_is_seven_parameters_or_more() -> None:
     assert flat[0] == 7 and flat[5] is array and len(flat) == 10
     assert [int(value) for value in flat[1:5]] == [0, 0, 12, 4]  # type: ignore[arg-type]
     assert [int(value) for value in flat[6:]] == [4, 3, 12, 4]  # type: ignore[arg-type]
+
+
+def test_types_are_those_of_the_values() -> None:
+    from numba import types
+
+    array = types.Array
+    expected = [types.int32, types.float32, array(types.float32, 1, "C"), array(types.float64, 2, "C")]
+    expected += [array(types.int16, 2, "A"), types.boolean, types.int8, types.uint64]
+    assert [_type_of(types, value) for value in VALUES] == expected
 
 
 def test_without_numba_cuda_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
