@@ -1,4 +1,4 @@
-"""A wait reads the register of the group of copies that it waits for."""
+"""A wait reads the register of the group of copies or products that it waits for."""
 
 from __future__ import annotations
 
@@ -34,3 +34,18 @@ def test_waits_leave_the_last_group_under_way(groups: int) -> None:
         assert [row.sources for row in waits] == [(), *(row.destinations for row in copies[:-1])]
         assert all(row.destinations and row.sources == ROWS[COPY].sources for row in copies)
         assert all(one.destinations != other.destinations for one, other in pairwise(copies))
+
+
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_products_belong_to_the_group_that_begins_before_them(groups: int) -> None:
+    rows = [
+        StaticInstruction(0, "WARPGROUP.ARRIVE", "control"),
+        StaticInstruction(16, "HGMMA.64x64x16.F32", "tensor"),
+        StaticInstruction(32, "WARPGROUP.DEPBAR.LE.0", "control"),
+    ]
+    executed = np.array([0, 1, 1, 2] * groups)
+    turns = in_turns(rows, executed, np.array([0, len(executed)]), len(rows))
+    table = [*rows, *turns.rows]
+    for begin in range(0, len(executed), 4):
+        _, one, other, wait = (table[each] for each in turns.executed[begin : begin + 4])
+        assert one.destinations == other.destinations == wait.sources != ()

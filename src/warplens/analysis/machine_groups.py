@@ -18,17 +18,18 @@ from ..traces import StaticInstruction
 
 
 class _Kind(NamedTuple):
-    """What starts work, what ends or begins a group of it, what waits, and the first register of the groups."""
+    """What starts work, what marks a group of it and whether it comes first, what waits, and the first register."""
 
     starts: tuple[str, ...]
     mark: str
+    marked_first: bool
     wait: str
     register: int
 
 
 _KINDS = (
-    _Kind(("LDGSTS",), "LDGDEPBAR", "DEPBAR.LE", 232),
-    _Kind(WARPGROUP_PRODUCTS, "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR.LE", 240),
+    _Kind(("LDGSTS",), "LDGDEPBAR", False, "DEPBAR.LE", 232),
+    _Kind(WARPGROUP_PRODUCTS, "WARPGROUP.ARRIVE", True, "WARPGROUP.DEPBAR.LE", 240),
 )
 _TURNS = 8
 
@@ -66,7 +67,7 @@ def in_turns(
             added += [_in_turn(rows[i], kind.register + turn, starts=starts) for turn in range(_TURNS)]
             origins += [i] * _TURNS
             here = np.flatnonzero(executed == i)
-            group = groups[here] if starts else groups[here] - 1 - int(left)
+            group = groups[here] - (int(kind.marked_first) if starts else 1 + int(left))
             found[here] = np.where(group >= 0, base + group % _TURNS, i)
     return Turns(added, origins, found)
 
