@@ -145,6 +145,13 @@ def test_markov_chain_is_what_the_iterated_matrix_tends_to(threads, p, q):
     assert kernels.all_suspended(threads, p, q) == pytest.approx(iterated, rel=1e-8, abs=1e-14)
 
 
+@pytest.mark.parametrize(("threads", "p", "q"), [(16, 0.7, 0.9), (24, 0.7, 0.9), (31, 0.5, 0.5)])
+def test_markov_chain_keeps_its_digits_where_all_are_hardly_ever_suspended(threads, p, q):
+    iterated = markov.all_suspended_by_iteration(threads, p, q)
+    assert 0.0 < iterated < 1e-100
+    assert kernels.all_suspended(threads, p, q) == pytest.approx(iterated, rel=1e-8, abs=0.0)
+
+
 @pytest.mark.parametrize("asleep", [1e-5, 1e-6, 1e-17, 0.0])
 @pytest.mark.parametrize("p", [1.0, 0.5, 1e-18])
 def test_markov_chain_where_threads_wake_nearly_at_once_does_not_overflow(p, asleep):
@@ -188,6 +195,17 @@ def test_every_variant_is_the_oracle(model, dram_requests, intervals, machine, p
     assert ours["noc"] == pytest.approx(expected.S_NoC, rel=1e-12)
     assert ours["dram"] == pytest.approx(expected.S_DRAM, rel=1e-12)
     assert ours["mshr"] == pytest.approx(expected.S_MSHR, rel=1e-12)
+
+
+@pytest.mark.parametrize("queue_term", QUEUE_TERMS)
+@given(intervals=st.lists(whole_intervals, min_size=1, max_size=5), machine=machines)
+def test_without_a_term_for_mshrs_nothing_waits_for_them(queue_term, intervals, machine):
+    """And queues are as long as with one."""
+    without, with_one = (
+        evaluate(intervals, machine, "gto", term, queue_term, "l2-misses") for term in (None, "gpumech")
+    )
+    assert without["mshr"] == without["queue_wait"] == 0.0
+    assert without[["noc", "dram"]] == with_one[["noc", "dram"]]
 
 
 @given(intervals=st.lists(whole_intervals, min_size=1, max_size=5), machine=machines)

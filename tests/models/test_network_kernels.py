@@ -53,6 +53,15 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     )
 
 
+def in_whole_numbers(table: np.ndarray) -> None:
+    """Round times and counts, so that events often happen at the same time."""
+    for name in table.dtype.names:
+        if table[name].dtype.names:
+            in_whole_numbers(table[name])
+        else:
+            table[name] = np.round(table[name])
+
+
 def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine = np.zeros(1, k.MACHINE)[0]
     machine["schedulers"] = generator.integers(1, 5)
@@ -88,14 +97,19 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     warps=st.integers(1, 4),
     events=st.integers(1, 8),
     count=st.integers(1, 3),
+    whole=st.booleans(),
 )
-def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, count):
+def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, count, whole):
     """Each machine of a batch, whatever the ones before it left behind."""
     generator = np.random.default_rng(seed)
     stream = random_stream(generator, blocks, warps, events)
     machines = np.zeros(count, k.MACHINE)
     for row in range(count):
         machines[row] = random_machine(generator, warps)
+    if whole:
+        in_whole_numbers(stream.events)
+        in_whole_numbers(machines)
+        machines["blocks"] = np.maximum(machines["blocks"], 1.0)
     cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     script = k.new_script(stream, machines[:1])
     solve(
@@ -130,3 +144,22 @@ def test_a_machine_that_follows_itself_does_the_same(seed, warps, events):
         solve(stream, machines, follows, script, sm, memory, cycles, waits, busy)
         found.append((cycles[0], busy[0].tolist()))
     assert found[0] == found[1]
+
+
+def test_of_results_that_come_together_a_warp_waits_for_the_last_it_asked_for():
+    """The first load waits for a miss on its way until cycle 41; the second, a hit, is back in the same cycle."""
+    events = np.zeros(3, k.EVENT)
+    events["kind"], events["level"] = (k.LOAD, k.LOAD, k.END), (k.COMING, k.L1, k.L1)
+    events["issue"] = events["port"] = events["weight"] = 1.0
+    events["gap"], events["left"], events["needs"] = (1.0, 20.0, 1.0), (1.0, 0.0, 0.0), (-1, -1, 1)
+    stream = k.Stream(
+        np.array([0, 1]), np.array([0, 3]), events, np.zeros((3, 1)), np.zeros(1, dtype=np.int64), np.ones(1)
+    )
+    machines = np.zeros(1, k.MACHINE)
+    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "warps_per_block", "blocks"):
+        machines[name] = 1
+    machines["l1_latency"], machines["llc_latency"] = 20.0, 40.0
+    sm, script = k.new_sm(stream, machines, blames=True), k.new_script(stream, machines)[:0]
+    waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
+    solve(stream, machines, False, script, sm, k.new_memory(machines), np.empty(1), waits, busy)
+    assert waits[0, k.C_L1] == sm.blame[1, k.C_L1] == 41 - 1 - 21

@@ -314,6 +314,13 @@ def test_loads_without_a_register_do_not_run_out_of_records():
     assert found["REQUESTS"] == found["RETURNED"] == 375
 
 
+def test_a_trace_that_is_read_block_by_block_is_the_same_launch():
+    """Each block waits for the one before it, whose part of the trace is dropped by then."""
+    machine = narrowed(sms=1, blocks_per_sm=1)
+    blocks = streaming(blocks=6, warps=2, loads=3)
+    assert totals(ROWS, blocks, machine, blocks_per_group=1) == totals(ROWS, blocks, machine)
+
+
 # -- barriers ----------------------------------------------------------------------
 
 
@@ -394,7 +401,7 @@ def test_traffic_over_time_sums_to_the_traffic():
     assert state.chip["bin_cycles"][0] > 64.0
     moved = state.totals["dram_reads"][0] + state.totals["dram_writes"][0]
     assert state.traffic["dram"].sum() == state.banks["transfers"].sum() == moved > 0
-    assert state.traffic["noc"].sum() > moved
+    assert state.traffic["noc"].sum() == 4 * state.totals["requests"][0], "a line is four flits of a reply"
 
 
 def test_line_0_is_a_line_like_any_other():
