@@ -196,11 +196,12 @@ def _changes_nothing(workload: Workload, gpu: Gpu, model: Model, made: Predictio
         usual = solve(workload, gpu, dataclasses.replace(model, **{name: default}))
     except InputError:  # without the option the model cannot run
         return False
-    return all(np.array_equal(one, other) for one, other in zip(_numbers(made), _numbers(usual), strict=True))
+    now = _numbers(made)  # may have a term that only the option has
+    return all(np.array_equal(now[key], value) for key, value in _numbers(usual).items())
 
 
-def _numbers(prediction: Prediction) -> list[Any]:
-    return [prediction.cycles, *(prediction.stack or {}).values(), *prediction.terms.values()]
+def _numbers(prediction: Prediction) -> dict[str, Any]:
+    return {"cycles": prediction.cycles, **(prediction.stack or {}), **prediction.terms}
 
 
 #: What the option `launch_overhead` asks of the machine.
