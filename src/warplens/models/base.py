@@ -197,7 +197,7 @@ def _changes_nothing(workload: Workload, gpu: Gpu, model: Model, made: Predictio
     except InputError:  # without the option the model cannot run
         return False
     now = _numbers(made)  # may have a term that only the option has
-    return all(np.array_equal(now[key], value) for key, value in _numbers(usual).items())
+    return all(key in now and np.array_equal(now[key], value) for key, value in _numbers(usual).items())
 
 
 def _numbers(prediction: Prediction) -> dict[str, Any]:
