@@ -85,7 +85,7 @@ def hot_lines(answer: Answer) -> Node | None:
         {"class": "hot"},
         node("h3", {}, "Hot lines"),
         node("table", {"class": "code"}, node("tbody", {}, *rows[:FIRST_LINES])),
-        _folded("table", rows[FIRST_LINES:], "more lines"),
+        _folded("table", rows[FIRST_LINES:], "more"),
         node("p", {"class": "note"}, f"The rest of the time: {rest}.") if rest else None,
     )
 
@@ -153,7 +153,8 @@ def _does(counts: Counts) -> str:
     told = []
     if counts.sectors_per_request is not None and counts.least_sectors is not None:
         sectors, needed = f"{counts.sectors_per_request:.3g}", f"{counts.least_sectors:.3g}"
-        told.append(f"{sectors} sectors" if sectors == needed else f"{sectors} sectors ({needed} needed)")
+        wasteful = sectors != needed and counts.sectors_per_request > counts.least_sectors
+        told.append(f"{sectors} sectors ({needed} needed)" if wasteful else f"{sectors} sectors")
     if counts.conflict_ways is not None and counts.conflict_ways >= _CONFLICT:
         told.append(f"{counts.conflict_ways:.2g}-way conflict")
     ratios = {"L1": counts.l1_hit_ratio, "L2": counts.l2_hit_ratio}
