@@ -69,10 +69,10 @@ def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
     except InputError:
         return None
     before = scene.prediction if "machine_code" in after.terms else scene.in_ptx.prediction
-    speedup = float(before.seconds / after.seconds)
-    if 1.0 - 1.0 / speedup < LEAST_GAIN:
+    seconds_after = float(after.seconds) / finding.launches
+    if 1.0 - seconds_after / float(before.seconds) < LEAST_GAIN:
         return None
-    low, high = speedup_range(before, after)
+    low, high = (finding.launches * end for end in speedup_range(before, after))
     return Advice(
         rule=rule.name,
         text=finding.text,
@@ -80,7 +80,7 @@ def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
         cost=finding.cost or rule.cost,
         lines=scene.lines_of(finding.weights) if finding.weights is not None else (),
         seconds=float(before.seconds),
-        seconds_after=float(after.seconds),
+        seconds_after=seconds_after,
         speedup_low=low,
         speedup_high=high,
     )

@@ -18,6 +18,8 @@ class Finding:
     removal: Removal
     #: Per static instruction, how much it has to do with it; None where no line is to blame.
     weights: Any = None
+    #: How many launches of today the launch that `removal` returns stands for.
+    launches: int = 1
     #: In place of the rule's own.
     remedy: str = ""
     cost: str = ""

@@ -8,7 +8,7 @@ from reference.traces import Step, evenly
 from warplens.traces import StaticInstruction
 from warplens.workload import Workload
 
-from ..small import advice, findings, kernel, row
+from ..small import advice, findings, kernel, row, silent
 
 
 def looking_up(stride: int) -> Workload:
@@ -28,6 +28,14 @@ def test_indices_are_served_one_at_a_time() -> None:
 
 def test_one_index_for_all_lanes_is_fine() -> None:
     assert not findings("divergent-constants", looking_up(0))
+
+
+def test_a_table_that_is_only_copied_stays() -> None:
+    """Each warp reads words of its own once: a copy in shared memory would be made in the same way."""
+    constant = row("load_constant", 0, space="constant", access_bytes=4, destinations=(1,), sources=(2,))
+    copying = kernel((constant,), lambda warp: [Step(0, evenly(1024 + 128 * (warp % 8), 4))])
+    assert findings("divergent-constants", copying)
+    assert silent("divergent-constants", copying)
 
 
 def chasing(opcode: str) -> Workload:

@@ -9,7 +9,7 @@ import pytest
 from reference.traces import Step, evenly
 from warplens.workload import Workload
 
-from ..small import advice, findings, kernel, load, row, silent
+from ..small import advice, findings, kernel, load, row, scene, silent
 
 IN = 1 << 20
 #: Cycles of a load that goes to DRAM, and those to launch a kernel and to start a block.
@@ -35,21 +35,30 @@ def computing(lengths: list[int]) -> Workload:
 
 
 def test_a_short_kernel_is_all_launch() -> None:
-    found = advice("launch-overhead", walking(1, blocks=2))
-    assert found.text.startswith("Launch overhead: 2.1 of ")
-    assert found.seconds - found.seconds_after == pytest.approx(LAUNCH / CLOCK, rel=0.01)
+    """Launches come together until running takes longer than launching: 16 of 0.7 µs, side by side in part."""
+    made = walking(1, blocks=2)
+    found = advice("launch-overhead", made)
+    assert found.text.startswith("Launch overhead: 2.1 of 2.9 µs ")
+    assert "the work of 16 launches in one would take " in found.text
+    together, half = (
+        scene(dataclasses.replace(made, launch=dataclasses.replace(made.launch, blocks=blocks))).prediction
+        for blocks in (32.0, 16.0)
+    )
+    assert found.seconds_after == pytest.approx(together.seconds / 16)
+    assert together.seconds * CLOCK > 2 * LAUNCH > half.seconds * CLOCK
+    assert found.speedup_low < found.speedup < found.speedup_high
     assert not found.lines
 
 
-def test_a_long_kernel_is_not() -> None:
-    assert not findings("launch-overhead", walking(64, blocks=2))
+def test_a_kernel_that_runs_longer_is_not() -> None:
+    assert not findings("launch-overhead", walking(8, blocks=2))
 
 
 def test_one_block_on_two_sms() -> None:
     """The loop's 64 loads are cut into 64 parts, for which there are 64 places."""
     found = advice("too-few-blocks", walking(64, blocks=1))
     assert found.text == (
-        "Too few thread blocks: 1 blocks for 2 SMs leave 1 of them idle, while each thread repeats its loop 64 times."
+        "Too few thread blocks: 1 block for 2 SMs leaves 1 of them idle, while each thread repeats its loop 64 times."
     )
     assert found.speedup == pytest.approx((64 * DRAM + START + LAUNCH) / (DRAM + START + LAUNCH), rel=0.2)
 

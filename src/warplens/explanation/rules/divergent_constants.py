@@ -8,6 +8,7 @@ from ...analysis.block_samples import further_indices
 from ..rule import Finding, Rule
 from ..scene import Scene
 from ..sharing import mean_by_instruction
+from ..staging import arrays_of, staged
 
 #: Words beyond the first, per load, from which on lanes count as divergent.
 LEAST = 0.5
@@ -25,7 +26,7 @@ def look(scene: Scene) -> Iterable[Finding]:
             f"Constant memory is read at {words:.1f} different words per request; the constant cache serves one at "
             "a time."
         ),
-        removal=lambda seen: seen.with_classes(chosen, "load_shared"),
+        removal=lambda seen: staged(seen, arrays_of(seen, chosen), "load_shared"),
         weights=executed * further,
     )
 

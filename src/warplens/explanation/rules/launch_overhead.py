@@ -1,4 +1,4 @@
-"""Kernels so short that launching them is a large part of their time."""
+"""Kernels so short that launching them takes longer than running them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,39 @@ from collections.abc import Iterable
 from ..rule import Finding, Rule
 from ..scene import Scene
 
-#: Part of the time that launching must take.
-SHARE = 0.15
+#: Part of the time, of a launch that is too short.
+SHARE = 0.5
+#: Launches that may become one: hardly a program has more that could.
+MOST = 32
 
 
 def look(scene: Scene) -> Iterable[Finding]:
-    launch = float(scene.prediction.terms["launch"])
-    if launch < SHARE * float(scene.prediction.cycles):
+    blocks, launch = scene.workload.launch.blocks, launch_share(scene)
+    if blocks is None or launch < SHARE:
         return
-    seconds = float(scene.prediction.seconds) / float(scene.prediction.cycles)
+    launches, together = 1, scene
+    while launch_share(together) > SHARE and launches < MOST:
+        launches *= 2
+        together = scene.with_launch(blocks=blocks * launches)
+    now, then = (1e6 * float(each.prediction.seconds) for each in (scene, together))
     yield Finding(
         text=(
-            f"Launch overhead: {1e6 * launch * seconds:.1f} of {1e6 * float(scene.prediction.seconds):.1f} µs pass "
-            "before and after the thread blocks run."
+            f"Launch overhead: {launch * now:.1f} of {now:.1f} µs pass before and after the thread blocks run; "
+            f"the work of {launches} launches in one would take {then:.1f} µs."
         ),
-        removal=lambda seen: seen.with_gpu({"launch_overhead": 0.0, "cold_start": 0.0}),
+        removal=lambda seen: seen.with_launch(blocks=blocks * launches),
+        launches=launches,
     )
+
+
+def launch_share(scene: Scene) -> float:
+    """Part of the time before and after thread blocks run."""
+    return float(scene.prediction.terms["launch"]) / float(scene.prediction.cycles)
 
 
 RULE = Rule(
     name="launch-overhead",
-    title="a kernel so short that launching it takes a large part of its time",
+    title="a kernel so short that launching it takes longer than running it",
     look=look,
     remedy=(
         "Give one launch more work: fuse kernels that follow each other, or batch their inputs. "

@@ -23,7 +23,8 @@ def look(scene: Scene) -> Iterable[Finding]:
     if parts < 2:
         return
     where = (
-        f"{launch.blocks:.0f} blocks for {sms} SMs leave {sms - int(launch.blocks)} of them idle"
+        f"{launch.blocks:.0f} {'block' if launch.blocks == 1 else 'blocks'} for {sms} SMs "
+        f"{'leaves' if launch.blocks == 1 else 'leave'} {sms - int(launch.blocks)} of them idle"
         if launch.blocks < sms
         else f"{launch.blocks:.0f} blocks fill {launch.blocks / room:.0%} of the {room} places on {sms} SMs"
     ).replace("%", " %")
