@@ -41,6 +41,14 @@ def test_what_is_written_is_read(tmp_path, kept, gpu):
     assert [each.name for each in tmp_path.iterdir()] == ["baseline.toml"]
 
 
+def test_a_baseline_without_a_digest_is_of_unknown_code(tmp_path, kept, gpu):
+    path = tmp_path / "baseline.toml"
+    write_baseline(path, kept)
+    path.write_text(re.sub(r"(?m)^code = .*\n", "", path.read_text()))
+    with pytest.raises(FileError, match="with code unknown, and this is"):
+        mismatches(read_baseline(path), [gpu], COMPILER, path)
+
+
 def test_the_order_of_kernels_does_not_matter(tmp_path, kept):
     texts = []
     for snapshots in (kept.snapshots, kept.snapshots[::-1]):
@@ -93,7 +101,7 @@ def test_what_is_no_baseline_is_refused_and_left_alone(tmp_path, kept):
     write_baseline(path, kept)
     text = path.read_text()
     conflict = text.replace("seconds = ", "<<<<<<< ours\nseconds = ", 1)
-    assert "baseline.toml:12: a merge left conflict markers" in refused(path, conflict)
+    assert "baseline.toml:13: a merge left conflict markers" in refused(path, conflict)
     assert "is no baseline of this version" in refused(path, text.replace("schema = 1", "schema = 2"))
     assert "is no baseline of this version" in refused(path, text.replace("seconds = ", "second = "))
     assert "not valid TOML" in refused(path, text.replace("[machines]", "[machines"))
@@ -106,5 +114,8 @@ def test_other_versions_and_machines_are_refused_and_another_compiler_told(tmp_p
     assert note == "the baseline was compiled by NVRTC 13.3, this is NVRTC 14.0: changes may be the compiler's"
     with pytest.raises(FileError, match=r"was written by warplens 0\.0\.1, and this is"):
         mismatches(replace(kept, version="0.0.1"), [gpu], COMPILER, path)
+    said = rf"was written by warplens (\S+) with code 0123, and this is \1 with code {kept.code}: "
+    with pytest.raises(FileError, match=said):
+        mismatches(replace(kept, code="0123"), [gpu], COMPILER, path)
     with pytest.raises(FileError, match="the description of h200 has changed since"):
         mismatches(kept, [with_overrides(gpu, {"sms": 100})], COMPILER, path)

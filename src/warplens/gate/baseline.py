@@ -18,7 +18,7 @@ from ..errors import FileError
 from ..explanation import Line
 from ..explanation.paired import Timing
 from ..machine import Gpu
-from ..result_cache import content_hash
+from ..result_cache import code_digest, content_hash
 from ..tomlfile import read_toml
 from ..traces import CLASS_NAMES
 from .snapshot import Identity, Snapshot
@@ -45,6 +45,8 @@ class Baseline:
 
     snapshots: tuple[Snapshot, ...]
     version: str
+    #: A digest of the code of warplens, which may change under one version.
+    code: str
     compiler: str
     #: A digest of the values of each machine.
     machines: Mapping[str, str]
@@ -60,7 +62,8 @@ def machine_digest(gpu: Gpu) -> str:
 
 
 def baseline_of(snapshots: Iterable[Snapshot], gpus: Iterable[Gpu], compiler: str) -> Baseline:
-    return Baseline(tuple(snapshots), __version__, compiler, {gpu.name: machine_digest(gpu) for gpu in gpus})
+    machines = {gpu.name: machine_digest(gpu) for gpu in gpus}
+    return Baseline(tuple(snapshots), __version__, code_digest()[:12], compiler, machines)
 
 
 # -- reading --------------------------------------------------------------------------------
@@ -83,9 +86,10 @@ def read_baseline(path: Path) -> Baseline:
     try:
         if data.pop("schema") != SCHEMA:
             raise ValueError("another schema")
-        version, compiler, machines = str(data.pop("warplens")), str(data.pop("compiler")), data.pop("machines")
+        version, code = str(data.pop("warplens")), str(data.pop("code", "unknown"))
+        compiler, machines = str(data.pop("compiler")), data.pop("machines")
         snapshots = tuple(_snapshots(data))
-        return Baseline(snapshots, version, compiler, {str(name): str(each) for name, each in machines.items()})
+        return Baseline(snapshots, version, code, compiler, {str(name): str(each) for name, each in machines.items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileError(
             f"{path}: is no baseline of this version ({type(error).__name__}: {error}); restore it with git, or "
@@ -112,9 +116,12 @@ def _snapshots(data: Mapping[str, Any]) -> Iterator[Snapshot]:
 
 def mismatches(kept: Baseline, gpus: Sequence[Gpu], compiler: str, path: Path) -> list[str]:
     """What makes comparing meaningless raises; what only may explain differences is returned."""
-    if kept.version != __version__:
+    made_by, this = (kept.version, kept.code), (__version__, code_digest()[:12])
+    if made_by != this:
+        parts = 1 if kept.version != __version__ else 2
+        then, now = (" with code ".join(each[:parts]) for each in (made_by, this))
         raise FileError(
-            f"{path}: was written by warplens {kept.version}, and this is {__version__}: a difference could come "
+            f"{path}: was written by warplens {then}, and this is {now}: a difference could come "
             "from the model. Write it anew (`warplens check --update`), or compare revisions: `--against REF`"
         )
     for gpu in gpus:
@@ -151,7 +158,7 @@ def updated(old: Baseline | None, new: Baseline, *, whole: bool) -> Baseline:
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline whole, or not at all."""
-    lines = [_HEAD, f"schema = {SCHEMA}", f"warplens = {_text(baseline.version)}"]
+    lines = [_HEAD, f"schema = {SCHEMA}", f"warplens = {_text(baseline.version)}", f"code = {_text(baseline.code)}"]
     lines += [f"compiler = {_text(baseline.compiler)}", "", "[machines]"]
     lines += [f"{_key(name)} = {_text(digest)}" for name, digest in sorted(baseline.machines.items())]
     for snapshot in sorted(baseline.snapshots, key=lambda each: (each.identity, each.gpu)):
