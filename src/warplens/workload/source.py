@@ -258,11 +258,13 @@ def record_launch(
     placement: Placement | None = None,
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    results: bool = True,
 ) -> Execution:
     """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it.
 
     `parameters` are those of the launch, if they are built already; read-only arrays keep their values.
-    `buffers` keeps what launches before left in named buffers, and `placement` where those lie.
+    `buffers` keeps what launches before left in named buffers, and `placement` where those lie. Without `results`
+    only what the trace depends on is computed.
     """
     from ..frontends.ptx import execute, parse_ptx
 
@@ -289,6 +291,7 @@ def record_launch(
         constants={name: np.asarray(each.build()) for name, each in launch.constants.items()},
         consume=consume,
         progress=progress,
+        results=results,
         **_limits(launch.record),
     )
     return execution.with_source(None if launch.language == "ptx" else launch.text, compiled.ptx)

@@ -27,6 +27,7 @@ from .flatten import flatten
 from .flow import Flow
 from .machine_code import with_machine_code
 from .memory import GlobalMemory, lay_out_memory
+from .needed import needed_by_trace
 from .opcodes import memory_use
 from .pieces import InOrder, Pieces
 from .placement import Placement
@@ -124,16 +125,20 @@ def compile_kernel(
     recording: bool = True,
     warps: float = math.inf,
     cluster: Sequence[int] | None = None,
+    results: bool = True,
 ) -> CompiledKernel:
     """Native code for one kernel of a module; it is worth the more to optimise, the more warps run it.
 
-    `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
+    `cluster` is the blocks of a cluster by axis, where the kernel itself requires none. Without `results` it
+    computes only what its trace depends on.
     """
     kernel = flatten(module, entry, cluster)
     flow = Flow(kernel)
-    code = build_module(kernel, flow, recording=recording)
+    needed = None if results else needed_by_trace(kernel)
+    code = build_module(kernel, flow, recording=recording, needed=needed)
     registers = allocate_registers(kernel, flow)
-    values = max(len(kernel.blocks), registers.most_live // 2)
+    live = registers.most_live if needed is None else max(len(each & needed.registers) for each in flow.live_in)
+    values = max(len(kernel.blocks), live // 2)
     if any(item.opcode in ("mma", "wgmma") for item in kernel.instructions):
         warps *= PRODUCT_WARPS
     native = compile_ir(code.ir, f"{module.name}: {entry}", warps, values)
@@ -162,6 +167,7 @@ def execute(
     apart_bytes: int = 0,
     cluster: Sequence[int] | None = None,
     placement: Placement | None = None,
+    results: bool = True,
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
@@ -171,12 +177,13 @@ def execute(
     numbers of blocks. `registers_per_thread`, `machine_code` and `name` go to the
     trace's header; by default an estimate, none and the entry's name. `apart_bytes` lie between arrays.
     `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
-    `placement` keeps the addresses of arrays from one launch to the next.
+    `placement` keeps the addresses of arrays from one launch to the next. Without `results` the trace is the same,
+    but arrays hold nothing of use afterwards.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
     warps = count * -(-math.prod(extents[1]) // WARP_LANES)
-    compiled = compile_kernel(module, entry, recording=record, warps=warps, cluster=cluster)
+    compiled = compile_kernel(module, entry, recording=record, warps=warps, cluster=cluster, results=results)
     run = Launch(
         compiled,
         *extents,

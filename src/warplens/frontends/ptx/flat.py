@@ -73,7 +73,7 @@ class FlatInstruction:
     def destinations(self) -> tuple[str, ...]:
         """Registers that it writes."""
         item = self.instruction
-        found = list(_registers(item.operands[0])) if self.has_destination else []
+        found = list(registers_of(item.operands[0])) if self.has_destination else []
         if item.has("cc"):
             found.append(CARRY)
         return tuple(found)
@@ -83,7 +83,7 @@ class FlatInstruction:
         """Registers that it reads, its guard included."""
         item = self.instruction
         first = self.has_destination and item.opcode != "wgmma"  # which adds to its destination
-        found = [name for operand in item.operands[first:] for name in _registers(operand)]
+        found = [name for operand in item.operands[first:] for name in registers_of(operand)]
         if item.opcode in ("addc", "subc", "madc"):
             found.append(CARRY)
         if item.guard is not None:
@@ -155,15 +155,16 @@ class FlatKernel:
         )
 
 
-def _registers(operand: Operand) -> Iterator[str]:
+def registers_of(operand: Operand) -> Iterator[str]:
+    """Names of the registers in an operand."""
     if isinstance(operand, Register):
         yield operand.name
     elif isinstance(operand, Address):
         for each in (operand.base, *operand.coordinates):
-            yield from _registers(each)
+            yield from registers_of(each)
     elif isinstance(operand, Vector):
         for each in operand.items:
-            yield from _registers(each)
+            yield from registers_of(each)
     elif isinstance(operand, Pair):
-        yield from _registers(operand.first)
-        yield from _registers(operand.second)
+        yield from registers_of(operand.first)
+        yield from registers_of(operand.second)

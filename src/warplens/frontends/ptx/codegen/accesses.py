@@ -128,7 +128,7 @@ def _load(g: KernelBuilder, item: FlatInstruction) -> None:
         raise g.not_covered(item)
     address = address_of(g, item, place)
     hosts = translated(g, item, address, g.mask(item), use.access_bytes, use.space)
-    for position, each in enumerate(parts):
+    for position, each in enumerate(parts if g.is_needed(item) else ()):
         value = gathered(g, hosts, position * kind.bytes, kind.total_bits)
         g.write_operand(item, each, value, signed=kind.is_signed)
     return None
@@ -156,7 +156,7 @@ def _store(g: KernelBuilder, item: FlatInstruction) -> None:
     if use.space in ("constant", "param") or len(parts) * kind.bytes != use.access_bytes:
         raise g.not_covered(item)
     address = address_of(g, item, g.operand(item, 0))
-    values = [g.read(each, kind) for each in parts]
+    values = [g.read(each, kind) for each in parts] if g.is_needed(item) else []
     hosts = translated(g, item, address, g.mask(item), use.access_bytes, use.space)
     for position, value in enumerate(values):
         scattered(g, hosts, position * kind.bytes, value)

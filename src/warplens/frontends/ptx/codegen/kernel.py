@@ -19,6 +19,7 @@ from llvmlite import ir
 from ..flat import BasicBlock, FlatInstruction, FlatKernel
 from ..flatten import DEVICE_CALLS, TOO_DEEP
 from ..flow import END, Flow
+from ..needed import Needed
 from ..opcodes import memory_use
 from ..program import TYPES, Address, Immediate, Symbol
 from . import runtime
@@ -56,9 +57,10 @@ class KernelCode:
     most_words: int
 
 
-def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool) -> KernelCode:
+def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool, needed: Needed | None = None) -> KernelCode:
+    """`needed` is what the kernel computes where that is not everything."""
     module = ir.Module("kernel")
-    builder = KernelBuilder(module, kernel, flow, recording=recording)
+    builder = KernelBuilder(module, kernel, flow, recording=recording, needed=needed)
     with _no_collection():
         builder.build()
         build_scheduler(module, builder.function)
@@ -88,12 +90,15 @@ class _Resume:
 
 
 class KernelBuilder(DivergentLanes):
-    def __init__(self, module: ir.Module, kernel: FlatKernel, flow: Flow, *, recording: bool) -> None:
+    def __init__(
+        self, module: ir.Module, kernel: FlatKernel, flow: Flow, *, recording: bool, needed: Needed | None = None
+    ) -> None:
         self.function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER]), "run_warp")
         self.function.linkage = "internal"
         super().__init__(module, ir.IRBuilder(self.function.append_basic_block("entry")), kernel, flow)
         self.context, self.frame = self.function.args
         self.recording = recording
+        self.needed = needed
         self.saved_at: dict[str, int] = {}
         self.frame_bytes = SAVE_AREA
         self.segments: list[Segment] = []
@@ -164,6 +169,8 @@ class KernelBuilder(DivergentLanes):
     def suspend(self, status: Status, live: set[str], item: FlatInstruction | None = None) -> _Resume:
         """Save the live registers and return; code generation continues in the block that resumes."""
         builder = self.builder
+        if self.needed is not None:
+            live = live & self.needed.registers
         resume = _Resume(len(self.resumes) + 1, builder.append_basic_block("resume"), sorted(live))
         self.resumes.append(resume)
         for name in resume.saved:
@@ -266,8 +273,13 @@ class KernelBuilder(DivergentLanes):
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
+    def is_needed(self, item: FlatInstruction) -> bool:
+        return self.needed is None or item in self.needed
+
     def _instruction(self, item: FlatInstruction) -> None:
         opcode = item.opcode
+        if memory_use(item.instruction) is None and not self.is_needed(item):
+            return None
         if opcode in ("bra", "brx") or (opcode == "ret" and item.targets):
             return self.branch(item)
         if opcode in ("ret", "exit"):
