@@ -1,6 +1,7 @@
 """Runs public CUDA programs without a GPU and notes how they end.
 
-    python benchmarks/run_programs.py LIST.toml [-o benchmarks/programs.csv] [--seconds 120] [--jobs N] [NAME...]
+    python benchmarks/run_programs.py LIST.toml [-o benchmarks/programs.csv] [--seconds 120] [--jobs N]
+        [--cores N] [NAME...]
 
 LIST.toml has a `[[program]]` for each: `name`, `suite`, `command` and `folder`, as
 `benchmarks/h200/measure_programs.py` reads them; it runs in a new folder below that.
@@ -31,6 +32,7 @@ import tomllib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import zip_longest
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +196,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "programs.csv")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--jobs", type=int, default=1, help="programs that run side by side")
+    parser.add_argument("--cores", type=int, help="cores of its own for each of them; by default they share all")
     parser.add_argument("--on-gpu", action="store_true", help="run on this machine's GPU, and write JSON")
     parser.add_argument("--as", dest="there", type=Path, help="what --on-gpu wrote")
     given = parser.parse_intermixed_args()
@@ -209,7 +212,8 @@ def main() -> None:
     ]
     one: Callable[..., dict[str, Any]] = run_on_gpu if given.on_gpu else run
     root = given.list.parent.resolve()
-    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(given.jobs, context, *shares(context, given.jobs, given.cores)) as pool:
         jobs = {pool.submit(one, each, root, given.seconds, there): each["name"] for each in programs}
         for job in as_completed(jobs):
             name = jobs[job]
@@ -219,6 +223,23 @@ def main() -> None:
                 given.output.write_text(json.dumps(rows), encoding="utf-8")
             else:
                 write(given.output, rows)
+
+
+def shares(context: SpawnContext, jobs: int, cores: int | None) -> tuple[Any, ...]:
+    """What gives each process of a pool some cores of its own, which the programs that it starts inherit."""
+    if cores is None:
+        return ()
+    every = sorted(os.sched_getaffinity(0))
+    if jobs * cores > len(every):
+        raise SystemExit(f"{jobs} programs on {cores} cores each need more than the {len(every)} cores here")
+    queue = context.Queue()
+    for job in range(jobs):
+        queue.put(every[job * cores : (job + 1) * cores])
+    return take_share, (queue,)
+
+
+def take_share(queue: Any) -> None:
+    os.sched_setaffinity(0, queue.get())
 
 
 def write(output: Path, rows: dict[str, dict[str, Any]]) -> None:

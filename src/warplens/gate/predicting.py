@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..api import TRACE_ENDINGS, load_workloads, place
+from ..cores import usable_cores
 from ..errors import InputError
 from ..frontends.cuda.arguments import ArrayArgument
 from ..machine import Gpu, load_gpu
@@ -87,7 +87,7 @@ def snapshots(
     """Of all inputs on all GPUs, in that order; what has to be predicted is, on all cores."""
     jobs = [(path, gpu) for path in paths for gpu in gpus]
     found: dict[int, list[Snapshot]] = {}
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         running = {pool.submit(take, path, root, gpu): place for place, (path, gpu) in enumerate(jobs)}
         try:
             for done, future in enumerate(as_completed(running), 1):

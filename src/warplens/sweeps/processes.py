@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..cores import usable_cores
 from ..errors import InputError, WarplensError
 from .evaluate import Rows
 from .plan import Unit
@@ -31,7 +32,7 @@ class Processes:
     """Processes that keep running from one call of `results` to the next. They inherit the work given first."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = os.cpu_count() or 1 if workers is None else workers
+        self.workers = usable_cores() if workers is None else workers
         if self.workers < 1:
             raise InputError(f"{self.workers} workers cannot do any work; give 1 or more")
         self._pool: ProcessPoolExecutor | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -12,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..cores import usable_cores
 from ..errors import InputError
 from ..machine import Gpu
 from ..traces import MemoryTrace
@@ -74,7 +74,7 @@ class Threads:
     """Threads of this process; the compiled loops release the interpreter lock."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = os.cpu_count() or 1 if workers is None else workers
+        self.workers = usable_cores() if workers is None else workers
         if self.workers < 1:
             raise InputError(f"{self.workers} workers cannot do any work; give 1 or more")
 

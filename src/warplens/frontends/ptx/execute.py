@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...cores import usable_cores
 from ...errors import KernelFault, LimitReached
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
@@ -291,7 +291,7 @@ class Launch:
         self.deadline = time.perf_counter() + self.most_seconds
         total = sum(map(len, parts))
         if workers is None:
-            workers = (os.cpu_count() or 1) if self.compiled.may_run_in_parallel else 1
+            workers = usable_cores() if self.compiled.may_run_in_parallel else 1
         self.workers = workers = max(1, min(workers, total, MOST_WORKING_BYTES // self.worker_bytes))
         work_of = self._work_in_teams if self.team_blocks > 1 else self._work_in_blocks
         work_on, finish = work_of(parts, consume, progress)
