@@ -144,8 +144,6 @@ def small_gpu(sms: int = 2, l1: dict[str, Any] | None = None, llc: dict[str, Any
     )
 
 
-def chunked(blocks: Sequence[Block], blocks_per_group: int, together: bool) -> list[Sequence[Block]]:
-    """Blocks that are simulated together: all, or those of each group."""
-    if together:
-        return [blocks]
-    return [blocks[first : first + blocks_per_group] for first in range(0, len(blocks), blocks_per_group)]
+def chunked(blocks: Sequence[Block], together: bool) -> list[Sequence[Block]]:
+    """Blocks that are simulated together: all, or each alone, whatever groups they are stored in."""
+    return [blocks] if together else [blocks[at : at + 1] for at in range(len(blocks))]

@@ -31,7 +31,7 @@ def test_rounds_equal_the_oracle(blocks, gpu, blocks_per_sm, order, blocks_per_g
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         found = simulate(blocks, gpu, blocks_per_sm, order, blocks_per_group=blocks_per_group)
-    chunks = [as_events(part, gpu) for part in chunked(blocks, blocks_per_group, together)]
+    chunks = [as_events(part, gpu) for part in chunked(blocks, together)]
     assert_same(found, cache.simulate_rounds(chunks, cache.Geometry.of(gpu), blocks_per_sm, order_window(order)))
     assert found.estimated_cycles == 0.0
 
@@ -41,7 +41,7 @@ def test_progress_equals_the_oracle_bit_for_bit(blocks, gpu, blocks_per_sm, bloc
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         found = simulate(blocks, gpu, blocks_per_sm, "progress", blocks_per_group=blocks_per_group)
-    chunks = [as_events(part, gpu) for part in chunked(blocks, blocks_per_group, together)]
+    chunks = [as_events(part, gpu) for part in chunked(blocks, together)]
     expected, cycles = progress.simulate_progress(
         chunks, cache.Geometry.of(gpu), progress.Timing.of(gpu), blocks_per_sm
     )

@@ -53,7 +53,7 @@ def test_events_and_lines_equal_the_oracle(blocks, blocks_per_group, together, l
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "CHUNK_BYTES", 2**30 if together else 0)
         found = list(collect_events(trace, line_bytes, latency))
-    expected = chunked(blocks, blocks_per_group, together)
+    expected = chunked(blocks, together)
     assert len(found) == len(expected)
     for chunk, part in zip(found, expected, strict=True):
         assert_same(chunk, list(part), line_bytes)
@@ -82,18 +82,25 @@ def test_ptx_waits_after_branches_and_for_guards():
     assert found.event_gap.tolist() == [18.0, 19.0]
 
 
-def test_chunks_hold_whole_groups_and_lose_nothing(monkeypatch):
-    warp = [Step(0, evenly(4096, 4))] * 20
-    trace = memory_trace(ROWS, [[warp, warp]] * 12, blocks_per_group=2)
-    (whole,) = collect_events(trace, 128, latency)
-    monkeypatch.setattr(events, "CHUNK_BYTES", 0)
-    one_group = next(collect_events(trace, 128, latency))
-    assert len(one_group.block_start) - 1 == 2
-    monkeypatch.setattr(events, "CHUNK_BYTES", 2 * one_group.nbytes)
-    parts = list(collect_events(trace, 128, latency))
-    # A chunk is full when it exceeds the limit: with its third group here.
-    assert [len(part.block_start) - 1 for part in parts] == [6, 6]
-    assert np.concatenate([part.line_id for part in parts]).tolist() == whole.line_id.tolist()
+@given(st.integers(1, 12), st.integers(0, 4000))
+def test_chunks_are_the_same_whatever_groups_a_trace_is_stored_in(blocks_per_group, limit):
+    blocks = [[[Step(0, evenly(4096 * at, 4))] * (3 * at % 7)] * (1 + at % 2) for at in range(12)]
+    (whole,) = collect_events(memory_trace(ROWS, blocks), 128, latency)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "CHUNK_BYTES", limit)
+        stored, alone = (
+            list(collect_events(memory_trace(ROWS, blocks, blocks_per_group=count), 128, latency))
+            for count in (blocks_per_group, 1)
+        )
+    assert [vars_of(chunk) for chunk in stored] == [vars_of(chunk) for chunk in alone]
+    assert np.concatenate([part.line_id for part in stored]).tolist() == whole.line_id.tolist()
+    # A chunk is full with the block that reaches the limit.
+    sizes = [32 * len(part.event_static) + 12 * len(part.line_id) for part in stored]
+    assert all(size >= limit for size in sizes[:-1])
+
+
+def vars_of(chunk):
+    return {name: column.tolist() for name, column in vars(chunk).items()}
 
 
 def test_a_trace_without_blocks_has_no_chunks():

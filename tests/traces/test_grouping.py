@@ -53,7 +53,7 @@ def test_events_of_a_stream_are_the_same_whether_they_are_kept(kept: int, chunk:
     monkeypatch.setattr(events, "CHUNK_BYTES", chunk)
     monkeypatch.setattr(events, "KEPT_BYTES", kept)
     stream = EventStream(trace, 128, lambda name: 4.0)
-    expected = [[1, 2, 3, 4, 5]] if chunk else [[1, 2], [3, 4], [5]]
+    expected = [[1, 2, 3, 4, 5]] if chunk else [[1], [2], [3], [4], [5]]
     assert [each.line_id.tolist() for each in stream] == expected
     assert stream.blocks == 5
     assert [each.line_id.tolist() for each in stream] == expected

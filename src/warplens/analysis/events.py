@@ -20,6 +20,14 @@ STALL = 15
 BRANCH, TAKEN, GUARD = "branch", "taken", "guard"
 #: Blocks are simulated in chunks of this size; caches keep their contents between chunks.
 CHUNK_BYTES = 256 * 2**20
+#: Bytes of the columns of `Events` for each event and for each line of it.
+EVENT_BYTES, LINE_BYTES = 32, 12
+#: Columns of `Events` that begin where others say: blocks of warps, warps of events, events of lines.
+COLUMNS_BELOW: dict[str, tuple[str, ...]] = {
+    "block_start": (),
+    "event_start": ("event_static", "event_instructions", "event_gap", "event_dependence", "event_tail"),
+    "line_start": ("line_id", "line_words"),
+}
 #: Most bytes of events that are kept; more are collected anew for each simulation.
 KEPT_BYTES = CHUNK_BYTES // 2
 
@@ -140,17 +148,51 @@ def _chunks(
     kinds = instruction_kinds(static)
     timing = timing_of(trace, latency_of_class)
     held: list[Events] = []
-    size = 0
+    room = CHUNK_BYTES
     for group in trace.groups():
-        if not len(group):
-            continue
-        if size > CHUNK_BYTES:
-            yield _join(held), True
-            size = 0
-        held.append(collect_events_of(group, static, kinds, timing, line_bytes))
-        size += held[-1].nbytes
+        left = collect_events_of(group, static, kinds, timing, line_bytes) if len(group) else None
+        while left is not None:
+            if held and room <= 0:
+                yield _join(held), True
+                room = CHUNK_BYTES
+            part, left = _divide(left, room)
+            held.append(part)
+            room -= int(_sizes(part)[-1])
     if held:
         yield _join(held), False
+
+
+def _divide(events: Events, room: int) -> tuple[Events, Events | None]:
+    """The first blocks, up to the one that fills `room`, and the rest.
+
+    Chunks end at a block, whatever groups the trace is stored in: the same trace has the same chunks, and so the same
+    hits and misses.
+    """
+    sizes = _sizes(events)
+    blocks = len(sizes) - 1
+    last = max(int(np.searchsorted(sizes, room)), 1)
+    if last >= blocks:
+        return events, None
+    return _blocks(events, 0, last), _blocks(events, last, blocks)
+
+
+def _sizes(events: Events) -> NDArray[np.int64]:
+    """Bytes of all events before each thread block, and of all."""
+    at_event = events.event_start[events.block_start]
+    return at_event * EVENT_BYTES + events.line_start[at_event] * LINE_BYTES
+
+
+def _blocks(events: Events, first: int, last: int) -> Events:
+    """The events of the thread blocks from one up to another."""
+    found = vars(events).copy()
+    span = slice(first, last)
+    for offsets, columns in COLUMNS_BELOW.items():
+        start, end = found[offsets][span.start], found[offsets][span.stop]
+        found[offsets] = found[offsets][span.start : span.stop + 1] - start
+        span = slice(int(start), int(end))
+        for name in columns:
+            found[name] = found[name][span].copy()
+    return Events(**found)
 
 
 def collect_events_of(
