@@ -2,11 +2,13 @@
 
 On a machine with a GPU and the CUDA toolkit (the GPU only runs the program; no setting is touched):
 
-    python3 benchmarks/h200/compare_api.py measure OUT.json
+    python3 benchmarks/h200/compare_api.py measure OUT.json [PART…]
 
 Then anywhere, with a C++ compiler and nvcc:
 
     python3 benchmarks/h200/compare_api.py compare OUT.json [-o benchmarks/h200/api.csv]
+
+Rows of parts that were not measured stay as they are.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ PARTS = (
 )
 
 
-def measure(output: Path) -> None:
+def measure(output: Path, parts: Sequence[str]) -> None:
     """What each part prints on the GPU, and what the tracer sees of its launches."""
     from warplens.frontends.sass import trace_program
     from warplens.traces import read_trace
@@ -39,7 +42,7 @@ def measure(output: Path) -> None:
         folder = Path(name)
         program = folder / "api"
         subprocess.run(["nvcc", "-O3", "-arch=native", "-w", str(SOURCE), "-o", str(program)], check=True)
-        for part in PARTS:
+        for part in parts:
             ran = subprocess.run([str(program), part], capture_output=True, text=True, timeout=60, check=False)
             found[part] = {"code": ran.returncode, "text": ran.stdout}
             try:
@@ -75,7 +78,9 @@ def compare(measured: Path, output: Path) -> None:
     from warplens.frontends.runtime.build import build_stand_in
     from warplens.frontends.runtime.compile import compile_program
 
-    rows = []
+    rows = {}
+    if output.is_file():
+        rows = {row["part"]: row for row in csv.DictReader(output.read_text(encoding="utf-8").splitlines())}
     stand_in = build_stand_in()
     with tempfile.TemporaryDirectory() as folder:
         program = compile_program([SOURCE], Path(folder), stand_in, 90)
@@ -84,22 +89,19 @@ def compare(measured: Path, output: Path) -> None:
             shapes = sorted((each.readable, list(each.grid), list(each.block)) for each in notes.launches)
             there = sorted((each["kernel"], each["grid"], each["block"]) for each in gpu.get("launches", ()))
             counted = sum(each["instructions"] for each in gpu.get("launches", ()))
-            rows.append(
-                {
-                    "part": part,
-                    "same text": text == gpu["text"],
-                    "same code": code == gpu["code"],
-                    "launches": len(shapes),
-                    "same launches": shapes == there if "launches" in gpu else "",
-                    "instructions PTX/SASS": round(sum(e.instructions for e in notes.launches) / counted, 2)
-                    if counted
-                    else "",
-                }
-            )
+            executed = sum(each.instructions for each in notes.launches)
+            rows[part] = {
+                "part": part,
+                "same text": text == gpu["text"],
+                "same code": code == gpu["code"],
+                "launches": len(shapes),
+                "same launches": shapes == there if "launches" in gpu else "",
+                "instructions PTX/SASS": round(executed / counted, 2) if counted else "",
+            }
     with output.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, list(next(iter(rows.values()))), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(rows.values())
     print(output.read_text(encoding="utf-8"))
 
 
@@ -107,10 +109,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("measure", "compare"))
     parser.add_argument("file", type=Path)
+    parser.add_argument("parts", nargs="*", default=PARTS)
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "api.csv")
     given = parser.parse_args()
     if given.what == "measure":
-        measure(given.file)
+        measure(given.file, given.parts)
     else:
         compare(given.file, given.output)
 

@@ -150,7 +150,9 @@ def _show(result: ProgramResult) -> None:
             )
         out = console()
         wrapped(
-            f"{result.launches} launches on {total.gpu}: {words.time(total.kernel_seconds)} in kernels", style="bold"
+            f"{'1 launch' if result.launches == 1 else f'{result.launches} launches'} on {total.gpu}: "
+            f"{words.time(total.kernel_seconds)} in kernels",
+            style="bold",
         )
         out.print(view, soft_wrap=False, width=80)
         if len(kernels) > MOST_KERNELS:

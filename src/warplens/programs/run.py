@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..frontends.runtime import Recording, Server
 from ..frontends.runtime.build import LIBRARY, build_stand_in
 from ..frontends.runtime.compile import compile_program
-from ..frontends.runtime.needed import OLDEST_RUNTIME, check_libraries, needed_libraries
+from ..frontends.runtime.needed import check_libraries, runtime_major
 from ..frontends.runtime.properties import capability
 from ..machine import Gpu
 from ..traces import TraceWriter, read_trace
@@ -99,7 +99,7 @@ def _run(
         "LD_PRELOAD": " ".join(filter(None, (str(stand_in / LIBRARY), os.environ.get("LD_PRELOAD")))),
         "LD_LIBRARY_PATH": f"{stand_in}:{earlier}" if earlier else str(stand_in),
         "WARPLENS_RUN_SOCKET": str(socket),
-        **({"WARPLENS_RUN_CUDART": "11"} if OLDEST_RUNTIME in needed_libraries(Path(command[0])) else {}),
+        **({"WARPLENS_RUN_CUDART": major} if (major := runtime_major(Path(command[0]))) else {}),
     }
     try:
         process = subprocess.Popen(list(command), env=environment, stdout=output, cwd=working_folder)

@@ -62,12 +62,12 @@ class Tally:
                 spent = seconds[index] if seconds is not None else 0.0
                 self._timeline(info.process, index).add(info.readable, "compute", info.stream, spent, info.index, 0)
 
-    def copied(self, process: int, direction: int, size_bytes: int, stream: int) -> None:
+    def copied(self, process: int, direction: int, size_bytes: int, stream: int, pinned: bool) -> None:
         engine = {HOST_TO_DEVICE: "to device", DEVICE_TO_HOST: "to host"}.get(direction, "compute")
         with self.lock:
             self.copied_bytes[direction] += size_bytes
             for index, gpu in enumerate(self.gpus):
-                seconds = copy_seconds(gpu, direction, size_bytes)
+                seconds = copy_seconds(gpu, direction, size_bytes, pinned=pinned)
                 line = self._timeline(process, index)
                 line.add(COPY_NAMES.get(direction, "copy"), engine, stream, seconds, None, size_bytes)
 

@@ -16,11 +16,12 @@ COPY_NAMES = {
 }
 
 
-def copy_seconds(gpu: Gpu, direction: int, size_bytes: int) -> float:
+def copy_seconds(gpu: Gpu, direction: int, size_bytes: int, *, pinned: bool) -> float:
     """How long a copy or fill takes."""
     host = gpu.with_defaults.host
     if direction in (HOST_TO_DEVICE, DEVICE_TO_HOST):
-        return float(host.latency_seconds + size_bytes / host.bandwidth_bytes_per_s)
+        bandwidth = host.bandwidth_bytes_per_s if pinned else host.pageable_bytes_per_s
+        return float(host.latency_seconds + size_bytes / bandwidth)
     if direction == 0:
         return 0.0
     bandwidth = float(gpu.dram.bandwidth_bytes_per_s or 1e12)

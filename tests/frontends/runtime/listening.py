@@ -35,7 +35,7 @@ class Notes:
         if execution is not None:
             self.executions.append(execution)
 
-    def copied(self, process, direction, size_bytes, stream):
+    def copied(self, process, direction, size_bytes, stream, pinned):
         self.copies.append((direction, size_bytes))
 
     def recorded(self, process, event, stream):

@@ -130,7 +130,7 @@ class Launcher:
         """The error code of a launch that no GPU would start."""
         extents = zip((*order.grid, *order.block), _MOST_EXTENTS, strict=True)
         if not all(0 < extent <= most for extent, most in extents):
-            return CudaError.INVALID_CONFIGURATION
+            return CudaError.INVALID_VALUE
         shared = order.dynamic_shared_bytes + order.function.any_code.kernel.shared_bytes
         if order.dynamic_shared_bytes < 0 or shared > MOST_SHARED_BYTES or len(order.parameters) > PARAMETER_BYTES:
             return CudaError.INVALID_VALUE

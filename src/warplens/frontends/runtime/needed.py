@@ -21,8 +21,7 @@ _CLOSED = (
     "libnpp",
     "libnvjpeg",
 )
-#: The runtime of CUDA 11, whose cudaGetDeviceProperties has another layout under the same name.
-OLDEST_RUNTIME = "libcudart.so.11.0"
+_RUNTIME = "libcudart.so."
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _LOAD, _DYNAMIC = 1, 2
@@ -42,6 +41,15 @@ def check_libraries(program: str) -> None:
             "kernels with sources in their place, such as those of CUTLASS, CUB or Thrust, or trace the program on a "
             "GPU (warplens trace --on-gpu)"
         )
+
+
+def runtime_major(program: Path) -> str | None:
+    """The first part of the version of CUDA's runtime that a program is linked with, where it is a library.
+
+    CUDA 11 has another layout of device properties under the same name; CUDA 13 other error codes.
+    """
+    names = (each.removeprefix(_RUNTIME) for each in needed_libraries(program) if each.startswith(_RUNTIME))
+    return next((name.split(".")[0] for name in names), None)
 
 
 def needed_libraries(path: Path) -> list[str]:

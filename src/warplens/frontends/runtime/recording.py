@@ -92,8 +92,11 @@ class Listener(Protocol):
     def launched(self, info: LaunchInfo, execution: Execution | None) -> None:
         """A kernel has run; `execution` has its trace where it was recorded."""
 
-    def copied(self, process: int, direction: int, size_bytes: int, stream: int) -> None:
-        """Bytes went from host to device (1), device to host (2), within a device (3), or were set (4)."""
+    def copied(self, process: int, direction: int, size_bytes: int, stream: int, pinned: bool) -> None:
+        """Bytes went from host to device (1), device to host (2), within a device (3), or were set (4).
+
+        Memory of the host is pinned or pageable.
+        """
 
     def recorded(self, process: int, event: int, stream: int) -> None: ...
 

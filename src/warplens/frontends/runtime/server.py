@@ -110,7 +110,7 @@ class Session:
             Op.REFUSE: self._refuse,
         }
         self.notes: dict[Op, Callable[[tuple[int, ...]], None]] = {
-            Op.COPIED: lambda given: listener.copied(self.process, *given[:3]),
+            Op.COPIED: lambda given: listener.copied(self.process, given[0], given[1], given[2], bool(given[3])),
             Op.EVENT_RECORD: lambda given: listener.recorded(self.process, *given[:2]),
             Op.EVENT_WAIT: lambda given: listener.awaited(self.process, *given[:2]),
             Op.SYNCHRONIZE: lambda given: listener.synchronized(self.process, given[0]),

@@ -311,12 +311,29 @@ static void graphs() {
 static void errors() {
   int* device;
   GOOD(cudaMalloc(&device, 1024));
-  add<<<1, 2048>>>(device, 256, 1);
-  CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
-  add<<<0, 32>>>(device, 256, 1);
-  CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
-  reverse<<<1, 32, 100 << 20>>>(device);
-  CHECK(cudaGetLastError() != cudaSuccess);
+  constexpr cudaError_t shape = CUDART_VERSION < 13000 ? cudaErrorInvalidConfiguration : cudaErrorInvalidValue;
+  const dim3 shapes[][2] = {{1, 2048}, {1, dim3(64, 32)}, {1, dim3(1, 1, 65)}, {0, 32}, {1, 0}, {dim3(1, 70000), 32}};
+  for (auto& each : shapes) {
+    add<<<each[0], each[1]>>>(device, 256, 1);
+    CHECK(cudaGetLastError() == shape);
+  }
+  for (int bytes : {(48 << 10) + 16, 100 << 20}) {
+    add<<<1, 32, bytes>>>(device, 256, 1);
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+  }
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(16);
+  config.blockDim = dim3(32);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  for (int blocks : {3, 16}) {
+    attribute.val.clusterDim.x = blocks;
+    CHECK(cudaLaunchKernelEx(&config, add, device, 256, 1) == cudaErrorInvalidClusterSize);
+    cudaGetLastError();
+  }
   CHECK(cudaMemcpy(device, device, 16, (cudaMemcpyKind)77) == cudaErrorInvalidMemcpyDirection);
   void* huge;
   CHECK(cudaMalloc(&huge, size_t(1) << 50) == cudaErrorMemoryAllocation);

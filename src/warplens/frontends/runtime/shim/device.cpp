@@ -13,10 +13,7 @@ namespace {
 
 constexpr int VERSION = 13000;
 // Layout of cudaDeviceProp: that of the runtime which the program was linked with. CUDA 12 calls another function.
-int properties_version() {
-  const char* known = getenv("WARPLENS_RUN_CUDART");
-  return known ? atoi(known) : 13;
-}
+int properties_version() { return runtime_major() == 11 ? 11 : 13; }
 
 int properties(void* at, int version) {
   Reply reply = ask(OP_PROPERTIES, {version});
@@ -115,7 +112,7 @@ API int cudaDriverGetVersion(int* version) {
   return SUCCESS;
 }
 API int cudaRuntimeGetVersion(int* version) {
-  *version = VERSION;
+  *version = 1000 * runtime_major();
   return SUCCESS;
 }
 API int cudaProfilerStart() { return SUCCESS; }
@@ -157,9 +154,9 @@ API int cudaFuncGetAttributes(FunctionAttributes* at, const void* handle) {
 }
 
 API int cudaFuncSetAttribute(const void* handle, int attribute, int value) {
-  constexpr int DYNAMIC_SHARED = 8;
   Function* function;
   if (int error = loaded(handle, &function)) return done(error);
+  if (attribute == LARGE_CLUSTERS) function->cluster_limit = value ? 16 : 8;
   if (attribute == DYNAMIC_SHARED) {
     Reply reply = ask(OP_ATTRIBUTES, {97});  // shared memory of a block that opts in
     if (value < 0 || value + function->attributes.shared_bytes > reply.values[0]) return done(INVALID_VALUE);

@@ -262,22 +262,22 @@ std::string packed(const Function* function, void** arguments, void** extra) {
 API int cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                        unsigned shared_bytes, void* stream, void** arguments, void** extra) {
   auto* function = static_cast<Function*>(handle);
-  return launch({function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, false, {0, 0, 0},
-                 packed(function, arguments, extra)},
-                stream_of(stream));
+  return without_shape(launch({function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, false, {0, 0, 0},
+                               packed(function, arguments, extra)},
+                              stream_of(stream)));
 }
 
 API int cuLaunchCooperativeKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                   unsigned bz, unsigned shared_bytes, void* stream, void** arguments) {
   auto* function = static_cast<Function*>(handle);
-  return launch({function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, true, {0, 0, 0},
-                 packed(function, arguments, nullptr)},
-                stream_of(stream));
+  return without_shape(launch({function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, true, {0, 0, 0},
+                               packed(function, arguments, nullptr)},
+                              stream_of(stream)));
 }
 
 API int cuLaunchKernelEx(const LaunchConfiguration<unsigned>* with, void* handle, void** arguments, void** extra) {
   auto* function = static_cast<Function*>(handle);
-  return launch(with->of(function, packed(function, arguments, extra)), stream_of(with->stream));
+  return without_shape(launch(with->of(function, packed(function, arguments, extra)), stream_of(with->stream)));
 }
 
 API int cuFuncGetAttribute(int* value, int attribute, void* handle) {
@@ -292,7 +292,9 @@ API int cuFuncGetAttribute(int* value, int attribute, void* handle) {
   return SUCCESS;
 }
 API int cuFuncSetAttribute(void* handle, int attribute, int value) {
-  if (attribute == 8) static_cast<Function*>(handle)->dynamic_shared_limit = value;
+  auto* function = static_cast<Function*>(handle);
+  if (attribute == DYNAMIC_SHARED) function->dynamic_shared_limit = value;
+  if (attribute == LARGE_CLUSTERS) function->cluster_limit = value ? 16 : 8;
   return SUCCESS;
 }
 API int cuFuncSetCacheConfig(void*, int) { return SUCCESS; }

@@ -23,7 +23,9 @@ bool allowed(const void* to, const void* from, int direction) {
 
 void note(const void* to, const void* from, size_t bytes, Stream* stream) {
   int direction = (on_device(to) ? 1 : 0) | (on_device(from) ? 2 : 0);
-  tell(OP_COPIED, {direction, static_cast<int64_t>(bytes), stream->id});
+  const void* host = on_device(to) ? from : to;
+  bool pinned = is_device(host) || device_pointer_of(const_cast<void*>(host));
+  tell(OP_COPIED, {direction, static_cast<int64_t>(bytes), stream->id, pinned});
 }
 
 constexpr size_t PITCH = 512;
@@ -73,7 +75,7 @@ int fill(void* at, size_t pitch, unsigned value, size_t element_bytes, size_t wi
       else
         for (size_t index = 0; index < width; index++) memcpy(place + index * element_bytes, &value, element_bytes);
     }
-    tell(OP_COPIED, {4, static_cast<int64_t>(row_bytes * height), on->id});
+    tell(OP_COPIED, {4, static_cast<int64_t>(row_bytes * height), on->id, 1});
     return int(SUCCESS);
   });
 }

@@ -1,5 +1,6 @@
 // Fat binaries that the program registers, their kernels and variables, and launches.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
@@ -140,15 +141,27 @@ int run_launch(const Launch& what, Stream* stream) {
   return reply.error;
 }
 
+int runtime_major() {
+  static const char* known = getenv("WARPLENS_RUN_CUDART");
+  return known ? atoi(known) : 13;
+}
+
+int without_shape(int error) {
+  return error == INVALID_CONFIGURATION || error == OUT_OF_RESOURCES ? INVALID_VALUE : error;
+}
+
 int launch(const Launch& what, Stream* stream) {
   if (!what.function) return INVALID_FUNCTION;
   if (int error = load_function(what.function)) return error;
-  const Dim3 &grid = what.grid, &block = what.block;
+  const Dim3 &grid = what.grid, &block = what.block, &cluster = what.cluster;
   if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z) return INVALID_CONFIGURATION;
   if (block.x > 1024 || block.y > 1024 || block.z > 64 || grid.y > 65535 || grid.z > 65535)
     return INVALID_CONFIGURATION;
   if (uint64_t(block.x) * block.y * block.z > uint64_t(what.function->attributes.most_threads))
-    return block.x * block.y * block.z > 1024 ? INVALID_CONFIGURATION : 701;
+    return block.x * block.y * block.z > 1024 ? INVALID_CONFIGURATION : OUT_OF_RESOURCES;
+  if (what.shared_bytes > uint64_t(what.function->dynamic_shared_limit)) return INVALID_VALUE;
+  if (uint64_t(cluster.x) * cluster.y * cluster.z > what.function->cluster_limit) return INVALID_CLUSTER;
+  if (cluster.x && (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)) return INVALID_CLUSTER;
   if (!stream->capture) return run_launch(what, stream);
   auto node = std::make_shared<Node>();
   node->type = NODE_KERNEL;
@@ -263,7 +276,8 @@ static int launch_of(const void* handle, const LaunchConfiguration<size_t>& with
   Function* function = function_of(handle);
   if (!function) return done(INVALID_FUNCTION);
   if (int error = load_function(function)) return done(error);
-  return done(launch(with.of(function, pack_parameters(function, arguments)), stream_of(with.stream)));
+  int error = launch(with.of(function, pack_parameters(function, arguments)), stream_of(with.stream));
+  return done(runtime_major() < 13 ? error : without_shape(error));
 }
 
 API int cudaLaunchKernel(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared_bytes,

@@ -30,6 +30,7 @@ struct Function {
   int error = 0;
   bool tried = false;
   int64_t dynamic_shared_limit = 0;
+  unsigned cluster_limit = 8;
   // In the order of the reply to OP_FUNCTION.
   struct Attributes {
     int64_t shared_bytes, constant_bytes, local_bytes, most_threads, registers, ptx_version, binary_version,
@@ -40,6 +41,9 @@ struct Function {
   };
   std::vector<Parameter> parameters;
 };
+
+// Attributes of functions that programs set; the runtime and the driver share their numbers.
+enum FunctionAttribute { DYNAMIC_SHARED = 8, LARGE_CLUSTERS = 14 };
 
 struct Launch {
   Function* function;
@@ -120,7 +124,11 @@ int load_function(Function* function);
 // Bytes of a fat binary, a cubin or a PTX text.
 std::string image_bytes(const void* image);
 std::string pack_parameters(const Function* function, void** arguments);
+// The first part of the version of the runtime that the program was linked with.
+int runtime_major();
+// INVALID_CONFIGURATION where the shape is at fault; the driver and CUDA 13 do not tell that from other arguments.
 int launch(const Launch& launch, Stream* stream);
+int without_shape(int error);
 int run_launch(const Launch& launch, Stream* stream);
 // The kernel that a host function, or a handle, stands for; null where there is none.
 Function* function_of(const void* handle);
