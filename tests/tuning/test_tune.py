@@ -166,6 +166,7 @@ def test_what_a_budget_left_out_is_estimated_for_a_tuner(found, monkeypatch):
     part = dataclasses.replace(whole, table=whole.table.filter(rows))
     left = set(whole.space.twins[0])
     assert left <= part.estimates.keys() and not left & part._rows.keys()
+    assert part.to_dict()["estimate_error"] == part.estimate_error and 0 < part.estimate_error < 1
     times = part.strategy().seconds
     names = tuple(whole.space.parameters)
     assert all(times[tuple(whole.space.configurations[index][name] for name in names)] > 0 for index in left)

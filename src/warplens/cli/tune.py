@@ -140,7 +140,8 @@ def _coverage(result: Any) -> str:
     unused = [name for name in result.space.parameters if name not in result.space.used]
     parts = [f"{result.predicted} of {len(result.space)} configurations predicted"]
     if result.estimates:
-        parts.append(f"{len(result.estimates)} estimated from these, for the order in which a tuner measures")
+        off = "" if result.estimate_error is None else f" (off by {show_share(result.estimate_error)} in the median)"
+        parts.append(f"{len(result.estimates)} estimated from these{off}, for the order in which a tuner measures")
     if unused:
         parts.append(f"the kernel does not use {', '.join(unused)}")
     if result.resumed:

@@ -82,7 +82,7 @@ class Estimate:
         assert best is not None
         _, factor, length = best
         across = np.linalg.solve(factor, _kernel(distance, length).T)
-        self.log_seconds = trend + scale * across.T @ np.linalg.solve(factor, rest / scale)
+        self.log_seconds: NDArray[np.float64] = trend + scale * across.T @ np.linalg.solve(factor, rest / scale)
         self.deviation = scale * np.sqrt(np.maximum(1.0 + NOISE - (across**2).sum(axis=0), NOISE))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from .agreement import Agreement
 from .estimate import Estimate, features_of
@@ -103,14 +104,37 @@ class Tuning:
     def estimates(self) -> dict[int, float]:
         """Seconds of configurations that a budget left out, from those that were predicted."""
         groups = self.space.twins
-        known = [number for number, group in enumerate(groups) if self._seconds(group[0]) is not None]
+        known = self._known
         left = [number for number, group in enumerate(groups) if group[0] not in self._rows]
         if not left or len(known) < LEAST_ESTIMATED_FROM:
             return {}
-        points = features_of(self.space, [group[0] for group in groups])
-        times = np.array([self._seconds(groups[number][0]) for number in known])
-        logs = Estimate(points, known, times).log_seconds
+        logs = self._estimated_from(known)
         return {index: float(np.exp(logs[number])) for number in left for index in groups[number]}
+
+    @cached_property
+    def estimate_error(self) -> float | None:
+        """How far estimates are off in the median: each half of what was predicted is estimated from the other."""
+        known = self._known
+        if len(known) < 2 * LEAST_ESTIMATED_FROM:
+            return None
+        halves = known[::2], known[1::2]
+        off = [
+            np.abs(np.expm1(self._estimated_from(one)[other] - np.log(self._times(other))))
+            for one, other in (halves, halves[::-1])
+        ]
+        return float(np.median(np.concatenate(off)))
+
+    @cached_property
+    def _known(self) -> list[int]:
+        return [number for number, group in enumerate(self.space.twins) if self._seconds(group[0]) is not None]
+
+    def _times(self, numbers: list[int]) -> NDArray[np.float64]:
+        return np.array([self._seconds(self.space.twins[number][0]) for number in numbers], dtype=np.float64)
+
+    def _estimated_from(self, known: list[int]) -> NDArray[np.float64]:
+        """Logarithms of the seconds of all groups, from those of some."""
+        points = features_of(self.space, [group[0] for group in self.space.twins])
+        return Estimate(points, known, self._times(known)).log_seconds
 
     def _seconds(self, index: int) -> float | None:
         row = self._rows.get(index)
@@ -178,6 +202,7 @@ class Tuning:
             "launches": len(self.space.twins),
             "predicted": self.predicted,
             "estimated": len(self.estimates),
+            "estimate_error": self.estimate_error if self.estimates else None,
             "failed": self.failed,
             "resumed": self.resumed,
             "seconds": self.seconds,

@@ -32,6 +32,8 @@ SEARCH_SHARE = 0.7
 LEAST_SAMPLE, SAMPLE_PER_DIMENSION = 16, 3
 #: Configurations between two estimates, for each worker.
 ROUND = 4
+#: Part of these that comes in the order of the sample: estimates that see only fast configurations misjudge others.
+FAIR_SHARE = 0.375
 #: Most configurations among which estimates choose.
 MOST_CANDIDATES = 20_000
 #: Most seconds of finished work that a killed process may lose.
@@ -198,7 +200,7 @@ class _Search:
         return [number for number in self.order if not self._is_known(number, "search")]
 
     def _promising(self) -> list[int]:
-        """What to predict next: in the order of the sample, then by the lowest time that is likely."""
+        """What to predict next: the sample, then some more of it and those with the lowest time that is likely."""
         unknown = self._unknown()
         if self.budget is None:
             return unknown
@@ -214,8 +216,9 @@ class _Search:
         times = np.array([min(self._seconds(number), worst) for number in known])
         estimate = Estimate(points, [place[number] for number in known], times)
         likely = estimate.log_seconds - estimate.deviation
-        open_ = [number for number in candidates if not self._is_known(number, "search")] or unknown
-        return sorted(open_, key=lambda number: likely[place[number]] if number in place else 0.0)[: self.width]
+        fair = unknown[: round(FAIR_SHARE * self.width)]
+        others = [number for number in candidates if not self._is_known(number, "search") and number not in fair]
+        return fair + sorted(others, key=lambda number: likely[place[number]])[: self.width - len(fair)]
 
     def _to_refine(self, top: int) -> list[int]:
         """Of the best, those that were predicted from few blocks only."""
