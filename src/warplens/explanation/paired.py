@@ -50,3 +50,8 @@ def paired_change(before: Timing, after: Timing) -> tuple[float, float, float]:
     down = math.hypot(*(each * (below if each > 0.0 else above) for each in differences))
     change = after.seconds / before.seconds - 1.0
     return change, change - down / before.seconds, change + up / before.seconds
+
+
+def told_apart(change: float, low: float, high: float) -> bool:
+    """Whether a model can tell a change from none."""
+    return (low > 0.0 or high < 0.0) and abs(change) >= RESOLUTION

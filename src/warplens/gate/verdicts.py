@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ..categories import CATEGORIES
 from ..explanation import Line
-from ..explanation.paired import RESOLUTION, paired_change
+from ..explanation.paired import paired_change, told_apart
 from ..formatting import show_number, show_seconds
 from ..traces import CLASS_NAMES
 from .snapshot import LOCAL_BYTES, Identity, Snapshot
@@ -111,8 +111,7 @@ class Verdict:
 def verdict(before: Snapshot, after: Snapshot) -> Verdict:
     """Compare two snapshots; a change that the model cannot tell from none is none."""
     change, low, high = paired_change(before.timing, after.timing)
-    told_apart = (low > 0.0 or high < 0.0) and abs(change) >= RESOLUTION
-    outcome: Outcome = "same" if not told_apart else "slower" if change > 0.0 else "faster"
+    outcome: Outcome = "same" if not told_apart(change, low, high) else "slower" if change > 0.0 else "faster"
     causes = () if outcome == "same" else tuple(causes_of(before, after))
     return Verdict(outcome, before, after, change, low, high, causes)
 

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from warplens.explanation.paired import RESOLUTION
+from warplens.explanation.paired import Timing, paired_change, told_apart
 
 #: Names of classes of pairs, and the measured ratios of slower to faster that they span.
-CLASSES = {"below 2 %": (1.0, 1.02), "10 to 30 %": (1.1, 1.3), "30 % and more": (1.3, np.inf)}
+CLASSES = {"below 2 %": (1.0, 1.02), "10 to 30 %": (1.1, 1.3), "30 % and more": (1.3, math.inf)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Signs:
-    """Pairs of one class: how many there are, have the right sign, and are called the same."""
+    """Pairs of one class: how many there are, have the right sign, and a gate calls the same, or the wrong way."""
 
-    pairs: int
-    right: int
-    same: int
+    pairs: int = 0
+    right: int = 0
+    same: int = 0
+    wrong: int = 0
 
-    @property
-    def right_share(self) -> float | None:
-        return self.right / self.pairs if self.pairs else None
-
-    @property
-    def same_share(self) -> float | None:
-        return self.same / self.pairs if self.pairs else None
+    def share(self, count: int) -> float | None:
+        return count / self.pairs if self.pairs else None
 
 
-def signs(measured: Sequence[float], predicted: Sequence[float]) -> dict[str, Signs]:
-    """All pairs of configurations of one kernel on one GPU, by class."""
-    first, second = np.triu_indices(len(measured), 1)
-    real, ours = (np.log(np.asarray(times, dtype=float)) for times in (measured, predicted))
-    apart, told = real[first] - real[second], ours[first] - ours[second]
-    right, same = apart * told > 0.0, np.abs(told) < np.log1p(RESOLUTION)
-    found = {}
-    for name, (low, high) in CLASSES.items():
-        chosen = (np.abs(apart) >= np.log(low)) & (np.abs(apart) < np.log(high))
-        found[name] = Signs(int(chosen.sum()), int(right[chosen].sum()), int(same[chosen].sum()))
+def signs(measured: Sequence[float], predicted: Sequence[Timing]) -> dict[str, Signs]:
+    """All pairs of configurations of one kernel on one GPU, by class; each as a gate compares two versions."""
+    found = {name: Signs() for name in CLASSES}
+    for (real, ours), (other_real, other) in itertools.combinations(zip(measured, predicted, strict=True), 2):
+        ratio = max(real, other_real) / min(real, other_real)
+        name = next((each for each, (low, high) in CLASSES.items() if low <= ratio < high), None)
+        if name is None:
+            continue
+        change = paired_change(ours, other)
+        right = change[0] * (other_real - real) > 0.0
+        told = told_apart(*change)
+        mine = found[name]
+        mine.pairs += 1
+        mine.right += right
+        mine.same += not told
+        mine.wrong += told and not right
     return found

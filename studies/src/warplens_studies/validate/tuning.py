@@ -23,8 +23,10 @@ import pyarrow as pa
 
 from warplens.api import place, predict
 from warplens.errors import FileError, InputError, WarplensError
+from warplens.explanation.paired import Timing
 from warplens.frontends.cuda.compile import compiler_version
 from warplens.machine import Gpu, load_gpu
+from warplens.models import Prediction
 from warplens.result_cache import code_digest
 from warplens.sweeps.plan import Unit
 from warplens.sweeps.processes import Processes
@@ -39,7 +41,7 @@ SETS, KEPT = _DATA / "sets.toml", _DATA / "predictions.csv.xz"
 #: Configurations of a set that are predicted.
 SAMPLE = 300
 #: Columns of a row that a prediction fills.
-_PREDICTED = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "compiler")
+_PREDICTED = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "stalls", "compiler")
 #: Of the documentation.
 PAGE = "validation/tuning"
 
@@ -73,6 +75,15 @@ class TuningRow:
     high_ms: float
     limiter: str
     compiler: str
+    #: Parts of the time by stall category, as `name=share`.
+    stalls: str = ""
+
+    @property
+    def timing(self) -> Timing:
+        """What a gate compares."""
+        shares = (part.split("=") for part in self.stalls.split())
+        causes = {name: float(share) * self.predicted_ms for name, share in shares}
+        return Timing(self.predicted_ms, self.low_ms, self.high_ms, causes)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -170,12 +181,18 @@ class SetWork:
                 scale = 1e3 * float(made.seconds) / float(made.cycles)
                 ends = [scale * float(made.terms[end]) for end in ("cycles_low", "cycles_high")]
                 busiest = max((key for key in made.terms if key.startswith("busy_")), key=lambda k: made.terms[k])
-                rows.append((clock, 1e3 * float(made.seconds), *ends, busiest.removeprefix("busy_"), compiler, ""))
+                told = busiest.removeprefix("busy_"), _stalls(made), compiler
+                rows.append((clock, 1e3 * float(made.seconds), *ends, *told, ""))
         except Exception as error:  # one configuration must not end the run
             text = str(error) if isinstance(error, WarplensError) else f"{type(error).__name__}: {error}"
-            rows = [(clock, None, None, None, "", compiler, text) for clock in self.clocks]
+            rows = [(clock, None, None, None, "", "", compiler, text) for clock in self.clocks]
         names = (*_PREDICTED, "error")
         return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def _stalls(made: Prediction) -> str:
+    shares = {name: float(value / made.cpi) for name, value in (made.stack or {}).items()}
+    return " ".join(f"{name}={share:.4f}" for name, share in shares.items() if share >= 5e-5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,18 +90,16 @@ def sign_table(rows: Sequence[TuningRow]) -> Table:
         groups.setdefault((row.name, row.gpu, row.clock), []).append(row)
     cells = []
     for key, group in groups.items():
-        found = signs([row.measured_ms for row in group], [row.predicted_ms for row in group])
-        near, apart, far = found.values()
-        shares = (
-            _asked(near.same_share, LEAST_SAME),
-            _asked(apart.right_share, LEAST_RIGHT),
-            _asked(far.right_share, LEAST_FAR_RIGHT),
-        )
-        counts = (Cell(str(each.pairs)) for each in found.values())
-        cells.append((*_labels(*key), *(cell for pair in zip(counts, shares, strict=True) for cell in pair)))
-    told = ("called the same, %", "right sign, %", "right sign, %")
-    columns = (part for name, what in zip(CLASSES, told, strict=True) for part in (f"pairs {name}", what))
-    return Table("which of two configurations is faster", (*_HEADS, *columns), tuple(cells), labels=3)
+        near, apart, far = signs([row.measured_ms for row in group], [row.timing for row in group]).values()
+        shares = [_asked(near.share(near.same), LEAST_SAME)]
+        for each, least in ((apart, LEAST_RIGHT), (far, LEAST_FAR_RIGHT)):
+            shares += [_asked(each.share(each.right), least), _percent(each.share(each.wrong))]
+        cells.append((*_labels(*key), *shares))
+    near_, apart_, far_ = CLASSES
+    columns = [f"{near_}: called the same, %"]
+    columns += [f"{name}: {what}, %" for name in (apart_, far_) for what in ("right sign", "told wrongly")]
+    note = "told wrongly: a gate that allows for the uncertainty of the pair calls the slower one faster"
+    return Table("which of two configurations is faster", (*_HEADS, *columns), tuple(cells), labels=3, note=note)
 
 
 def worst_table(rows: Sequence[TuningRow], most: int = 12) -> Table:
