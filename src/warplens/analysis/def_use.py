@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..traces import CLASS_NAMES, NO_REGISTER, StaticTable, WarpGroup
+from ..traces.rewrite import lane_addresses
 
 #: Instructions that are looked at in all: loops repeat themselves.
 MOST_INSTRUCTIONS = 20_000
 #: Stands for a value from before the first instruction.
 UNKNOWN = -1
+#: Part of what a load reads that may have been stored later than the rest.
+_NEAREST = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +85,57 @@ def chased_loads(flow: DefUse, static: StaticTable) -> NDArray[np.bool_]:
     for index, origins in behind.items():
         found[index] |= any(found[origin] for origin in origins)
     return found
+
+
+def turns_apart(group: WarpGroup, static: StaticTable, flow: DefUse) -> NDArray[np.float64]:
+    """For each load, how many of its turns lie between a store by its block and the reading of what was stored.
+
+    Only stores of what was made of loads from the same space count; where there are none, turns do not need each
+    other, and the number is infinite. It is 1 in sweeps over a tile in shared memory and in triangular solves.
+    """
+    names = np.array(CLASS_NAMES)[static.class_id]
+    found = np.full(len(static), np.inf)
+    for space in ("shared", "global"):
+        loads = np.flatnonzero((names == f"load_{space}") & (static.access_bytes > 0)).tolist()
+        stores = [
+            index
+            for index in np.flatnonzero((names == f"store_{space}") & (static.access_bytes > 0)).tolist()
+            if not flow.behind([index]).isdisjoint(loads)
+        ]
+        if not stores:
+            continue
+        written, stored_at, _ = _touched(group, static, stores)
+        order = np.lexsort((stored_at, written))
+        written, stored_at = written[order], stored_at[order]
+        for load in loads:
+            read, at, turns = _touched(group, static, [load])
+            turn = (at.max(initial=0) - at.min(initial=0)) / max(turns - 1, 1)
+            last = _last_before(written, stored_at, read, at)
+            between = (at - stored_at[last])[last >= 0]
+            if 2 * len(between) > len(read) and turn > 0:
+                found[load] = np.quantile(between, _NEAREST) / turn
+    return found
+
+
+def _touched(
+    group: WarpGroup, static: StaticTable, chosen: list[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
+    """Of lanes of some accesses: (block and address as one number, instructions before), and a warp's accesses."""
+    lanes = lane_addresses(group, static, np.isin(np.arange(len(static)), chosen))
+    warp = np.searchsorted(group.start, lanes.instruction, side="right") - 1
+    _, block = np.unique(group.block[warp], return_inverse=True)
+    place = (block << 48)[lanes.owner] + lanes.address.astype(np.int64) % (1 << 48)
+    per_warp = len(warp) / max(len(np.unique(warp)), 1)
+    return place, (lanes.instruction - group.start[warp])[lanes.owner], per_warp
+
+
+def _last_before(
+    written: NDArray[np.int64], when: NDArray[np.int64], read: NDArray[np.int64], at: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """For each place that is read, the index of the last time before that it was written, or -1."""
+    names, first = np.unique(written, return_index=True)
+    name = np.minimum(np.searchsorted(names, read), len(names) - 1)
+    width = int(max(when.max(initial=0), at.max(initial=0))) + 1
+    rank = np.repeat(np.arange(len(names)), np.diff([*first, len(written)]))
+    last = np.searchsorted(rank * width + when, name * width + at) - 1
+    return np.where((names[name] == read) & (last >= first[name]), last, -1)

@@ -57,16 +57,17 @@ def wrapped(text: str, first: str = "", indent: int = 0, style: str = "") -> Non
 
     out = console()
     for line in lines_of(text, first, indent):
-        out.print(Text(line.replace("\N{NO-BREAK SPACE}", " "), style=style), soft_wrap=True)
+        out.print(Text(line, style=style), soft_wrap=True)
 
 
 def lines_of(text: str, first: str = "", indent: int = 0) -> list[str]:
-    """Text in lines of at most `WIDTH` columns; names with hyphens stay whole."""
+    """Text in lines of at most `WIDTH` columns; names with hyphens and shares (`14 %`) stay whole."""
     from textwrap import wrap
 
     begins = first and first.ljust(indent)
-    found = wrap(text, WIDTH, initial_indent=begins, subsequent_indent=" " * indent, break_on_hyphens=False)
-    return found or [begins]
+    whole = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    found = wrap(whole, WIDTH, initial_indent=begins, subsequent_indent=" " * indent, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found] or [begins]
 
 
 def escape(text: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..analysis import MissProfile
 from ..analysis.banks import conflict_degrees, shared_accesses
 from ..analysis.block_samples import BlockSample
-from ..analysis.def_use import DefUse, chased_loads, def_use
+from ..analysis.def_use import DefUse, chased_loads, def_use, turns_apart
 from ..categories import CATEGORIES
 from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
@@ -163,11 +163,13 @@ class Scene:
 
     @functools.cached_property
     def loop_trips(self) -> int:
-        """Executions by a warp of the access that it repeats most: its work can be cut into as many parts."""
+        """Turns of a warp's longest loop, as its accesses show, that do not need each other: so many parts it has."""
         accesses = np.where((self.static.access_bytes > 0) & ~self.chased, self.executions, 0)
         if self.chases_pointers:
             return 1  # each turn needs the one before
-        return int(accesses.max(initial=0) // max(self.warps, 1))
+        most = accesses.max(initial=0)
+        apart = turns_apart(self.sample, self.static, self.flow)[2 * self.executions > most].min(initial=np.inf)
+        return int(min(most // max(self.warps, 1), np.ceil(apart)))
 
     @property
     def chases_pointers(self) -> bool:

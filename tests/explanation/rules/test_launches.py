@@ -63,6 +63,32 @@ def test_one_block_on_two_sms() -> None:
     assert found.speedup == pytest.approx((64 * DRAM + START + LAUNCH) / (DRAM + START + LAUNCH), rel=0.2)
 
 
+def sweeping(apart: int) -> Workload:
+    """One warp makes rows of shared memory, each of the row that lies so many before it."""
+    rows = (
+        row("load_shared", 0, space="shared", access_bytes=4, destinations=(1,), sources=(2,)),
+        row("fp32", 1, destinations=(3,), sources=(1,)),
+        row("store_shared", 2, space="shared", access_bytes=4, sources=(2, 3)),
+    )
+
+    def steps(warp: int) -> list[Step]:
+        each = lambda k: evenly(8192 + 128 * (k + 1), 4)  # noqa: E731
+        return [step for k in range(64) for step in (Step(0, each(k - apart)), Step(1), Step(2, each(k)))]
+
+    return kernel(rows, steps, blocks=1, warps=1)
+
+
+@pytest.mark.parametrize("apart", [1, 8])
+def test_turns_that_need_each_other_stay_together(apart: int) -> None:
+    """A loop has as many parts as turns that lie between making a value and reading it."""
+    assert scene(sweeping(apart)).loop_trips == apart
+    assert bool(findings("too-few-blocks", sweeping(apart))) == (apart > 1)
+
+
+def test_turns_that_read_what_they_do_not_make_are_free() -> None:
+    assert scene(sweeping(64)).loop_trips == 64
+
+
 def test_places_that_stay_empty() -> None:
     (found,) = findings("too-few-blocks", walking(64, blocks=16))
     assert "16 blocks fill 25 % of the 64 places on 2 SMs" in found.text

@@ -45,6 +45,7 @@ def look(scene: Scene) -> Iterable[Finding]:
             if is_uneven
             else ""
         ),
+        cost="Even shares may need more steps, each with a barrier of its own." if is_uneven else "",
     )
 
 

@@ -42,5 +42,5 @@ RULE = Rule(
         "Where iterations do not need each other, split the loop over blockIdx (split-K) and launch more blocks; "
         "combine partial results with atomics or a second kernel."
     ),
-    cost="Combining partial results.",
+    cost="Partial results must be combined.",
 )
