@@ -60,7 +60,7 @@ class Counted:
         self.launches: list[LaunchInfo] = []
         self.failures: list[str] = []
 
-    def launched(self, info: LaunchInfo, execution: object) -> None:
+    def launched(self, info: LaunchInfo, execution: object, before: object) -> None:
         self.launches.append(info)
 
     def failed(self, message: str) -> None:

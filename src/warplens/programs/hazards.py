@@ -1,34 +1,38 @@
-"""Races and reads of unset bytes in shared memory, found in the recorded thread blocks of a launch.
+"""Races within a block, and reads of unset bytes of shared memory, found in the recorded thread blocks of a launch.
 
 Barriers of the whole block divide what its warps do. Two warps race if both access a
 byte between the same barriers and one of them writes it. What a value is, a record does
 not tell: one instruction with which several warps write a byte is taken to write the
-same value. Kernels that also synchronise by other means are not looked at.
+same value. Memory that warps also synchronise on by other means is not searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..frontends.ptx.spaces import SHARED_WINDOW
+from ..frontends.runtime import MemoryBefore
 from ..traces import IRREGULAR, SPACES, LaunchTrace, StaticTable, WarpGroup, active_lanes
 
 #: Thread blocks of a launch, and bytes that a block accesses, up to which launches are searched.
 MOST_BLOCKS, MOST_BYTES = 8, 4_000_000
 #: Findings of a launch that are told.
 MOST_TOLD = 4
+#: What synchronises warps besides barriers: on shared memory, and on global memory too.
 _OTHERWISE = ("cp.", "mbarrier", "st.async", "red.async", "mapa", "barrier.cluster", "fence.proxy")
-_BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red")
+_FENCES = ("membar", "fence")
+_ORDERED = (".volatile", ".acquire", ".release", ".acq_rel", ".relaxed", ".mmio")
+BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red")
 _LANES = np.arange(32, dtype=np.uint32)
 
 
 @dataclass(frozen=True)
 class _Bytes:
-    """Bytes of shared memory that a block accesses, in order of the warps' instructions."""
+    """Bytes of one space that a block accesses, in order of the warps' instructions."""
 
     address: NDArray[np.int64]
     epoch: NDArray[np.int64]
@@ -37,24 +41,40 @@ class _Bytes:
     static: NDArray[np.int64]
 
 
-def hazards(trace: LaunchTrace) -> list[str]:
-    """What is wrong, one sentence each."""
+def hazards(trace: LaunchTrace, memory: MemoryBefore | None = None) -> list[str]:
+    """What is wrong, one sentence each; in global memory only where it is given."""
     static = trace.static
-    if any(each.startswith(_OTHERWISE) for each in static.opcode) or "shared" not in _spaces(static):
-        return []
+    places: dict[str, Callable[[int], str]] = {
+        "shared": lambda address: f"byte {address - SHARED_WINDOW} of shared memory"
+    }
+    if memory is not None:
+        places["global"] = memory.place
+    searched = [space for space in places if space in _spaces(static) and unsearched(static, space) is None]
     name = trace.header.extra.get("readable_name", trace.header.kernel)
     found: dict[tuple[int, ...], str] = {}
     blocks = 0
-    for group in trace.groups():
+    for group in trace.groups() if searched else ():
         for first, last in _blocks(group):
             blocks += 1
-            accesses = _accesses(static, group, first, last) if blocks <= MOST_BLOCKS else None
-            if accesses is None:
-                continue
-            where = f"block {_place(int(group.block[first]), trace.header.grid)}"
-            for lines, each in (*_races(static, accesses, trace), *_unset(static, accesses, trace)):
-                found.setdefault(lines, f"{name}, {where}: {each}")
+            where = f"block {place_of(int(group.block[first]), trace.header.grid)}"
+            for space in searched if blocks <= MOST_BLOCKS else ():
+                accesses = _accesses(static, group, first, last, space)
+                if accesses is None:
+                    continue
+                for lines, each in _findings(static, accesses, trace, space, places[space]):
+                    found.setdefault(lines, f"{name}, {where}: {each}")
     return list(found.values())[:MOST_TOLD]
+
+
+def unsearched(static: StaticTable, space: str) -> str | None:
+    """Why a space that a kernel accesses is not searched: the first instruction that synchronises otherwise."""
+    if space not in _spaces(static):
+        return None
+    for opcode, line in zip(static.opcode, static.line.tolist(), strict=True):
+        ordered = space == "global" and (opcode.startswith(_FENCES) or any(each in opcode for each in _ORDERED))
+        if ordered or opcode.startswith(_OTHERWISE):
+            return f"{opcode} at line {line} synchronises otherwise than by barriers of the block"
+    return None
 
 
 def _spaces(static: StaticTable) -> set[str]:
@@ -70,9 +90,17 @@ def _blocks(group: WarpGroup) -> Iterator[tuple[int, int]]:
         first = end + 1
 
 
-def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int) -> _Bytes | None:
+def _findings(
+    static: StaticTable, of: _Bytes, trace: LaunchTrace, space: str, place: Callable[[int], str]
+) -> Iterator[_Finding]:
+    yield from _races(static, of, trace, place)
+    if space == "shared":
+        yield from _unset(static, of, trace, place)
+
+
+def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int, space: str) -> _Bytes | None:
     """Of one block; none where its warps do not pass the same barriers, or access too much."""
-    barrier = np.array([each.startswith(_BARRIERS) for each in static.opcode])
+    barrier = np.array([each.startswith(BARRIERS) for each in static.opcode])
     parts, counts, total = [], set(), 0
     for warp in range(first, last):
         here = slice(int(group.start[warp]), int(group.start[warp + 1]))
@@ -82,8 +110,8 @@ def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int) -> _
         own = static.access_bytes[index] > 0
         index, mask, epoch = index[own], mask[own], epoch[own]
         rows, lanes, address = _lanes(group, warp, mask)
-        shared = (static.space[index] == SPACES.index("shared"))[rows] & (address != 0)
-        rows, lanes, address = rows[shared], lanes[shared], address[shared]
+        chosen = (static.space[index] == SPACES.index(space))[rows] & (address != 0)
+        rows, lanes, address = rows[chosen], lanes[chosen], address[chosen]
         sizes = static.access_bytes[index[rows]].astype(np.int64)
         total += int(sizes.sum())
         if total > MOST_BYTES:
@@ -114,7 +142,7 @@ def _lanes(
     return rows.astype(np.int64), lanes.astype(np.int64), address.astype(np.int64)
 
 
-def _kinds(static: StaticTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def kinds(static: StaticTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which instructions write, and which are atomic."""
     atomic = np.array([each.startswith(("atom", "red")) for each in static.opcode])
     writes = np.array([each.startswith(("st.", "stmatrix")) for each in static.opcode])
@@ -125,8 +153,8 @@ def _kinds(static: StaticTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 _Finding = tuple[tuple[int, ...], str]
 
 
-def _races(static: StaticTable, of: _Bytes, trace: LaunchTrace) -> Iterator[_Finding]:
-    writes, atomic = _kinds(static)
+def _races(static: StaticTable, of: _Bytes, trace: LaunchTrace, place: Callable[[int], str]) -> Iterator[_Finding]:
+    writes, atomic = kinds(static)
     order = np.lexsort((of.address, of.epoch))
     starts = np.flatnonzero(np.diff(of.address[order], prepend=-1) | np.diff(of.epoch[order], prepend=-1))
     if not len(starts):
@@ -143,8 +171,8 @@ def _races(static: StaticTable, of: _Bytes, trace: LaunchTrace) -> Iterator[_Fin
     read = ~(written | swapped)
     racing = spread(of.warp) & (some(written) & (some(~written) | spread(of.static)) | some(swapped) & some(read))
     told = set()
-    for place in np.flatnonzero(racing).tolist():
-        rows = order[starts[place] : starts[place + 1] if place + 1 < len(starts) else None]
+    for number in np.flatnonzero(racing).tolist():
+        rows = order[starts[number] : starts[number + 1] if number + 1 < len(starts) else None]
         changing = rows[(written | swapped)[rows]]
         pair = next(
             (
@@ -162,33 +190,33 @@ def _races(static: StaticTable, of: _Bytes, trace: LaunchTrace) -> Iterator[_Fin
         lines = tuple(int(static.line[of.static[each]]) for each in pair)
         yield (
             lines,
-            f"{_thread(of, one, trace)} writes byte {of.address[one] - SHARED_WINDOW} of shared memory at line "
+            f"{_thread(of, one, trace)} writes {place(int(of.address[one]))} at line "
             f"{lines[0]}, {_thread(of, other, trace)} {'reads' if read[other] else 'writes'} it at line {lines[1]}, "
             "and no barrier lies between them",
         )
 
 
-def _unset(static: StaticTable, of: _Bytes, trace: LaunchTrace) -> Iterator[_Finding]:
+def _unset(static: StaticTable, of: _Bytes, trace: LaunchTrace, place: Callable[[int], str]) -> Iterator[_Finding]:
     """Reads of bytes that nothing of the block writes before the next barrier. Generic stores may set any byte."""
     if "generic" in _spaces(static):
         return
-    writes, atomic = _kinds(static)
+    writes, atomic = kinds(static)
     changes = (writes | atomic)[of.static]
     addresses, number = np.unique(of.address, return_inverse=True)
     since = np.full(len(addresses), np.iinfo(np.int64).max)
     np.minimum.at(since, number[changes], of.epoch[changes])
     unset = np.flatnonzero(~changes & (since[number] > of.epoch))
     for row in unset[np.unique(static.line[of.static[unset]], return_index=True)[1]].tolist():
-        line, byte = int(static.line[of.static[row]]), of.address[row] - SHARED_WINDOW
+        line = int(static.line[of.static[row]])
         yield (
             (line,),
-            f"{_thread(of, row, trace)} reads byte {byte} of shared memory at line {line}, which is not set",
+            f"{_thread(of, row, trace)} reads {place(int(of.address[row]))} at line {line}, which is not set",
         )
 
 
 def _thread(of: _Bytes, row: int, trace: LaunchTrace) -> str:
-    return f"thread {_place(32 * int(of.warp[row]) + int(of.lane[row]), trace.header.block)}"
+    return f"thread {place_of(32 * int(of.warp[row]) + int(of.lane[row]), trace.header.block)}"
 
 
-def _place(number: int, size: tuple[int, int, int]) -> str:
+def place_of(number: int, size: tuple[int, int, int]) -> str:
     return f"({number % size[0]}, {number // size[0] % size[1]}, {number // (size[0] * size[1])})"

@@ -93,6 +93,8 @@ class ProgramResult:
     #: Launches that nothing recorded stands for.
     not_predicted: int = 0
     failures: tuple[str, ...] = ()
+    #: What `check` could not search, and why.
+    unchecked: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -106,4 +108,5 @@ class ProgramResult:
             "kernels": [each.to_dict() for each in self.kernels],
             "totals": [each.to_dict() for each in self.totals],
             "failures": list(self.failures),
+            "unchecked": list(self.unchecked),
         }

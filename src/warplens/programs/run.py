@@ -48,8 +48,7 @@ def run_program(
     a trace. `program_output` is the file descriptor for what the program prints,
     by default standard output; it runs in `working_folder`. With `check`, accesses of
     kernels outside of allocations are faults to the byte, and races and reads of unset
-    bytes in shared memory are told of recorded blocks. `say` is told about failures
-    as they happen.
+    memory are told of recorded blocks. `say` is told about failures as they happen.
     """
     stand_in = build_stand_in()
     with tempfile.TemporaryDirectory(prefix="warplens-") as name:
@@ -64,7 +63,7 @@ def run_program(
         check_libraries(command[0])
         path = output or folder / "program.wlt"
         with TraceWriter(path, may_be_empty=output is None) as writer:
-            tally = Tally(gpus, writer, say, check)
+            tally = Tally(gpus, writer, say)
             started = time.perf_counter()
             server = Server(folder / "socket", gpus[0], recording or Recording(), tally, exact=check)
             code = _run(command, folder / "socket", stand_in, server, program_output, working_folder)
@@ -82,6 +81,7 @@ def run_program(
         tuple(_slices(tally, 0)),
         sum(each.seconds is None for each in tally.counted),
         tuple(tally.failures),
+        tuple(tally.unchecked.values()),
     )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ..errors import WarplensError
 from ..frontends.ptx.execute import Execution
-from ..frontends.runtime import LaunchInfo
+from ..frontends.runtime import LaunchInfo, MemoryBefore
 from ..machine import Gpu
-from ..traces import TraceWriter
-from .hazards import hazards
+from ..traces import LaunchTrace, TraceWriter
+from .hazards import hazards, unsearched
 from .timeline import COPY_NAMES, DEVICE_TO_HOST, HOST_TO_DEVICE, Timeline, copy_seconds
+from .unset_reads import unset_reads
 
 
 @dataclass(frozen=True)
@@ -41,26 +42,37 @@ class Tally:
     gpus: Sequence[Gpu]
     writer: TraceWriter
     say: Callable[[str], None]
-    #: Whether to search recorded launches for races.
-    check: bool = False
     recorded_launches: list[Recorded] = field(default_factory=list)
     counted: list[Counted] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    #: Why some spaces of kernels were not searched for races.
+    unchecked: dict[tuple[str, str], str] = field(default_factory=dict)
     timelines: dict[tuple[int, int], Timeline] = field(default_factory=dict)
     copied_bytes: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def launched(self, info: LaunchInfo, execution: Execution | None) -> None:
+    def launched(self, info: LaunchInfo, execution: Execution | None, before: MemoryBefore | None) -> None:
         with self.lock:
             if execution is not None:
-                for each in hazards(execution.trace) if self.check else ():
-                    self.failed(each)
+                if before is not None:
+                    self._check(info, execution.trace, before)
                 self._predict(info, execution)
             seconds = self._seconds(info)
             self.counted.append(Counted(info, seconds))
             for index in range(len(self.gpus)):
                 spent = seconds[index] if seconds is not None else 0.0
                 self._timeline(info.process, index).add(info.readable, "compute", info.stream, spent, info.index, 0)
+
+    def _check(self, info: LaunchInfo, trace: LaunchTrace, before: MemoryBefore) -> None:
+        """Tell what is wrong in a launch, and once for each kernel what is not searched."""
+        for each in (*unset_reads(trace, before), *hazards(trace, before)):
+            self.failed(each)
+        for space in ("shared", "global"):
+            if (info.kernel, space) not in self.unchecked and (reason := unsearched(trace.static, space)):
+                self.unchecked[info.kernel, space] = told = (
+                    f"{info.readable}: not searched for races in {space} memory, since {reason}"
+                )
+                self.say(told)
 
     def copied(self, process: int, direction: int, size_bytes: int, stream: int, pinned: bool) -> None:
         engine = {HOST_TO_DEVICE: "to device", DEVICE_TO_HOST: "to host"}.get(direction, "compute")

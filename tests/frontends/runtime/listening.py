@@ -30,7 +30,7 @@ class Notes:
     failures: list = field(default_factory=list)
     events: dict = field(default_factory=dict)
 
-    def launched(self, info, execution):
+    def launched(self, info, execution, before):
         self.launches.append(info)
         if execution is not None:
             self.executions.append(execution)

@@ -2,5 +2,6 @@
 
 from .recording import LaunchInfo, Listener, Recording
 from .server import Server
+from .unset import MemoryBefore
 
-__all__ = ["LaunchInfo", "Listener", "Recording", "Server"]
+__all__ = ["LaunchInfo", "Listener", "MemoryBefore", "Recording", "Server"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..ptx.memory import Allocation
 from ..ptx.spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
+from .unset import Filled
 
 PAGE_BYTES = 4096
 #: The first part of memory, for variables of modules and the parameters of launches.
@@ -29,6 +30,7 @@ class Arena:
     """Memory from GLOBAL_WINDOW on. `valid` has the bytes of each granule that kernels may access.
 
     With `exact` these are the allocated ones, as a sanitizer has it; else all of every mapped page, as on a GPU.
+    New memory of the device is then `filled`, which tells what was never written.
     """
 
     size_bytes: int
@@ -48,6 +50,7 @@ class Arena:
     def __post_init__(self) -> None:
         #: Allocations of each mapped page.
         self.held = np.zeros(self.size_bytes // MAPPED_BYTES + 1, dtype=np.int32)
+        self.filled = Filled(self.content, self.allocations) if self.exact else None
 
     def allocate(self, size: int, name: str, *, pages: bool = False) -> int | None:
         """The address of a new allocation; None where there is no room."""
@@ -64,6 +67,8 @@ class Arena:
             left = [(start, address), (address + taken, end)]
             self.free[index : index + 1] = [part for part in left if part[0] < part[1]]
             self._add(address, size, name)
+            if self.filled is not None and not pages:
+                self.filled.fill(self.allocations[address])
             self.used_bytes += taken
             return address
         return None
@@ -80,6 +85,8 @@ class Arena:
             else align(found.size_bytes, GRANULE_BYTES) + GRANULE_BYTES
         )
         self.used_bytes -= taken
+        if self.filled is not None:
+            self.filled.forget(address)
         self._mark(found, 0)
         self._clear(address, found.size_bytes)
         self.freed[address] = Allocation(f"freed {found.name}", address, found.size_bytes)

@@ -94,6 +94,7 @@ class Launcher:
             if refused:
                 return refused, False, ""
             info, record = self._number(order)
+            before = self.arena.filled.before_launch() if record and self.arena.filled is not None else None
             started = time.perf_counter()
             instructions, printed, execution = self._run(order, record)
         except KernelFault as error:
@@ -108,7 +109,7 @@ class Launcher:
             instructions=instructions,
             seconds=time.perf_counter() - started,
         )
-        self.listener.launched(info, execution)
+        self.listener.launched(info, execution, before)
         return CudaError.SUCCESS, False, printed
 
     def resident(self, function: DeviceFunction, threads: int, dynamic_shared_bytes: int) -> int:

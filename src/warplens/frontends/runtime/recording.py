@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ..ptx.chosen_blocks import chosen_blocks
 from ..ptx.execute import Execution
+from .unset import MemoryBefore
 
 #: Warp instructions of a launch that are recorded unless the user asks for blocks or waves.
 MOST_INSTRUCTIONS = 3_000_000
@@ -89,8 +90,11 @@ def _is_milestone(before: int) -> bool:
 class Listener(Protocol):
     """Who is told what programs do; `process` tells several of them apart."""
 
-    def launched(self, info: LaunchInfo, execution: Execution | None) -> None:
-        """A kernel has run; `execution` has its trace where it was recorded."""
+    def launched(self, info: LaunchInfo, execution: Execution | None, before: MemoryBefore | None) -> None:
+        """A kernel has run; `execution` has its trace where it was recorded.
+
+        `before` has what was unset before it, where that is to be checked.
+        """
 
     def copied(self, process: int, direction: int, size_bytes: int, stream: int, pinned: bool) -> None:
         """Bytes went from host to device (1), device to host (2), within a device (3), or were set (4).
