@@ -44,6 +44,9 @@ def pairs(aspect):
             yield usual, (chain(warps, i1=("comp", ()), i2=("comp", (0, 1))), gpu())
         elif aspect is Aspect.COMPUTE_LATENCY:
             yield usual, (chain(warps), gpu(instructions__comp__latency=80))
+            # And where no memory access takes longer.
+            computing = with_graph("comp", *[("comp", (i,)) for i in range(7)], warps_per_sm=warps)
+            yield (computing, gpu()), (computing, gpu(instructions__comp__latency=80))
         elif aspect is Aspect.MEMORY_LATENCY:
             yield usual, (chain(warps), gpu(dram__latency=900))
         elif aspect is Aspect.BARRIERS:

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.recorded import ARRAY, FFMA, ROWS, STG128
 from making import gpu
+from reference.traces import Step, evenly, memory_trace
 from warplens.api import compare, load_workload, predict, simulate
 from warplens.errors import MissingInputError, WorkloadError
+from warplens.machine import load_gpu
 from warplens.models import get_model
 from warplens.models.crisp import measured_run, time_at
-from warplens.workload import Launch, MeasuredRun, Results, Workload
+from warplens.workload import Launch, MeasuredRun, Results, Workload, workload_of_trace
 from warplens_studies.validate import accelsim
 
 KERNEL = "compute_ilp4_lowocc"
@@ -75,12 +78,49 @@ def test_a_run_of_the_simulator_is_itself_at_its_own_clock(run):
     assert 0 < found.overlapped_seconds <= found.load_seconds < run.seconds
 
 
-def test_without_traffic_all_is_computation_and_with_it_everywhere_all_is_load(run):
-    silent = measured_run(replace(run, noc_bytes_over_time=np.zeros_like(run.noc_bytes_over_time)))
+def test_without_loads_all_is_computation_and_with_them_everywhere_all_is_load(run):
+    silent = measured_run(replace(run, load_share=0.0))
     assert (silent.load_seconds, silent.overlapped_seconds) == (0.0, 0.0)
     assert silent.outside_seconds == run.seconds
-    busy = measured_run(replace(run, noc_bytes_over_time=np.ones_like(run.noc_bytes_over_time)))
+    busy = measured_run(replace(run, load_share=1.0))
     assert (busy.load_seconds, busy.outside_seconds) == (run.seconds, 0.0)
+
+
+def storing(computations):
+    """Warps that only compute and store, more than the network takes: no load is ever outstanding."""
+    blocks = [
+        [
+            [
+                step
+                for turn in range(6)
+                for step in (
+                    *(Step(FFMA) for _ in range(computations)),
+                    Step(STG128, evenly(ARRAY + 512 * (turn + 6 * (4 * block + warp)), 16)),
+                )
+            ]
+            for warp in range(4)
+        ]
+        for block in range(24)
+    ]
+    return workload_of_trace(memory_trace(ROWS, blocks, kernel="storing"))
+
+
+def test_stores_that_hold_warps_keep_their_seconds():
+    machine = load_gpu(accelsim.GPU, {"sms": 2, "noc.bandwidth": "20GB/s"})
+    held = measured_run(simulate(storing(1), machine, "detailed"))
+    assert held.load_seconds == 0.0
+    assert held.outside_seconds < 0.5 * held.store_seconds
+    free = measured_run(simulate(storing(200), load_gpu(accelsim.GPU), "detailed"))
+    assert free.load_seconds == 0.0
+    assert free.outside_seconds > 0.9 * max(free.store_seconds, free.outside_seconds)
+
+
+@pytest.mark.parametrize("computations", [1, 30, 200])
+def test_it_is_near_the_simulator_where_stores_hold_warps(computations):
+    machine, workload = load_gpu(accelsim.GPU, {"sms": 2, "noc.bandwidth": "20GB/s"}), storing(computations)
+    slower = simulate(workload, machine, "detailed", overrides={"clock": "1GHz"})
+    made = predict(workload, machine, "crisp", overrides={"clock": "1GHz"}, options={"simulate": True})
+    assert made.seconds == pytest.approx(slower.seconds, rel=0.1)
 
 
 def test_a_trace_is_simulated_once_for_all_clocks(traced, run, monkeypatch):

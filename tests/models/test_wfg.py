@@ -220,3 +220,12 @@ def test_warps_of_a_group_may_hide_less_than_all_of_them():
     together = run("wfg", four, machine, effective_warps=2.0)
     assert together.terms["CPW"] == run("wfg", two, machine).terms["CPW"] > run("wfg", four, machine).terms["CPW"]
     assert together.terms["CPR"] == 4 * together.terms["CPW"]
+
+
+def test_work_groups_in_step_hide_as_one_warp_each():
+    """WLP_effect lies between the resident groups and ω."""
+    workload = with_graph("comp", ("mem", (0,)), ("comp", (1,)), warps_per_sm=8, blocks_per_sm=2)
+    alone = run("wfg", workload, "lemeire-example")
+    in_step = run("wfg", workload, "lemeire-example", work_groups="in-step")
+    assert in_step.cycles == run("wfg", workload, "lemeire-example", effective_warps=2.0).cycles
+    assert in_step.cycles > alone.cycles

@@ -67,9 +67,14 @@ class Simulation:
             for sm in self.sms[first:] + self.sms[:first]:
                 self.l1_stage(t, sm)
                 self.lsu_stage(t, sm)
+                before = self.totals["ISSUED"]
                 for number in range(len(sm.schedulers)):
                     self.schedule(t, sm, number)
                 self.barriers_and_exits(t, sm)
+                if sm.mshrs or sm.atomics:
+                    self.totals["LOAD_CYCLES"] += 1
+                elif self.totals["ISSUED"] == before and any(map(sm.held_by_stores, sm.schedulers)):
+                    self.totals["STORE_CYCLES"] += 1
             if self.totals["BLOCKS"] == blocks:
                 self.totals["CYCLES"] = t + 1
                 self.count_accesses()
@@ -152,8 +157,9 @@ class Simulation:
         slots = max(int(width), 1)
         if scheduler.next_issue > t:
             self.totals["BASE"] += slots
+            scheduler.cause = ""
             return
-        nearest, issued = "IDLE", 0
+        nearest, ended, issued = "IDLE", False, 0
         for _ in range(slots):
             mine = [warp for warp in sm.warps() if warp.slot % len(sm.schedulers) == number]
             active = self.active_set(mine)
@@ -172,7 +178,7 @@ class Simulation:
                 if not cause:
                     can.append(warp)
                 elif NEARNESS[cause] > NEARNESS[nearest]:
-                    nearest = cause
+                    nearest, ended = cause, warp.finished
             if not can:
                 break
             warp = self.choose(can, scheduler.last)
@@ -181,6 +187,7 @@ class Simulation:
             issued += 1
         if issued:
             scheduler.next_issue = t + max(round(1 / width), 1)
+        scheduler.cause, scheduler.ended = nearest, ended
         self.totals["ISSUED"] += issued
         self.totals["BASE"] += issued
         self.totals[nearest] += slots - issued
@@ -363,6 +370,7 @@ class Simulation:
         if going:
             sent = entry.granules & machine.granules_of(going)
             entry.access.worst = max(entry.access.worst, 1)
+            sm.atomics += kind == "atomic"
             self.send_write(t, Request(sm, line, sent, kind, entry.access))
         return ""
 
@@ -385,6 +393,7 @@ class Simulation:
         if request.kind != "load":
             self.writes_flying -= 1
             if request.kind == "atomic":
+                sm.atomics -= 1
                 request.access.part_back(now)
             else:
                 request.access.warp.in_flight -= 1

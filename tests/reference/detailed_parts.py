@@ -226,6 +226,7 @@ class Queue:
 class Scheduler:
     def __init__(self) -> None:
         self.last, self.next_issue = -1, 0.0
+        self.cause, self.ended = "", False  # what keeps its slot empty, and whether for a warp that has ended
 
 
 class Sm:
@@ -241,6 +242,12 @@ class Sm:
         self.out, self.inward = Port(), Port()
         self.injection = Queue(machine.noc_queue)
         self.blocked = ""
+        self.atomics = 0  # at the LLC
+
+    def held_by_stores(self, scheduler: Scheduler) -> bool:
+        """Whether a slot is empty behind a store at the tags, or for a warp that has ended and whose stores have not."""
+        behind = self.blocked and self.pipe[0].access.instruction.kind == "store"
+        return (scheduler.cause == "MEMORY" and scheduler.ended) or bool(behind and scheduler.cause == self.blocked)
 
     def warps(self) -> list[Warp]:
         return sorted((w for block in self.blocks if block for w in block.warps), key=lambda warp: warp.slot)

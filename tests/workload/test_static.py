@@ -48,7 +48,8 @@ def test_models_that_need_a_mix_run_and_the_others_say_why(tmp_path: Path) -> No
     workload = static_workload(_launch(tmp_path))
     found = compare(workload, ["h200"])
     assert {each.model for each in found.predictions} == {
-        "roofline", "volkov", "transit", "mwp-cwp", "mwp-cwp-corrected", "gpuperf",
+        "roofline", "instruction-roofline", "zhang-owens", "volkov", "transit", "mwp-cwp",
+        "mwp-cwp-corrected", "gpuperf",
     }  # fmt: skip
     assert all("mdm" not in each.model for each in found.predictions) and found.skipped
     assert workload.launch.threads_per_block == 128 and workload.launch.blocks == 64

@@ -70,6 +70,9 @@ class L1Cache(_WritePolicy):
     merge_lines: Quantity = count(
         "lines of stores that wait in an SM for the network; others to them merge", minimum=0, default=0, most=1 << 12
     )
+    unified_bytes: Quantity = count(
+        "adaptive L1: storage of L1 and shared memory together, of which the L1 has what a launch's blocks leave"
+    )
     streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="through")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=False)

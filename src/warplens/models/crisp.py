@@ -8,11 +8,11 @@ its seconds when the clock changes; computation keeps its cycles:
     T(f) = max(T_load, T_under · f0/f) + max(T_outside · f0/f, T_store)
 
 The workload gives the run, from counters, or the detailed simulator runs a
-trace. The simulator does not count cycles with loads outstanding: T_load is the
-time in which the NoC carries something. Computation is the issue slots that are
-used or that wait for arithmetic or a barrier; we spread it evenly over the time
-with loads and the time without. The simulator does not tell stalls on stores
-from stalls on loads: they are part of T_load, and T_store is 0.
+trace and counts, as a mean over the SMs, cycles with loads outstanding (T_load)
+and cycles without them in which stores hold warps. Computation is the issue
+slots that are used or that wait for arithmetic or a barrier; we spread it evenly
+over the time with loads and the time without. Where stores hold warps at f0, the
+time outside T_load is theirs (T_store): more computation first fills their stalls.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ def time_at(clock: Array, f0: Array, load: Array, under: Array, outside: Array, 
 
 def measured_run(result: DetailedResult) -> MeasuredRun:
     """What CRISP's counters would read after a run of the detailed simulator."""
-    bins = max(1, int(np.ceil(result.cycles / result.bin_cycles)))
-    outstanding = np.count_nonzero(result.noc_bytes_over_time[:bins]) / bins
     computing = sum(result.stack[name] for name in _COMPUTING) / result.cpi
+    loading, stalled = result.load_share, result.store_stall_share
     return MeasuredRun(
         clock_hz=result.cycles / result.seconds,
-        load_seconds=result.seconds * outstanding,
-        overlapped_seconds=result.seconds * computing * outstanding,
-        outside_seconds=result.seconds * (1.0 - outstanding),
+        load_seconds=result.seconds * loading,
+        overlapped_seconds=result.seconds * computing * loading,
+        outside_seconds=result.seconds * (1.0 - loading - stalled),
+        store_seconds=result.seconds * (1.0 - loading) if stalled > 0 else 0.0,
     )
 
 

@@ -75,6 +75,16 @@ GCOM = Paper(
     "GCoM: a detailed GPU core model for accurate analytical modeling of modern GPUs",
     "ISCA 2022",
 )
+ZHANG_OWENS = Paper(
+    "zhang-owens-hpca2011",
+    "Z",
+    "Zhang & Owens",
+    "A quantitative performance analysis model for GPU architectures",
+    "HPCA 2011",
+)
+DING_WILLIAMS = Paper(
+    "instruction-roofline-pmbs2019", "I", "Ding & Williams", "An instruction roofline model for GPUs", "PMBS 2019"
+)
 WARPLENS = Paper(
     "warplens", "W", "warplens", "The warps of one SM as a closed network", "this package's documentation"
 )

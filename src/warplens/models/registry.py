@@ -12,6 +12,7 @@ from .base import Model, parse_options, solve
 from .crisp import Crisp
 from .gcom import Gcom
 from .gpuperf import GpuPerf
+from .instruction_roofline import InstructionRoofline
 from .interval import INTERVAL_MODELS
 from .markov_chain import MarkovChain
 from .mwp_cwp import CorrectedMwpCwp, MwpCwp
@@ -22,10 +23,13 @@ from .transit import Transit
 from .volkov import Volkov
 from .warplens_model import Warplens
 from .wfg import CorrectedWorkFlow, WorkFlow
+from .zhang_owens import ZhangOwens
 
 _NAIVE, *_INTERVAL = INTERVAL_MODELS.values()
 _ALL: tuple[type[Model], ...] = (
     Roofline,
+    InstructionRoofline,
+    ZhangOwens,
     Volkov,
     Transit,
     MwpCwp,

@@ -3,9 +3,9 @@
 `wfg` is the original. `wfg-corrected` sets λ_instr_mem = 0 and replaces L-36 by
 L-42 (Lemeire §2.4.3, 2.4.4). Equation L-30 already contains α_i, so L-31 does
 not multiply by it again (as L-38 shows). WLP_effect, the warps that hide each
-other's latencies, is ω unless given: the equation of the original, by work
-groups, is in no text that we have. Barriers count in L-35 but take no cycles:
-the paper gives none.
+other's latencies, is ω unless given: the equation of the original is in no text
+that we have, so `work_groups` gives its bounds, ω and the resident groups.
+Barriers count in L-35 but take no cycles: the paper gives none.
 """
 
 from __future__ import annotations
@@ -35,11 +35,16 @@ class WorkFlow(Model):
     )
     corrected: ClassVar[bool] = False
 
-    effective_warps: float = option(0.0, "WLP_effect: warps that hide each other's latencies; 0: all resident ones")
+    effective_warps: float = option(0.0, "WLP_effect: warps that hide each other's latencies; 0: by `work_groups`")
+    work_groups: str = option(
+        "asynchronous",
+        "bounds of WLP_effect: warps of a group run on their own (all hide), or in step (one of each group hides)",
+        ("asynchronous", "in-step"),
+    )
 
     def evaluate(self, case: Case) -> Outcome:
         graph = case.facts.flow
-        W = np.minimum(case.W, self.effective_warps) if self.effective_warps > 0 else case.W
+        W = self._hiding_warps(case)
         zero = np.zeros(case.size)
         timings = [case.timing(node.instruction_class) for node in graph.nodes]
         intervals = [case.array(timing.interval_cycles) for timing in timings]
@@ -93,6 +98,12 @@ class WorkFlow(Model):
 
     def exposed_latency(self, latency: Array, W: Array, hiding: Array, preceding: Array) -> Array:
         return latency - (W - 1.0) * hiding  # Eq. (L-36)
+
+    def _hiding_warps(self, case: Case) -> Array:
+        """WLP_effect"""
+        if self.effective_warps > 0:
+            return np.minimum(case.W, self.effective_warps)
+        return case.W if self.work_groups == "asynchronous" else case.array(case.residency.blocks_per_sm)
 
 
 def _transition(node: FlowNode, interval: Array, latency: Array, W: Array) -> Array:

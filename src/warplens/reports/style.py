@@ -17,7 +17,7 @@ FORMATS = (".png", ".svg", ".pdf")
 _FAMILIES = (
     ("pipeline",),
     ("mdm", "mdm-cal2019", "mdm-mshr", "mdm-queue", "gcom"),
-    ("volkov", "roofline"),
+    ("volkov", "roofline", "instruction-roofline", "zhang-owens"),
     ("mwp-cwp-corrected", "mwp-cwp", "gpuperf"),
     ("gpumech", "gpumech-plus", "gpumech-rr-corrected", "gpumech-mt-mshr", "gpumech-mt"),
     ("transit",),

@@ -2,7 +2,7 @@
 
 from .analyse import analyse
 from .facts import Facts, Needs
-from .launch import LAUNCH_KEYS, Launch, Residency, launch_with_overrides, resident
+from .launch import LAUNCH_KEYS, Launch, Residency, adapted, launch_with_overrides, resident
 from .load import example_folder, example_names
 from .measured import MeasuredRun
 from .results import Results
@@ -19,6 +19,7 @@ __all__ = [
     "Residency",
     "Results",
     "Workload",
+    "adapted",
     "analyse",
     "bank_cycles",
     "example_folder",

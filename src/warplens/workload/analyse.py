@@ -11,7 +11,7 @@ import numpy as np
 from ..analysis import IntervalProfile, ProfileBatch, batch_of_profiles, intervals_of_graph
 from ..machine import INSTRUCTION_CLASSES, Gpu
 from .facts import NOTHING_MORE, Facts, Needs, batch_shape
-from .launch import resident
+from .launch import adapted, resident
 from .workload import Workload
 
 
@@ -23,6 +23,7 @@ def analyse(workload: Workload, gpu: Gpu, needs: Needs = NOTHING_MORE, needed_by
     """
     if needs.view:
         workload.require(needs.view, needed_by)
+    gpu = adapted(gpu, workload.launch)
     if workload.trace is not None:
         from .traced import analyse_trace
 

@@ -92,6 +92,17 @@ def resident(launch: Launch, gpu: Gpu) -> Residency:
     )
 
 
+def adapted(gpu: Gpu, launch: Launch) -> Gpu:
+    """The machine with the L1 that a launch's shared memory leaves of the storage that they share, if they do."""
+    storage = gpu.l1.unified_bytes
+    if storage is None:
+        return gpu
+    shared = np.multiply(resident(launch, gpu).blocks_per_sm, launch.shared_memory_per_block_bytes or 0)
+    left = np.maximum(np.floor(np.subtract(storage, shared)), 0.0)
+    size = left.astype(np.int64) if np.ndim(left) else int(left)
+    return dataclasses.replace(gpu, l1=dataclasses.replace(gpu.l1, size_bytes=size))
+
+
 def launch_with_overrides(launch: Launch, overrides: Mapping[str, Any]) -> Launch:
     """A copy with `launch.warps_per_sm` or `launch.blocks_per_sm` set; the other one then follows."""
     changes: dict[str, Any] = {}

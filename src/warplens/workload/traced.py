@@ -42,7 +42,7 @@ from ..analysis.representative import (
 from ..machine import INSTRUCTION_CLASSES, Gpu, InstructionTiming, Quantity, distinct
 from ..traces import CLASS_NAMES, LaunchTrace, WarpGroup
 from .facts import CacheResults, Facts, Needs, TraceFacts, batch_shape
-from .launch import Residency, launch_of, resident
+from .launch import Residency, adapted, launch_of, resident
 from .workload import Workload
 
 #: A prediction warns if the warps' mean distance from their representative exceeds this.
@@ -100,7 +100,7 @@ def runs_of(
     """The distinct cache simulations of a batch, and the index of each machine's."""
     assert workload.trace is not None
     return cache_runs(
-        gpu,
+        adapted(gpu, workload.launch),
         gpu.original or gpu,
         residency.blocks_per_sm,
         shape[0] if shape else 1,

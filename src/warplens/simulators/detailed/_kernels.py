@@ -13,14 +13,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...analysis._cache_records import LOAD
+from ...analysis._cache_records import LOAD, NOTHING, STORE
 from ...jit import inlined, kernel
 from ._block_kernels import barriers_and_exits, dispatch, has_room
 from ._event_kernels import pop
 from ._l1_kernels import acknowledge_write, end_request, fill_l1, l1_stage
 from ._lsu_kernels import lsu_stage
 from ._memory_kernels import at_bank, at_reply, at_sm
-from ._records import AT_BANK, AT_REPLY, AT_SM, FINISHED, NEEDS_BLOCKS, NEVER, NO_WARP, STUCK
+from ._records import (
+    AT_BANK,
+    AT_REPLY,
+    AT_SM,
+    FINISHED,
+    MEMORY,
+    NEEDS_BLOCKS,
+    NEVER,
+    NO_CAUSE,
+    NO_WARP,
+    STUCK,
+)
 from ._scheduler_kernels import schedule
 
 
@@ -56,7 +67,28 @@ def book_skipped_cycles(t, sm, state, config):
         scheduler = state.schedulers[sm, q]
         state.slots[scheduler.cause] += skipped
         state.stalls[scheduler.held, scheduler.cause] += skipped
+    if core.waits_for == LOAD:
+        state.totals[0].load_cycles += t - core.seen
+    elif core.waits_for == STORE:
+        state.totals[0].store_cycles += t - core.seen - core.issued
     core.seen = t
+
+
+@inlined
+def note_waits(sm, issued, state, config, table):
+    """What an SM waits for from now on. Stores hold warps that find no room behind one, or that end after them."""
+    core = state.sms[sm]
+    core.issued = issued
+    core.waits_for = NOTHING
+    if core.mshrs_used + core.atomics > 0:
+        core.waits_for = LOAD
+        return
+    behind_store = core.blocked != NO_CAUSE and table.kind[state.pipe[sm, core.pipe_head].static] == STORE
+    for q in range(config.schedulers):
+        scheduler = state.schedulers[sm, q]
+        ends = scheduler.cause == MEMORY and scheduler.held == len(state.stalls) - 1
+        if ends or (behind_store and scheduler.cause == core.blocked):
+            core.waits_for = STORE
 
 
 @inlined
@@ -88,9 +120,11 @@ def run(config, window, table, state, all_blocks):
                 book_skipped_cycles(t, sm, state, config)
                 again = l1_stage(t, sm, state, config, window, table)
                 again = min(again, lsu_stage(t, sm, state, config, table))
+                before = state.totals[0].issued
                 for q in range(config.schedulers):
                     again = min(again, schedule(t, sm, q, state, config, window, table))
                 core.wake = min(again, barriers_and_exits(t, sm, state, config))
+                note_waits(sm, state.totals[0].issued > before, state, config, table)
             wake = min(wake, core.wake)
         if chip.finished_blocks == all_blocks:
             finish(t, state, config)

@@ -226,6 +226,7 @@ def l1_write(t, sm, entry, what, line, words, touched, slot, state, config):
         sent = words if going == touched else words & granules_of(going, sectors)
         if what == ATOMIC:
             state.loads[entry.load].leaves = True
+            core.atomics += 1
         else:
             core.leaves = True
         send_write(t, sm, entry.warp, entry.static, entry.load, what, line, sent, state, config)
@@ -311,6 +312,7 @@ def acknowledge_write(now, request, state, table):
     """The LLC has taken a store or done an atomic."""
     state.chip[0].stores_flying -= 1
     if request.what == ATOMIC:
+        state.sms[request.sm].atomics -= 1
         part_of_load_back(request.load, now, request.sm, state, table)
     else:
         state.warps[request.sm, request.owner].in_flight -= 1

@@ -139,11 +139,14 @@ SM = _record(
     pipe_head=I64,
     pipe_count=I64,
     mshrs_used=I64,
+    atomics=I64,  # at the LLC
     injected=I64,
     inject_free=F64,
     eject_free=F64,
     leaves=FLAG,  # the instruction at the tags has sent something
     blocked=I64,  # what holds the access at the tags
+    issued=FLAG,  # in the cycle in which it was last seen
+    waits_for=I64,  # since then: LOAD with loads outstanding, STORE if only stores hold warps, else NOTHING
 )
 SCHEDULER = _record(last=I64, issue_at=F64, cause=I64, held=I64)  # why its slot is empty, and which instruction waits
 BLOCK = _record(used=FLAG, alive=I64, waiting=I64, number=I64)
@@ -207,6 +210,8 @@ TOTALS = _record(
     dram_writes=F64,
     requests=F64,
     returned=F64,
+    load_cycles=F64,  # of all SMs: loads outstanding, and stores that hold warps without them
+    store_cycles=F64,
     miss_count=F64,  # L1 misses of loads, and the parts of their latency
     miss_path=F64,
     miss_mshr=F64,

@@ -63,6 +63,10 @@ class DetailedResult:
     dram_read_bytes: float
     dram_write_bytes: float
     requests: int
+    load_share: float
+    """Of the SMs' cycles: those with loads outstanding."""
+    store_stall_share: float
+    """Of the SMs' cycles: those without, in which stores alone hold warps."""
     bin_cycles: float
     dram_bytes_over_time: NDArray[np.float64] = field(repr=False)
     noc_bytes_over_time: NDArray[np.float64] = field(repr=False)
@@ -110,6 +114,8 @@ def result_of(workload: Workload, gpu: Gpu, state: MachineState) -> DetailedResu
         dram_read_bytes=float(totals["dram_reads"]) * transfer,
         dram_write_bytes=float(totals["dram_writes"]) * transfer,
         requests=int(totals["requests"]),
+        load_share=float(totals["load_cycles"] / (cycles * gpu.sms)),
+        store_stall_share=float(totals["store_cycles"] / (cycles * gpu.sms)),
         bin_cycles=float(state.chip["bin_cycles"][0]),
         dram_bytes_over_time=state.traffic["dram"] * transfer,
         noc_bytes_over_time=state.traffic["noc"] * FLIT_BYTES,

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import InputError, SimulationError
 from ...machine import Gpu
-from ...workload import Workload, resident
+from ...workload import Workload, adapted, resident
 from . import _records as records
 from ._records import MachineState, TraceWindow
 from .config import simulator_config
@@ -51,6 +51,7 @@ def final_state(workload: Workload, gpu: Gpu, most_rows: int = 0) -> MachineStat
     blocks = _count_blocks(workload)
     if not blocks:
         raise InputError(f"{workload.path or workload.name}: the trace holds no thread blocks")
+    gpu = adapted(gpu, workload.launch)
     residency = resident(workload.launch, gpu)
     config = simulator_config(gpu, residency, needed_by)
     table, units = instruction_table(workload.trace.static, gpu, needed_by)
