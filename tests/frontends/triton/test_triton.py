@@ -16,7 +16,7 @@ from warplens.errors import CompileError, InputError, KernelFault, MissingPackag
 FOLDER = Path(__file__).parents[3] / "examples" / "triton"
 #: Examples of which the quick tier runs a small launch.
 QUICK = {"add": {"n": 5000}, "softmax": {"rows": 4, "columns": 100}}
-SLOW = {"layer_norm", "matmul", "attention", "fused_mlp", "persistent_matmul"}
+SLOW = {"layer_norm", "matmul", "fp8_matmul", "attention", "fused_mlp", "persistent_matmul"}
 
 
 @pytest.fixture
