@@ -99,7 +99,8 @@ class Work:
         if launch.record == RecordLimit():
             launch = dataclasses.replace(launch, record=RecordLimit(waves=WAVES[self.stage]))
         built = None if launch.language == "python" else [_built(*each) for each in enumerate(launch.arguments)]
-        execution = record_launch(launch, self.machine, parameters=built, results=False)
+        # Other processes run other configurations on the other cores.
+        execution = record_launch(launch, self.machine, parameters=built, results=False, workers=1)
         return place(workload_of_trace(execution.trace), self.machine, self.overrides)
 
     def _predicted(self, configuration: Configuration) -> dict[str, Any]:

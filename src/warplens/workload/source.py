@@ -259,12 +259,13 @@ def record_launch(
     consume: Callable[[WarpGroup], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     results: bool = True,
+    workers: int | None = None,
 ) -> Execution:
     """Run the launch on the CPU and record it. The trace is `.trace` of the result, unless `consume` took it.
 
     `parameters` are those of the launch, if they are built already; read-only arrays keep their values.
     `buffers` keeps what launches before left in named buffers, and `placement` where those lie. Without `results`
-    only what the trace depends on is computed.
+    only what the trace depends on is computed. `workers` threads run blocks, by default one per core.
     """
     from ..frontends.ptx import execute, parse_ptx
 
@@ -292,6 +293,7 @@ def record_launch(
         consume=consume,
         progress=progress,
         results=results,
+        workers=workers,
         **_limits(launch.record),
     )
     return execution.with_source(None if launch.language == "ptx" else launch.text, compiled.ptx)

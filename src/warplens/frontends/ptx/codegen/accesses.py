@@ -17,6 +17,7 @@ from .layout import SHARED_BITS, Context, Frame
 from .lowering import lowers
 from .rounding import CANONICAL_NAN
 from .runtime import Fields, i32, i64
+from .touches import WINDOWS, touch
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
@@ -67,6 +68,22 @@ def translated(
     if record and g.recording:
         record_addresses(g, address, place, mask, space)
     return hosts
+
+
+def touched(g: KernelBuilder, item: FlatInstruction, operand: Operand, use: MemoryUse) -> None:
+    """Check and record an access whose data nobody needs."""
+    base = operand.base if isinstance(operand, Address) else None
+    kind = g.register_type(base) if isinstance(base, Register) else None
+    if kind is None or kind.total_bits < 32 or use.space not in WINDOWS or g.kernel.cluster_blocks > 1:
+        translated(g, item, address_of(g, item, operand), g.mask(item), use.access_bytes, use.space)
+        return
+    assert isinstance(operand, Address) and isinstance(base, Register)
+    place = g.buffer("bases", integers(kind.total_bits))
+    g.builder.store(g.read(base, kind), place)
+    checked = touch(g.module, use.space, kind.total_bits, writes=item.opcode == "st", recording=g.recording)
+    arguments = [place, i64(operand.offset), g.mask(item), i32(use.access_bytes), i32(item.index)]
+    failed = g.builder.call(checked, [g.context, g.frame, *arguments])
+    g.leave_if(g.builder.icmp_unsigned("!=", failed, i32(0)))
 
 
 def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value, space: str) -> None:
@@ -126,9 +143,11 @@ def _load(g: KernelBuilder, item: FlatInstruction) -> None:
     parts = _parts(target)
     if len(parts) * kind.bytes != use.access_bytes:
         raise g.not_covered(item)
+    if not g.is_needed(item):
+        return touched(g, item, place, use)
     address = address_of(g, item, place)
     hosts = translated(g, item, address, g.mask(item), use.access_bytes, use.space)
-    for position, each in enumerate(parts if g.is_needed(item) else ()):
+    for position, each in enumerate(parts):
         value = gathered(g, hosts, position * kind.bytes, kind.total_bits)
         g.write_operand(item, each, value, signed=kind.is_signed)
     return None
@@ -155,11 +174,14 @@ def _store(g: KernelBuilder, item: FlatInstruction) -> None:
     parts = _parts(g.operand(item, 1))
     if use.space in ("constant", "param") or len(parts) * kind.bytes != use.access_bytes:
         raise g.not_covered(item)
+    if not g.is_needed(item):
+        return touched(g, item, g.operand(item, 0), use)
     address = address_of(g, item, g.operand(item, 0))
-    values = [g.read(each, kind) for each in parts] if g.is_needed(item) else []
+    values = [g.read(each, kind) for each in parts]
     hosts = translated(g, item, address, g.mask(item), use.access_bytes, use.space)
     for position, value in enumerate(values):
         scattered(g, hosts, position * kind.bytes, value)
+    return None
 
 
 # -- atomics ------------------------------------------------------------------------------------------------
