@@ -154,7 +154,8 @@ def _does(counts: Counts) -> str:
     if counts.sectors_per_request is not None and counts.least_sectors is not None:
         sectors, needed = f"{counts.sectors_per_request:.3g}", f"{counts.least_sectors:.3g}"
         wasteful = sectors != needed and counts.sectors_per_request > counts.least_sectors
-        told.append(f"{sectors} sectors ({needed} needed)" if wasteful else f"{sectors} sectors")
+        unit = "sector" if sectors == "1" else "sectors"
+        told.append(f"{sectors} {unit}{f' ({needed} needed)' if wasteful else ''}")
     if counts.conflict_ways is not None and counts.conflict_ways >= _CONFLICT:
         told.append(f"{counts.conflict_ways:.2g}-way conflict")
     ratios = {"L1": counts.l1_hit_ratio, "L2": counts.l2_hit_ratio}
