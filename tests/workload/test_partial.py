@@ -22,7 +22,7 @@ ROWS = [
 MACHINE = with_overrides(load_gpu("h200"), {"sms": 8, "max_blocks": 4})
 
 
-def misses(recorded: int, launched: int):
+def misses(recorded: int, launched: int, order: str = "progress"):
     """Blocks that all read the same 64 lines, and one line each of their own."""
     blocks = [
         [[*(Step(0, evenly(2**20 + 128 * k, 4)) for k in range(64)), Step(0, evenly(2**24 + 128 * block, 4))]]
@@ -30,7 +30,7 @@ def misses(recorded: int, launched: int):
     ]
     trace = memory_trace(ROWS, blocks)
     header = dataclasses.replace(trace.header, grid=(launched, 1, 1))
-    return cache_misses(workload_of_trace(dataclasses.replace(trace, header=header)), MACHINE)
+    return cache_misses(workload_of_trace(dataclasses.replace(trace, header=header), order=order), MACHINE)
 
 
 def test_an_sm_has_as_many_blocks_as_in_the_launch():
@@ -39,6 +39,16 @@ def test_an_sm_has_as_many_blocks_as_in_the_launch():
     assert part.l1_misses / 8 == pytest.approx(whole.l1_misses / 32)
     alone = misses(8, 8)  # on an SM each
     assert alone.l1_misses > 2.5 * part.l1_misses
+
+
+@pytest.mark.parametrize("order", ["progress", "round-robin"])
+def test_chunks_of_a_long_trace_fill_their_sms(monkeypatch, order):
+    """A chunk has an eighth of a wave: spread over all SMs, none would share an L1."""
+    whole = misses(32, 32, order)
+    monkeypatch.setattr(events, "CHUNK_BYTES", 4 * 65 * (events.EVENT_BYTES + events.LINE_BYTES))
+    chunks = misses(32, 32, order)
+    assert chunks.l1_misses / whole.l1_misses < 1.1
+    assert chunks.estimated_cycles == pytest.approx(whole.estimated_cycles, rel=0.3)
 
 
 def test_the_estimate_is_that_of_the_launch():

@@ -41,7 +41,10 @@ def family_of(run: CacheRun) -> CacheRun | None:
 
 
 def simulate_families(
-    events_of: Callable[[Coalescing], Iterable[Events]], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
+    events_of: Callable[[Coalescing], Iterable[Events]],
+    kinds: NDArray[np.uint8],
+    runs: Sequence[CacheRun],
+    launched: int = 0,
 ) -> dict[int, MissProfile]:
     """Profiles, by index, of the runs in large enough families; the caller simulates the others."""
     families: dict[CacheRun, list[int]] = {}
@@ -52,13 +55,14 @@ def simulate_families(
     found: dict[int, MissProfile] = {}
     for family, members in families.items():
         if len(members) >= FEWEST:
-            made = simulate_family(events_of(family.coalescing), kinds, [runs[index] for index in members])
+            some = [runs[index] for index in members]
+            made = simulate_family(events_of(family.coalescing), kinds, some, launched)
             found |= dict(zip(members, made, strict=True))
     return found
 
 
 def simulate_family(
-    chunks: Iterable[Events], kinds: NDArray[np.uint8], runs: Sequence[CacheRun]
+    chunks: Iterable[Events], kinds: NDArray[np.uint8], runs: Sequence[CacheRun], launched: int = 0
 ) -> list[MissProfile]:
     """The results of `simulate_caches` for the runs of one family, bit for bit."""
     from . import _family_kernels
@@ -77,6 +81,8 @@ def simulate_family(
     )
     for chunk in chunks:
         lines = placed_lines(chunk, config)
+        part, _ = runs[0].filled_by(chunk.blocks, launched)
+        family = family._replace(config=config._replace(sms=part.config.sms))
         _family_kernels.simulate_family(
             chunk.block_start, chunk.event_start, chunk.event_static, chunk.line_start, kinds, lines, family
         )

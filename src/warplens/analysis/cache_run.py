@@ -41,6 +41,23 @@ class CacheRun:
     coalescing: Coalescing
     transfer_bytes: int
 
+    def filled_by(self, blocks: int, launched: int) -> tuple[CacheRun, float]:
+        """(The run on no more SMs than some blocks of a launch fill, time of the launch over theirs).
+
+        An SM must have as many blocks as in the launch, since they share its L1. What the SMs share is that much
+        slower.
+        """
+        if not 0 < blocks < launched:
+            return self, 1.0
+        sms, timing = self.config.sms, self.timing
+        resident = min(self.config.blocks_per_sm, -(-launched // sms))
+        fewer = min(sms, -(-blocks // resident))
+        if timing is not None:
+            less = sms / fewer
+            timing = timing._replace(noc_service=timing.noc_service * less, dram_service=timing.dram_service * less)
+        fitted = replace(self, config=self.config._replace(sms=fewer), timing=timing)
+        return fitted, launched / blocks * fewer / sms
+
 
 def order_window(order: str) -> int:
     """Number of oldest warps of an SM that take turns (0: all); `OptionError` for an unknown order."""

@@ -157,11 +157,16 @@ class LlcContent(NamedTuple):
 
 
 def simulate_caches(
-    chunks: Iterable[Events], kinds: NDArray[np.uint8], run: CacheRun, llc: LlcContent | None = None
+    chunks: Iterable[Events],
+    kinds: NDArray[np.uint8],
+    run: CacheRun,
+    launched: int = 0,
+    llc: LlcContent | None = None,
 ) -> MissProfile:
     """Run the events of a launch through the per-SM L1 caches and the shared L2 of one machine.
 
-    `llc` is what the L2 holds before, and then after; by default nothing.
+    A chunk with fewer than the `launched` blocks runs on the SMs that it fills. `llc` is what the L2 holds before,
+    and then after; by default nothing.
     """
     from ._round_kernels import simulate_rounds
     from .progress import run_in_progress
@@ -174,15 +179,18 @@ def simulate_caches(
         llc_tags, llc_states = llc
     caches = Caches(l1_tags, l1_states, llc_tags, llc_states, config, counters, bank_load)
     arrivals = np.zeros(len(kinds), dtype=ARRIVALS)
-    cycles = 0.0
+    blocks, cycles = [], []
     for chunk in chunks:
         lines = placed_lines(chunk, config)
-        if run.timing is None:
+        part, longer = run.filled_by(chunk.blocks, launched)
+        caches = caches._replace(config=part.config)
+        if part.timing is None:
             simulate_rounds(
                 chunk.block_start, chunk.event_start, chunk.event_static, chunk.line_start, kinds, lines, caches
             )
         else:
-            cycles += run_in_progress(chunk, kinds, lines, caches, run.timing, arrivals)
+            cycles.append(run_in_progress(chunk, kinds, lines, caches, part.timing, arrivals) * longer)
+            blocks.append(chunk.blocks)
         del chunk, lines  # the next ones take their room
     l1_dirty = written_sectors(caches.l1_states, config.sectors) if config.l1_write_back else 0
     dirty = written_sectors(caches.llc_states, config.sectors) if config.llc_write_back else 0
@@ -193,7 +201,7 @@ def simulate_caches(
         run.transfer_bytes,
         dirty,
         run.order,
-        cycles,
+        float(np.dot(cycles, np.divide(blocks, sum(blocks))) if launched else sum(cycles)),
         l1_dirty,
         uneven[0],
         uneven[1],

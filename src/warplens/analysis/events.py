@@ -48,6 +48,11 @@ class Events:
     line_words: NDArray[np.uint32]
 
     @property
+    def blocks(self) -> int:
+        """Thread blocks."""
+        return len(self.block_start) - 1
+
+    @property
     def nbytes(self) -> int:
         return sum(getattr(self, item.name).nbytes for item in fields(self))
 
@@ -127,7 +132,7 @@ class EventStream:
                 break
             if chunk.nbytes <= KEPT_BYTES:
                 self._kept = chunk
-            return len(chunk.block_start) - 1
+            return chunk.blocks
         return sum(len(_block_start(group)) - 1 for group in self.trace.groups() if len(group))
 
 

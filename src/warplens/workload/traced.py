@@ -124,14 +124,14 @@ def simulated(workload: Workload, run: CacheRun) -> MissProfile:
     def simulate() -> MissProfile:
         if workload.before_simulation is not None:
             workload.before_simulation()
-        events = _events(workload, run.coalescing)
-        fitted, longer = _fitted(run, events.blocks, trace.header.blocks)
-        found = simulate_caches(events, instruction_kinds(trace.static), fitted, _left_in_llc(workload.after, run))
+        events, launched = _events(workload, run.coalescing), trace.header.blocks
+        before = _left_in_llc(workload.after, run)
+        fitted, _ = run.filled_by(events.blocks, launched)
+        found = simulate_caches(events, instruction_kinds(trace.static), run, launched, before)
         # Lines that a hash spreads over banks at random load them the more evenly, the more SMs ask for their own.
         chance = (fitted.config.sms / run.config.sms) ** 0.5 if run.config.llc_hashed else 1.0
         return replace(
             found,
-            estimated_cycles=found.estimated_cycles * longer,
             busiest_bank=1.0 + (found.busiest_bank - 1.0) * chance,
             busiest_channel=1.0 + (found.busiest_channel - 1.0) * chance,
         )
@@ -149,31 +149,12 @@ def _left_in_llc(before: Workload | None, run: CacheRun) -> LlcContent | None:
     def simulate() -> LlcContent:
         trace = before.require_trace("the cache simulation")
         events = _events(before, run.coalescing)
-        fitted, _ = _fitted(run, events.blocks, trace.header.blocks)
-        content = _left_in_llc(before.after, run) or LlcContent(*empty_caches(fitted.config)[2:])
-        simulate_caches(events, instruction_kinds(trace.static), fitted, content)
+        content = _left_in_llc(before.after, run) or LlcContent(*empty_caches(run.config)[2:])
+        simulate_caches(events, instruction_kinds(trace.static), run, trace.header.blocks, content)
         return content
 
     content = before.results.once(("left in the L2", run), simulate)
     return LlcContent(content.tags.copy(), content.states.copy())
-
-
-def _fitted(run: CacheRun, recorded: int, launched: int) -> tuple[CacheRun, float]:
-    """(The run on no more SMs than the recorded blocks fill, time of the launch over theirs).
-
-    An SM must have as many blocks as in the launch, since they share its L1. What the SMs share is that much slower.
-    """
-    if not 0 < recorded < launched:
-        return run, 1.0
-    sms = run.config.sms
-    resident = min(run.config.blocks_per_sm, -(-launched // sms))
-    fewer = min(sms, -(-recorded // resident))
-    timing = run.timing
-    if timing is not None:
-        less = sms / fewer
-        timing = timing._replace(noc_service=timing.noc_service * less, dram_service=timing.dram_service * less)
-    fitted = replace(run, config=run.config._replace(sms=fewer), timing=timing)
-    return fitted, launched / recorded * fewer / sms
 
 
 def _simulate_families(workload: Workload, runs: Sequence[CacheRun]) -> None:
@@ -182,10 +163,8 @@ def _simulate_families(workload: Workload, runs: Sequence[CacheRun]) -> None:
     unknown = [run for run in runs if results.known(trace, run, MissProfile) is None]
     if not unknown:
         return
-    recorded = _events(workload, unknown[0].coalescing).blocks
-    fitted = [_fitted(run, recorded, trace.header.blocks)[0] for run in unknown]
-    events_of = functools.partial(_events, workload)
-    for index, made in simulate_families(events_of, instruction_kinds(trace.static), fitted).items():
+    events_of, kinds = functools.partial(_events, workload), instruction_kinds(trace.static)
+    for index, made in simulate_families(events_of, kinds, unknown, trace.header.blocks).items():
         results.get(trace, unknown[index], MissProfile, functools.partial(lambda each: each, made))
 
 
