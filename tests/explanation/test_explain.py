@@ -8,11 +8,12 @@ import pytest
 
 import warplens
 from reference.traces import Step, evenly
+from warplens.explanation import scene as scenes
 from warplens.explanation.explain import speedup_range
 from warplens.traces.machine_code import MACHINE_CODE
 from warplens.traces.rewrite import changed
 
-from .small import kernel, load, scene
+from .small import advice, kernel, load, scene
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,19 @@ def test_machine_code_stays_where_only_addresses_move():
     assert plain.in_ptx is plain
     assert seen.with_addresses(lambda group, _: group).model.machine_code
     assert not seen.with_trace().model.machine_code
+
+
+def test_a_part_of_a_long_trace_gives_the_same_advice(monkeypatch):
+    """Lanes a sector apart: what that costs does not depend on how many of 128 blocks alike are looked at."""
+
+    def steps(warp):
+        return [Step(0, evenly((1 << 20) + 1024 * (16 * warp + k), 32)) for k in range(16)]
+
+    long = kernel((load(0),), steps, blocks=128)
+    whole = advice("uncoalesced-loads", long)
+    assert scene(long).part.workload is long
+    monkeypatch.setattr(scenes, "LONG_BYTES", 0)
+    monkeypatch.setattr(scenes, "PART_BYTES", 64 * 8 * (17 * 4 + 16 * (32 + 8 * 12)))
+    assert scene(long).part.facts.traced.recorded_blocks == 64
+    part = advice("uncoalesced-loads", long)
+    assert part.seconds == whole.seconds and part.speedup == pytest.approx(whole.speedup, rel=0.1)

@@ -19,7 +19,7 @@ from warplens.analysis import EventStream, events
 from warplens.cli.main import cli
 from warplens.errors import InputError
 from warplens.traces import StaticInstruction, TraceWriter, WarpGroup, first_alike, read_trace
-from warplens.traces.grouping import joined, part_of, with_neighbours
+from warplens.traces.grouping import joined, only_blocks, part_of, with_neighbours
 
 ROWS = (
     StaticInstruction(0, "ld", "load_global", "global", 4, (1,), (2, 3)),
@@ -43,6 +43,19 @@ def test_neighbours_are_in_one_group(blocks: Any, together: int, places: set[int
     assert spelled_out(joined(found), trace.static) == spelled_out(whole, trace.static)
     held = [set((group.block // together).tolist()) for group in found]
     assert all(not one & other for at, one in enumerate(held) for other in held[:at])
+
+
+@given(BLOCKS, st.integers(2, 9), st.integers(1, 4), st.sets(st.integers(0, 20)))
+def test_a_part_has_the_blocks_that_are_asked_for(blocks: Any, first: int, count: int, places: set[int]) -> None:
+    whole = memory_trace(ROWS, blocks)
+    trace = replace(whole, held=tuple(cut(joined(list(whole.groups())), places)))
+    wanted = [0, *range(len(blocks))[first : first + count]]
+    found = only_blocks(trace, [range(1), range(len(blocks))[first : first + count]])
+    group = joined(list(found.groups()))
+    assert found.header.extra["recorded_blocks"] == len(wanted)
+    assert np.unique(group.block).tolist() == wanted
+    alone = memory_trace(ROWS, [blocks[block] for block in wanted])
+    assert spelled_out(group, trace.static) == spelled_out(joined(list(alone.groups())), trace.static)
 
 
 @pytest.mark.parametrize("kept", [0, 2**30])

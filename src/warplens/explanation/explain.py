@@ -45,7 +45,7 @@ def explain(
         for done, rule in enumerate(chosen):
             if progress is not None:
                 progress(done, len(chosen))
-            made = (advice_of(scene, rule, finding) for finding in rule.look(scene))
+            made = (advice_of(scene.part, rule, finding) for finding in rule.look(scene.part))
             advice += [each.scaled(found.seconds) for each in made if each is not None]
     return Answer(
         prediction=found,

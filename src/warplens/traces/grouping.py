@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .schema import WarpGroup
+from .schema import LaunchTrace, MemoryTrace, WarpGroup
 
 
 def joined(parts: list[WarpGroup]) -> WarpGroup:
@@ -75,3 +76,19 @@ def with_neighbours(groups: Iterable[WarpGroup], together: int) -> Iterator[Warp
         held.append(part_of(group, last, len(group)))
     if held:
         yield joined(held)
+
+
+def only_blocks(trace: LaunchTrace, runs: Sequence[range]) -> MemoryTrace:
+    """A trace of some of the recorded blocks, numbered in the order of the trace."""
+    held: list[WarpGroup] = []
+    seen = 0
+    for group in trace.groups():
+        begins = np.flatnonzero(np.diff(group.block, prepend=-1, append=-1))
+        blocks = max(len(begins) - 1, 0)
+        for run in runs:
+            first, last = np.clip((run.start - seen, run.stop - seen), 0, blocks)
+            if first < last:
+                held.append(part_of(group, int(begins[first]), int(begins[last])))
+        seen += blocks
+    recorded = {"recorded_blocks": sum(map(len, runs))}
+    return MemoryTrace(replace(trace.header, extra={**trace.header.extra, **recorded}), trace.static, tuple(held))

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from warplens.frontends.ptx.chosen_blocks import chosen_blocks
 from warplens.frontends.runtime.recording import LaunchInfo, Recording
+from warplens.traces.chosen_blocks import chosen_blocks
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..ptx.chosen_blocks import chosen_blocks
+from ...traces.chosen_blocks import chosen_blocks
 from ..ptx.execute import Execution
 from .unset import MemoryBefore
 
