@@ -275,6 +275,26 @@ def test_products_of_warpgroups_have_the_nearest_class(columns, name):
     assert product_class(columns) == f"tensor_{name}"
 
 
+@pytest.mark.parametrize(
+    ("machine", "name", "interval"),
+    [
+        ("a100", "tensor", 2.0),
+        ("a100", "tensor_half", 1.0),  # half of tensor's
+        ("a100", "tensor_fp64", 4.0),
+        ("rtx3090", "tensor_fp16", 4.0),  # GeForce cards halve the rate of sums in fp32
+        ("rtx3090", "tensor_fp16_half", 2.0),
+        ("rtx3090", "tensor_int_quarter", 1.0),
+        ("rtx-a6000", "tensor", 4.0),
+        ("h200", "tensor_half", 1.0),  # measured: more than half of tensor's
+        ("h200", "tensor_fp64_eightfold", 15.0),
+        ("v100", "tensor_int", 4.0),  # it has none: as tensor
+    ],
+)
+def test_products_have_rates_by_shape_and_type(machine, name, interval):
+    timing = load_gpu(machine).timing(name)
+    assert (timing.interval_cycles, timing.subsystem) == (interval, "tensor")
+
+
 def test_memory_without_timing_gets_the_dram_latency_and_an_sms_share_of_the_bandwidth():
     timing = load_gpu("hong-kim-example").timing("load_global")
     # 128 B of a coalesced warp at 80 GB/s / 16 SMs and 1 GHz

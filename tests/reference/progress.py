@@ -149,6 +149,8 @@ class Progress:
         self.banks = [_Bank() for _ in range(self.memory.geometry.banks)]
         self.even = _Bank()  # has its share of what all do
         self.coming: dict[int, tuple[int, float, float]] = {}
+        #: By neighbourhood of SMs and place: line, sectors, SM, until when under way, whether another joined.
+        self.asked: dict[int, dict[int, tuple[int, set[int], _Sm | None, float, bool]]] = {}
         #: (cycle, rank, what): warps by number, and after them SMs from another one in every cycle.
         self.agenda: list[tuple[int, int, _Warp | _Sm]] = []
         self.warps: list[_Warp] = []
@@ -283,6 +285,8 @@ class Progress:
                 if merges and waiting:
                     waiting.sectors |= {self.memory.sector(granule) for granule in event.lines[number]}
                     waiting.until = back - self.timing.llc_latency
+            if event.kind == "load" and moved.left:
+                self._count_shared(sm, now, back, event, number, moved.left)
             if event.kind == "load":
                 level = "DRAM" if moved.read else "LLC" if moved.left else "L1"
                 where = {"L1": (sm.coming, 1 << 10), "LLC": (self.coming, 1 << 16)}
@@ -306,6 +310,18 @@ class Progress:
                 found[worst] += 1
                 found[f"{worst} left"] += left[worst]
         return there, max(start, now + len(event.lines))
+
+    def _count_shared(self, sm: _Sm, now: float, back: float, event: Event, number: int, sectors: int) -> None:
+        """Count sectors that an SM nearby has under way and that no third SM has joined."""
+        nearby = self.asked.setdefault(sm.number // 2 % -(-len(self.sms) // 16), {})
+        place = ((number * 0x1E3779B97F4A7C15) % (1 << 63) >> 31) % (1 << 14)
+        mine = {self.memory.sector(granule) for granule in event.lines[number]}
+        line, theirs, owner, until, shared = nearby.get(place, (-1, set(), None, 0.0, False))
+        if line == number and until > now and mine <= theirs and owner is not sm and not shared:
+            self.arrivals.setdefault(event.row, Counter())["shared"] += sectors
+            nearby[place] = line, theirs, owner, until, True
+        else:
+            nearby[place] = number, mine, sm, back, False
 
     def _waiting(self, sm: _Sm, now: float, event: Event, number: int) -> _Stored | None:
         """The stores to a line that wait in an SM."""

@@ -42,9 +42,10 @@ COUNTERS = np.dtype(
 )
 #: Loads whose data another load has asked for and that are not there yet: executions that found all in the L1 but for
 #: that, and in the LLC, and the sums of the part of the wait that was left of each. And, summed over misses, how many
-#: requests each found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one.
+#: requests each found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one. `shared`
+#: are sectors for which an SM nearby had a request under way. Files may lack fields at the end: new ones come last.
 ARRIVALS = np.dtype(
-    [(name, np.float64) for name in ("l1", "l1_left", "llc", "llc_left", "bank_ahead", "channel_ahead")]
+    [(name, np.float64) for name in ("l1", "l1_left", "llc", "llc_left", "bank_ahead", "channel_ahead", "shared")]
 )
 #: A memory instruction whose turn it is: where it runs, which one it is, and its lines.
 TURN = np.dtype([(name, np.int64) for name in ("sm", "static", "kind", "first", "last")])

@@ -17,6 +17,7 @@ from ._cache_kernels import (
 from ._cache_records import BARRIER, LOAD, STORE
 from ._heap_kernels import entry_key, heap_fill, heap_push
 from ._line_kernels import sectors_of
+from ._sharing_kernels import shares
 
 # Lines on their way that are remembered, of an SM and of the LLC (powers of two).
 L1_PLACES, LLC_PLACES = 1 << 10, 1 << 16
@@ -66,6 +67,7 @@ class Progress(NamedTuple):
     stored: NDArray[Any]  # lines of stores of each SM, a ring
     coming: NDArray[Any]
     llc_coming: NDArray[Any]
+    asked: NDArray[Any]  # lines under way to the SMs of each neighbourhood
     done: NDArray[np.float64]
     servers: NDArray[Any]  # ports and DRAM channel of each LLC bank; at the end those of a bank that has its share
 
@@ -283,6 +285,9 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
             stores[place].sectors |= sectors_of(np.int64(lines.words[j]), config.sectors)
             stores[place].until = back - timing.llc_latency
         if what == LOAD:
+            touched = sectors_of(np.int64(lines.words[j]), config.sectors)
+            if shares(line, touched, number, now, back, state.asked):
+                noted.shared += going
             back, left = note_coming(line, now, back, reads, mine, state.llc_coming[line & (LLC_PLACES - 1)])
             in_llc = max(in_llc, left)
         there = max(there, back)

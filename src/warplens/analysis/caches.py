@@ -128,6 +128,11 @@ class MissProfile:
         return int(self.column("llc_hits")[loads].sum() + self.column("llc_misses")[loads].sum())
 
     @property
+    def shared_loads(self) -> float:
+        """Share of the loaded sectors for which another SM nearby had a request under way."""
+        return float(self.arrival("shared").sum()) / max(self.llc_loads, 1)
+
+    @property
     def llc_misses(self) -> int:
         return self._total("llc_misses", "writeback_misses")
 

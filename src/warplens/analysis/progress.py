@@ -21,6 +21,7 @@ from ._progress_kernels import (
     Steps,
     simulate_progress,
 )
+from ._sharing_kernels import ASKED, NEARBY, NEARBY_PLACES
 from .events import Events
 
 
@@ -62,6 +63,7 @@ def _at_start(chunk: Events, config: CacheConfig) -> Progress:
         stored=np.zeros((sms, config.merge_lines), dtype=STORED),
         coming=np.zeros((sms, L1_PLACES), dtype=COMING),
         llc_coming=np.zeros(LLC_PLACES, dtype=COMING),
+        asked=np.zeros((-(-sms // NEARBY), NEARBY_PLACES), dtype=ASKED),
         done=np.zeros(len(chunk.event_static)),
         servers=np.zeros(config.llc_banks + 1, dtype=BANK),
     )
@@ -71,5 +73,5 @@ def _at_start(chunk: Events, config: CacheConfig) -> Progress:
     state.blocks["sm"] = np.arange(blocks) % sms
     state.blocks["alive"] = sizes
     state.sms["last"] = -1
-    state.stored["line"] = -1
+    state.stored["line"] = state.asked["line"] = -1
     return state

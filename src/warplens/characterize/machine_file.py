@@ -184,7 +184,8 @@ def _instructions(raw: Raw) -> dict[str, SourcedValue]:
         if operation in subsystems:
             found[f"instructions.{name}.subsystem"] = _measured(subsystems[operation], _mix_text(pairs, operation))
     own_unit = "matrix instructions were not mixed with others; tensor cores are units of their own"
-    found["instructions.tensor.subsystem"] = SourcedValue("tensor", Source("assumed", own_unit))
+    for name in ("tensor", *(of_warpgroups if has_products else ())):
+        found[f"instructions.{name}.subsystem"] = SourcedValue("tensor", Source("assumed", own_unit))
     # The two directions of a conversion run in different units; a class has one timing.
     there, back = "float_to_int", "int_to_float"
     times = [(analysis.latency(raw, each), analysis.interval(raw, each)) for each in (there, back)]

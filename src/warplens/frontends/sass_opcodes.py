@@ -6,11 +6,12 @@ decides class and space, the modifiers the bytes that a lane accesses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..machine.classes import PRODUCT_COLUMNS, product_class
+from ..machine.classes import PRODUCT_COLUMNS, product_class, warp_product_class
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ _TABLE = (
     (
         "tensor",
         "none",
-        "HMMA IMMA BMMA DMMA QMMA OMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA UTCMXQMMA",
+        "OMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA UTCMXQMMA",
     ),
     (
         "move",
@@ -106,6 +107,11 @@ _MNEMONICS = {
 }
 #: Matrix products of a warpgroup; the columns in their shape give the class (HGMMA.64x128x16.F32).
 WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "BGMMA", "QGMMA")
+#: Matrix products of a warp, and the bits of an element if no modifier tells.
+_WARP_PRODUCTS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8}
+_ELEMENT_BITS = {"TF32": 32, "S4": 4, "U4": 4}
+_SUMS = {"IMMA": "s32", "BMMA": "s32", "DMMA": "f64"}
+_WARP_SHAPE = re.compile(r"(16|8)x?(8)x?(\d+)")
 _UNKNOWN = SassOpcode("other", "none", 0, known=False)
 #: Types of 64 bits that conversions name: F2F.F64.F32, F2I.S64.TRUNC, I2F.F64.
 _WIDE = frozenset(("F64", "S64", "U64"))
@@ -126,12 +132,24 @@ def product_columns(opcode: str) -> int:
     return int(shape[1]) if shape and shape[1].isdigit() else PRODUCT_COLUMNS[0]
 
 
+def _warp_product(mnemonic: str, modifiers: list[str]) -> str:
+    """The class of a warp's product: HMMA.1688.F32.TF32, DMMA.16x8x16. Volta's HMMA.884 counts as a whole one."""
+    shape = next((match for each in modifiers if (match := _WARP_SHAPE.fullmatch(each))), None)
+    if shape is None or (mnemonic, shape[0]) == ("HMMA", "884"):
+        return "tensor"
+    bits = next((_ELEMENT_BITS[each] for each in modifiers if each in _ELEMENT_BITS), _WARP_PRODUCTS[mnemonic])
+    sums = _SUMS.get(mnemonic) or ("f16" if "F16" in modifiers else "f32")
+    return warp_product_class(int(shape[1]), int(shape[2]), int(shape[3]), bits, sums)
+
+
 @lru_cache(maxsize=1 << 14)
 def decode_opcode(opcode: str) -> SassOpcode:
     """Class, space and access size of an opcode; an unknown opcode gets class "other"."""
     mnemonic = opcode.partition(".")[0]
     if mnemonic in WARPGROUP_PRODUCTS:
         return SassOpcode(product_class(product_columns(opcode)), "none", 0)
+    if mnemonic in _WARP_PRODUCTS:
+        return SassOpcode(_warp_product(mnemonic, opcode.split(".")[1:]), "none", 0)
     found = _MNEMONICS.get(mnemonic)
     if found is None:
         return _UNKNOWN
@@ -178,6 +196,16 @@ _REPRESENTATIVES = {
     "store_local": "STL",
     "async_copy": "LDGSTS.E",
     "load_constant": "LDC",
+    "tensor_half": "HMMA.1688.F32",
+    "tensor_fp16": "HMMA.16816.F16",
+    "tensor_fp16_half": "HMMA.1688.F16",
+    "tensor_int": "IMMA.16832.S8.S8",
+    "tensor_int_half": "IMMA.16816.S8.S8",
+    "tensor_int_quarter": "IMMA.8816.S8.S8",
+    "tensor_fp64": "DMMA.8x8x4",
+    "tensor_fp64_double": "DMMA.16x8x4",
+    "tensor_fp64_fourfold": "DMMA.16x8x8",
+    "tensor_fp64_eightfold": "DMMA.16x8x16",
     **{product_class(columns): f"HGMMA.64x{columns}x16.F32" for columns in PRODUCT_COLUMNS},
 }
 _GENERIC = {"load_global": "LD.E", "store_global": "ST.E"}

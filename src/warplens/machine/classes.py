@@ -18,11 +18,29 @@ class InstructionClass:
     parent: str | None
     doc: str
     #: Number of parent instructions that time one of these if the machine gives the class no timing.
-    of_parent: int = 1
+    of_parent: float = 1
 
 
 #: Widths (columns) of warpgroup products (64 rows, 32 bytes deep) with a class; other widths count as the nearest.
 PRODUCT_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
+
+
+#: Sums of a warp's product -> its class with 16 rows, 8 columns and a depth of 32 bytes; fp64: m8n8k4.
+_BY_SUMS = {"f32": "tensor", "f16": "tensor_fp16", "s32": "tensor_int", "f64": "tensor_fp64"}
+#: Part of that product -> suffix of its class.
+_PARTS = {1.0: "", 0.5: "_half", 0.25: "_quarter", 2.0: "_double", 4.0: "_fourfold", 8.0: "_eightfold"}
+
+
+def warp_product_class(rows: int, columns: int, depth: int, bits: int, sums: str) -> str:
+    """The class of a warp's product (mma.sync) of elements with some bits, by the type of its sums.
+
+    Tensor cores take as long for the same bytes of every type; classes without a size count as the nearest.
+    """
+    whole = 8 * 8 * 4 * 64 if sums == "f64" else 16 * 8 * 256
+    base = _BY_SUMS[sums]
+    sizes = [size for size, suffix in _PARTS.items() if base + suffix in INSTRUCTION_CLASSES]
+    part = rows * columns * depth * bits / whole
+    return base + _PARTS[min(sizes, key=lambda size: abs(size - part))]
 
 
 def product_class(columns: int) -> str:
@@ -42,6 +60,22 @@ def _products() -> dict[str, InstructionClass]:
         name = product_class(columns)
         found[name] = InstructionClass(name, "compute", "tensor", doc, columns // 8)
     return found
+
+
+def _warp_products() -> dict[str, InstructionClass]:
+    rows = (
+        ("tensor_half", "tensor", 0.5, "a warp's matrix product of half the depth (m16n8k8 of fp16)"),
+        ("tensor_fp16", "tensor", 1, "a warp's matrix product with sums in half precision"),
+        ("tensor_fp16_half", "tensor_fp16", 0.5, "the same of half the depth"),
+        ("tensor_int", "tensor", 1, "a warp's matrix product of integers (m16n8k32 of int8)"),
+        ("tensor_int_half", "tensor_int", 0.5, "the same of half the depth"),
+        ("tensor_int_quarter", "tensor_int", 0.25, "the same of half the rows and half the depth"),
+        ("tensor_fp64", "tensor", 2, "a warp's matrix product in double precision (m8n8k4)"),
+        ("tensor_fp64_double", "tensor_fp64", 2, "m16n8k4 in double precision"),
+        ("tensor_fp64_fourfold", "tensor_fp64", 4, "m16n8k8 in double precision"),
+        ("tensor_fp64_eightfold", "tensor_fp64", 8, "m16n8k16 in double precision"),
+    )
+    return {name: InstructionClass(name, "compute", parent, doc, times) for name, parent, times, doc in rows}
 
 
 #: Profiles that are kept name a class by its place: new ones come last.
@@ -77,6 +111,7 @@ INSTRUCTION_CLASSES = (
     )
     | _products()
     | _tree(("conversion_fp64", "compute", "conversion", "conversion of floating point from or to 64 bits"))
+    | _warp_products()
 )
 
 #: Default pipeline of a class.

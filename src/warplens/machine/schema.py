@@ -125,6 +125,12 @@ class Noc:
     miss_lookups: Quantity = number(
         "lookups of LLC tags for a load that misses, beyond the first", minimum=0.0, default=0.0
     )
+    shared_reads: Quantity = number(
+        "share of reads that go along with another's, of those of a line that an SM nearby has under way",
+        minimum=0.0,
+        most=1.0,
+        default=0.0,
+    )
     store_cycles: Quantity = number(
         "fewest cycles between two stores of all SMs, each to a line; if absent, as requests", minimum=0.0
     )
@@ -407,17 +413,18 @@ class Gpu:
     def timing(self, instruction_class: str, needed_by: str = "the model") -> InstructionTiming:
         """λ, Λ and subsystem of a class, each from the class itself or its nearest ancestor with a value.
 
-        A class worth several instructions of its parent takes as long as those in sequence. A memory class
+        A class worth several instructions of its parent takes as long as those in sequence; one worth a part of
+        it holds its unit for as much less. A memory class
         without any timing gets the DRAM latency, and one SM's share of the DRAM bandwidth for a coalesced
         access, which moves a whole line even in a cache with sectors.
         """
         latency = self._inherited(instruction_class, "latency_cycles")
         interval = self._inherited(instruction_class, "interval_cycles")
         kind, several = INSTRUCTION_CLASSES[instruction_class].kind, INSTRUCTION_CLASSES[instruction_class].of_parent
-        if several > 1 and latency is not None and interval is not None:
+        if several != 1 and latency is not None and interval is not None:
             if self.get(f"instructions.{instruction_class}.interval_cycles") is None:
                 interval = several * interval
-            if self.get(f"instructions.{instruction_class}.latency_cycles") is None:
+            if several > 1 and self.get(f"instructions.{instruction_class}.latency_cycles") is None:
                 latency = latency + (1 - 1 / several) * interval
         if kind == "memory" and latency is None:
             latency = self.memory_latency_cycles_now(needed_by)

@@ -37,6 +37,8 @@ class Demand:
     instructions_per_warp: float
     busiest_bank: float = 1.0
     busiest_channel: float = 1.0
+    #: Share of the loaded sectors for which an SM nearby has a request under way.
+    shared_loads: float = 0.0
     has_sets: bool = False
     #: Launch cycles that the cache simulation estimated; 0 unless it counted loads of data in flight.
     estimated_cycles: float = 0.0
@@ -166,6 +168,7 @@ def demand_of_sample(
         / sample.expansion,
         busiest_bank=1.0 if without == "banks" else misses.busiest_bank,
         busiest_channel=1.0 if without == "banks" else misses.busiest_channel,
+        shared_loads=misses.shared_loads,
         has_sets=bool(config.sets),
         estimated_cycles=misses.estimated_cycles,
         sample=sample,

@@ -246,6 +246,7 @@ class Warplens(Model):
         flit = np.multiply(FLIT_BYTES, gpu.clock_hz)
         noc, port = gpu.noc.bandwidth_bytes_per_s, gpu.noc.sm_bandwidth_bytes_per_s
         request, sm_request = gpu.noc.request_cycles, gpu.noc.sm_request_cycles
+        alone = np.subtract(1.0, np.multiply(gpu.noc.shared_reads, demand.shared_loads))
         for kind in (k.LOAD, k.STORE, k.ATOMIC):
             if kind == k.STORE and self.without != "stores":
                 noc = _or(gpu.noc.write_bandwidth_bytes_per_s, noc)
@@ -261,6 +262,9 @@ class Warplens(Model):
                 rates["sm_flit"] = flit / gpu.sm_port_bytes_per_s(noc, port)
             rates["request"] = sm_request
             rates["net_request"] = np.multiply(request, sms) * demand.busiest_bank
+            if kind == k.LOAD:
+                for name in ("net_flit", "net_request"):
+                    rates[name] = rates[name] * alone
 
     @staticmethod
     def _put_queues(machines: Any, case: Case, demand: Demand) -> None:

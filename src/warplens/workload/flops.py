@@ -21,7 +21,7 @@ TENSOR = "tensor"
 _TWO = ("fma", "mad", "ffma", "dfma", "hfma")
 _ONE = ("add", "sub", "mul", "div", "sqrt", "rcp", "rsqrt", "fadd", "fmul", "dadd", "dmul", "hadd", "hmul")
 _PTX_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
-_SASS_SHAPE = re.compile(r"\b(16|8)(8|16)(4|8|16|32|64|128)\b")
+_SASS_SHAPE = re.compile(r"\b(16|8)x?(8|16)x?(4|8|16|32|64|128|256)\b")
 #: Of one m16n8k16 product, where an opcode does not tell its shape.
 _PRODUCT = 2 * 16 * 8 * 16
 
@@ -53,7 +53,7 @@ def lane_flops(opcode: str) -> int:
 
 def product_flops(opcode: str, instruction_class: str) -> int:
     """FLOPs of a warp's matrix product; a warp does a quarter of what a warpgroup does together."""
-    if instruction_class != TENSOR:
+    if instruction_class.startswith("tensor_n"):
         return _PRODUCT * int(instruction_class.removeprefix("tensor_n")) // 8
     shape = _PTX_SHAPE.search(opcode) or _SASS_SHAPE.search(opcode)
     if shape is None:

@@ -183,8 +183,8 @@ def _unpacked(
         entries = {key: table(entry) for key, entry in launch["entries"].items()}
         if "recorded" in launch:
             entries = _of_schema_1(entries, *launch["recorded"])
-        if "crowds" in lacks:
-            entries = {key: _without_crowds(entry) for key, entry in entries.items()}
+        known = "bank_ahead" if "crowds" in lacks else None
+        entries = {key: _with_all_arrivals(entry, known) for key, entry in entries.items()}
         here = lacks
         if "stores" in lacks or any(_lacks_stores(key) for key in entries):
             entries = {_without_stores(key): entry for key, entry in entries.items()}
@@ -224,12 +224,12 @@ def _without_stores(name: str) -> str:
     return json.dumps([kind, *rest])
 
 
-def _without_crowds(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A cache simulation without queued requests: its file lacks them, so they count as 0."""
-    if "arrivals" not in entry:
+def _with_all_arrivals(entry: Mapping[str, Any], before: str | None) -> Mapping[str, Any]:
+    """A cache simulation whose file may lack the last fields of `ARRIVALS`, or all from `before`: they count as 0."""
+    if entry.get("arrivals") is None:
         return entry
     names = ARRIVALS.names or ()
     arrivals = np.zeros((len(entry["arrivals"]), len(names)))
-    kept = names.index("bank_ahead")
+    kept = names.index(before) if before else entry["arrivals"].shape[1]
     arrivals[:, :kept] = entry["arrivals"][:, :kept]
     return {**entry, "arrivals": arrivals}

@@ -7,6 +7,8 @@ import pytest
 
 from warplens.errors import PtxError
 from warplens.frontends.ptx import execute, parse_ptx
+from warplens.frontends.ptx.products import ELEMENT_BITS
+from warplens.machine.classes import warp_product_class
 from warplens.traces import CLASS_IDS
 
 _DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "s32": np.int32}
@@ -96,7 +98,8 @@ def test_products(case: tuple[str, ...]) -> None:
     np.testing.assert_array_equal(found if layouts[3] == "row" else found.T, a @ b + c)
     assert not out[:, n if layouts[3] == "row" else m :].any()
     classes = execution.trace.static.class_id
-    assert (classes == CLASS_IDS["tensor"]).sum() == max(m // 16, 1) * n // 8
+    part = warp_product_class(min(m, 16), 8, k, ELEMENT_BITS[kind], total)
+    assert (classes == CLASS_IDS[part]).sum() == max(m // 16, 1) * n // 8
     # The accesses share the matrix: together they touch exactly its bytes.
     bytes_of_lanes = execution.trace.static.access_bytes[classes == CLASS_IDS["load_global"]].astype(int) * 32
     sizes = [m * k * a_memory.itemsize, k * n * b_memory.itemsize, m * n * c_memory.itemsize]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...machine.classes import product_class
-from .products import warpgroup_product_of
+from ...machine.classes import product_class, warp_product_class
+from .products import ELEMENT_BITS, product_of, warpgroup_product_of
 from .program import Address, Instruction
 from .wmma import fragment_of
 
@@ -91,7 +91,11 @@ def instruction_class(item: Instruction) -> str:
     if opcode in ("bar", "barrier"):
         return "barrier"
     if opcode == "mma":
-        return "tensor"
+        product = product_of(item)
+        if product is None:
+            return "tensor"
+        shape = product.rows, product.columns, product.depth
+        return warp_product_class(*shape, ELEMENT_BITS[product.a], product.result_type)
     if opcode == "wgmma":
         form = warpgroup_product_of(item)
         return "control" if form is None else product_class(form.product.columns)
