@@ -245,7 +245,7 @@ class Sm:
         self.atomics = 0  # at the LLC
 
     def held_by_stores(self, scheduler: Scheduler) -> bool:
-        """Whether a slot is empty behind a store at the tags, or for a warp that has ended and whose stores have not."""
+        """Whether a slot is empty behind a store at the tags, or for a warp that has ended before its stores."""
         behind = self.blocked and self.pipe[0].access.instruction.kind == "store"
         return (scheduler.cause == "MEMORY" and scheduler.ended) or bool(behind and scheduler.cause == self.blocked)
 

@@ -331,10 +331,10 @@ def _scattered(raw: Raw) -> dict[str, SourcedValue]:
 
 
 def _paths(raw: Raw) -> dict[str, SourcedValue]:
-    """Instruction caches, departure delays and the clock under load; raw data of earlier versions have none."""
-    if "paths" not in raw:
-        return {}
-    values = {**fetch_values(raw), **departure_values(raw), "clocks.sustained_hz": sustained_clock(raw)}
+    """Departure delays, and from raw data that have them instruction caches and the clock under load."""
+    values = departure_values(raw)
+    if "paths" in raw:
+        values |= {**fetch_values(raw), "clocks.sustained_hz": sustained_clock(raw)}
     return {
         path: _measured(int(value) if path.endswith("_bytes") else _digits(value), text)
         for path, (value, text) in values.items()
