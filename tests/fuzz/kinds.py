@@ -61,6 +61,7 @@ from warplens.workload.load import workload_of_file
 from warplens.workload.source import cuda_launches_of, is_cuda_workload
 
 from . import mutations
+from .protobuf import of_report
 
 DATA = Path(__file__).parents[1] / "frontends"
 _TRACED = DATA / "accelsim/data/saxpy_lowocc.traceg.xz"
@@ -352,6 +353,7 @@ _KERNEL = b"""
 .version 8.0
 .target sm_90
 .address_size 64
+.visible .global .align 4 .u32 count;
 .visible .entry k(.param .u64 at, .param .u32 n)
 {
     .reg .b64 %a; .reg .b32 %n;
@@ -378,16 +380,20 @@ def _made_messages(_folder: Path) -> list[bytes]:
         + message(Op.ALLOCATE, 4096)
         + message(Op.MODULE, data=fat(entry(_KERNEL)))
         + message(Op.FUNCTION, data=b"k")
+        + message(Op.SYMBOL, data=b"count")
         + message(Op.SYMBOL, data=b"none")
+        + message(Op.MEMORY_INFO)
         + message(Op.OCCUPANCY, 0, 32)
         + message(Op.COPIED, 1, 4096, 0)
         + message(Op.EVENT_RECORD, 1, 0)
         + message(Op.LAUNCH, 0, 2, 1 | 1 << 32, 32 | 1 << 16 | 1 << 32, data=parameters)
         + message(Op.EVENT_RECORD, 2, 0)
+        + message(Op.EVENT_WAIT, 2, 1)
         + message(Op.EVENT_ELAPSED, 1, 2)
         + message(Op.TEXTURE, 1, data=texture)
         + message(Op.LIMIT, 1, 2, 1 << 20)
         + message(Op.FREE, 4096)
+        + message(Op.REFUSE, data=b"cudaGraphLaunch")
         + message(Op.SYNCHRONIZE)
     ]
 
@@ -442,7 +448,7 @@ def kinds() -> dict[str, Kind]:
         Kind("sass-launch", ".launch", _files(_RECORDED.with_suffix(".launch")), text, _recorded),
         Kind("sass-records", ".raw", _files(_RECORDED.with_suffix(".raw")), mutations.of_words, _recorded),
         Kind("nsight-csv", ".csv", _files(DATA / "ncu/data/features.csv"), text, _profile),
-        Kind("nsight-rep", ".ncu-rep", _files(DATA / "ncu/data/features.ncu-rep"), raw, _profile),
+        Kind("nsight-rep", ".ncu-rep", _files(DATA / "ncu/data/features.ncu-rep"), of_report, _profile),
         Kind("sweep", ".parquet", _made_sweep, raw, _sweep, exact=True),
         Kind("result-cache", ".entry", _made_entry, raw, _kept, exact=True),
         Kind("fat-binary", ".fatbin", _made_images, raw, _images),

@@ -73,19 +73,29 @@ def of_messages(chance: random.Random, raw: bytes) -> bytes:
         place += size
     for _ in range(chance.randint(1, 3)):
         one, other = (chance.randrange(len(messages)) for _ in range(2))
-        kind = chance.randrange(5)
+        kind = chance.randrange(8)
+        op, _, *arguments = head.unpack_from(messages[one])
+        data = messages[one][head.size :]
         if kind == 0 and len(messages) > 1:
             del messages[one]
-        elif kind == 1:
+            continue
+        if kind == 1:
             messages.insert(one, messages[other])
-        elif kind == 2:
+            continue
+        if kind == 2:
             messages[one], messages[other] = messages[other], messages[one]
-        elif kind == 3:
-            op, size, *arguments = head.unpack_from(messages[one])
-            arguments[chance.randrange(7)] = chance.choice((0, -1, 1, 2, 255, 65535, 1 << 32, 1 << 62, -(1 << 63)))
-            messages[one] = head.pack(op, size, *arguments) + messages[one][head.size :]
+            continue
+        if kind == 3:
+            op = chance.choice((head.unpack_from(messages[other])[0], op ^ 1 << 31))
+        elif kind == 4:
+            data = of_text(chance, data)  # the PTX of a module, names
+        elif kind == 5:
+            data = of_bytes(chance, data)
         else:
-            messages[one] = messages[one][: head.size] + of_bytes(chance, messages[one][head.size :])
+            new = chance.choice((0, -1, 1, 2, 255, 65535, 1 << 32, 1 << 62, -(1 << 63), 1 << chance.randrange(63)))
+            arguments[chance.randrange(7)] = new
+        size = len(data) if chance.random() < 0.95 else chance.choice((0, len(data) + 1, 1 << 20, 1 << 31))
+        messages[one] = head.pack(op, size, *arguments) + data
     return b"".join(messages)
 
 

@@ -168,8 +168,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e6)
     parser.add_argument("--counts", type=Path, default=COUNTS)
     parser.add_argument("--cases", type=Path, default=CASES, help="folder for bad inputs")
+    parser.add_argument("--kinds", nargs="+", default=[], help="of mutated inputs; all by default")
     parser.add_argument("--seed", type=int, help="only print the counts of one seed")
     given = parser.parse_args()
+    if given.kinds:
+        os.environ["FUZZ_KINDS"] = " ".join(given.kinds)
     names = list(CAMPAIGNS) if "all" in given.campaigns else given.campaigns
     if "page" in names:
         PAGE.write_text(page(load(given.counts)))

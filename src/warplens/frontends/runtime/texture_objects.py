@@ -12,6 +12,8 @@ _KINDS = {0: "int", 1: "uint", 2: "float"}
 
 def texture_of(data: bytes) -> TextureObject:
     """The object that a message describes; ValueError where there is no such one."""
+    if len(data) != _DESCRIPTION.size:
+        raise ValueError(f"a description of {len(data)} bytes")
     address, width, height, depth, row_bytes, *numbers = _DESCRIPTION.unpack(data)
     bits, channels, kind, is_array, x, y, z, filtered, normalised_values, normalised_coordinates, *border = numbers
     if kind not in _KINDS or bits not in (8, 16, 32) or channels not in (1, 2, 4):
