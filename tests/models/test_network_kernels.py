@@ -32,7 +32,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["shared"] = generator.integers(0, 2, total) * generator.integers(0, 30, total)
     goes = access & np.isin(level, (k.LLC, k.DRAM, k.GIVEN))
     table["misses"] = np.where(goes, generator.uniform(0.5, 32, total), 0.0)
-    for name in ("requests", "flits_out", "flits_in"):
+    for name in ("places", "requests", "flits_out", "flits_in"):
         table[name] = table["misses"] * generator.integers(1, 5, total)
     table["lookups"] = np.where(level == k.DRAM, 0.5 * table["requests"], 0.0)
     table["dram_reads"] = np.where(goes & (level != k.LLC), table["misses"], 0.0)
@@ -40,7 +40,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["weight"] = generator.choice([1.0, 1.0, 3.5], total)
     table["left"] = generator.choice([0.0, 0.4], total)
     table["set_lines"] = generator.uniform(0, 9, total)
-    for name in ("bank", "channel"):
+    for name in ("bank", "channel", "spread"):
         table[name] = generator.uniform(0, 5, total) * generator.integers(0, 2, total)
     table["set"] = generator.integers(0, 4, total)
     return k.Stream(
@@ -80,7 +80,7 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine["injection"] = generator.integers(1, 64)
     machine["dram_queue"] = generator.uniform(0, 500)
     machine["arrivals"] = generator.choice([0.3, 1.0])
-    machine["in_order"] = generator.integers(0, 2)
+    machine["in_order"], machine["together"] = generator.integers(0, 2, 2)
     machine["bank"], machine["channel"] = generator.uniform(0, 9, 2)
     machine["barrier"] = generator.integers(0, 20)
     machine["blocks_per_sm"] = generator.integers(1, 5)
@@ -163,3 +163,21 @@ def test_of_results_that_come_together_a_warp_waits_for_the_last_it_asked_for():
     waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
     solve(stream, machines, False, script, sm, k.new_memory(machines), np.empty(1), waits, busy)
     assert waits[0, k.C_L1] == sm.blame[1, k.C_L1] == 41 - 1 - 21
+
+
+def test_a_barrier_opens_when_the_last_warp_that_it_waits_for_leaves():
+    """One warp is at the barrier early; the other computes for 500 cycles, then leaves without it."""
+    events = np.zeros(3, k.EVENT)
+    events["kind"], events["needs"], events["issue"] = (k.BARRIER, k.END, k.END), -1, 1.0
+    events["weight"], events["gap"] = 1.0, (1.0, 1.0, 500.0)
+    units, order = np.zeros((3, 1)), np.zeros(1, dtype=np.int64)
+    stream = k.Stream(np.array([0, 2]), np.array([0, 2, 3]), events, units, order, np.ones(1))
+    machines = np.zeros(1, k.MACHINE)
+    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "blocks"):
+        machines[name] = 1
+    machines["warps_per_block"], machines["barrier"] = 2, 10.0
+    sm, cycles = k.new_sm(stream, machines), np.empty(1)
+    waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
+    script = k.new_script(stream, machines)[:0]
+    solve(stream, machines, False, script, sm, k.new_memory(machines), cycles, waits, busy)
+    assert cycles[0] >= 510.0 and waits[0, k.C_SYNC] >= 500.0

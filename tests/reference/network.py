@@ -32,6 +32,7 @@ class Event:
     port: float
     shared: float
     misses: float
+    places: float
     requests: float
     lookups: float
     flits_out: float
@@ -43,6 +44,7 @@ class Event:
     set_lines: float
     bank: float
     channel: float
+    spread: float
     units: list[float] = field(default_factory=list)
     #: Cycles that warps spent because of it.
     blame: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*CAUSES, "unit", "shared"), 0.0))
@@ -167,7 +169,7 @@ class Network:
         if event.misses <= 0.0:
             return begin, back, part
         ring = self.loads if event.kind == "load" else self.stores
-        count = max(int(event.misses + 0.5), 1)
+        count = max(int(event.places + 0.5), 1)
         arrives = last_in
         hold = self.hold(begin, event)
         first_in, last_in, taken = ring.enter(count, begin, last_in, hold)
@@ -220,8 +222,10 @@ class Network:
             first, last = first + crowd, last + crowd
         part[4] += last - before
         first += latency
-        last += latency
-        ring.take(taken, first - pipe, last - pipe)
+        last += latency + event.spread * weight
+        part[2 if event.level == "dram" else 1] += event.spread * weight
+        leaves = last if m["together"] and event.kind == "load" else first
+        ring.take(taken, leaves - pipe, last - pipe)
         if ways is not None:
             ways.take(lines, last - pipe, last - pipe)
         if event.kind == "load":
@@ -451,13 +455,13 @@ class Network:
         else:
             self.advance(warp, slot, now)
         if slot.waiting > 0 and slot.waiting == slot.alive:
+            gathered, slot.waiting, slot.gathered = slot.gathered, 0, 0.0
             for other in slot.warps:
                 if other.state == "at barrier":
-                    opens = slot.gathered + self.m["barrier"] * other.event.weight
+                    opens = gathered + self.m["barrier"] * other.event.weight
                     self.waits["SYNC"] += opens - other.since
                     other.event.blame["SYNC"] += opens - other.since
                     self.advance(other, slot, opens)
-            slot.waiting, slot.gathered = 0, 0.0
 
     def advance(self, warp: Warp, slot: Slot, now: float) -> None:
         """On to the next event, or out."""
@@ -468,6 +472,7 @@ class Network:
             return
         warp.ready = NEVER
         slot.alive -= 1
+        slot.gathered = max(slot.gathered, now)
         slot.left_at = max(slot.left_at, now, warp.back)
         self.book(max(warp.back - now, 0.0), self.split)
 

@@ -257,6 +257,17 @@ def in_flight(raw: Raw, pattern: str) -> float:
     return float(flight(raw, pattern, "dram").sectors_per_cycle.max() * dram_latency(raw).value)
 
 
+def spread_cycles(raw: Raw, level: str, request_cycles: float) -> float:
+    """What the last line of a load takes longer each time their number doubles: 32 scattered ones beside one."""
+    alone, many = (
+        np.median(row["cycles"]) / row["rounds"]
+        for pattern in ("one sector", "32 sectors")
+        for row in raw["misses"]
+        if (row["pattern"], row["level"], row["warps"], row["loads"]) == (pattern, level, 1, 1)
+    )
+    return float(many - alone - 31.0 * request_cycles) / 5.0
+
+
 # -- accesses that are not side by side, blocks --------------------------------------------
 
 

@@ -324,6 +324,13 @@ def _scattered(raw: Raw) -> dict[str, SourcedValue]:
         f"what a copy of as much read as written, {copy:.4g} B/s, leaves to the writes beside reads at {read:.4g} B/s"
     )
     found["dram.write_factor"] = _measured(_digits(2.0 * read / copy - 1.0), text)
+    request = analysis.scattered_cycles(raw, "LOADS", 4, every=False).value
+    for part, level in (("llc", "l2"), ("dram", "dram")):
+        cycles = analysis.spread_cycles(raw, level, request)
+        text = (
+            "a warp's load of 32 lines beside one of one line, less their turns at the SM's port; for each doubling"
+        )
+        found[f"{part}.spread_cycles"] = _measured(_digits(cycles), text)
     found["llc.fetch_bytes"] = _measured(
         analysis.sector_bytes(raw, "l2"), "least distance of a neighbour that misses L2 again"
     )

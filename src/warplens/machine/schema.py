@@ -74,6 +74,9 @@ class L1Cache(_WritePolicy):
         "adaptive L1: storage of L1 and shared memory together, of which the L1 has what a launch's blocks leave"
     )
     streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
+    reserving: Quantity = flag(
+        "misses of a streaming L1 take its lines while they are in flight: these limit them", default=False
+    )
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="through")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=False)
 
@@ -94,6 +97,9 @@ class LastLevelCache(_WritePolicy):
     fetch_bytes: Quantity = count("bytes that a miss fetches from DRAM, if more than an L1 sector")
     dirty_bytes: Quantity = count("dirty bytes it holds before it writes back; if absent, its size")
     latency_cycles: Quantity = number("unloaded load-to-use latency of a hit, NoC included", minimum=0.0, default=0.0)
+    spread_cycles: Quantity = number(
+        "what the last line of a load takes longer each time their number doubles", minimum=0.0, default=0.0
+    )
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="back")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=True)
 
@@ -155,6 +161,9 @@ class Dram:
 
     bandwidth_bytes_per_s: Quantity = number("bandwidth, all channels together", above=0.0)
     latency_cycles: Quantity = number("unloaded latency beyond the L2 (from the SM if there is no L2)", minimum=0.0)
+    spread_cycles: Quantity = number(
+        "what the last line of a load takes longer each time their number doubles", minimum=0.0, default=0.0
+    )
     write_factor: Quantity = number(
         "time to write a byte, mixed with reads, over the time to read one", above=0.0, default=1.0
     )

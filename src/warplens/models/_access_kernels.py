@@ -146,7 +146,7 @@ def take_places(begin, last_in, event, machine, memory, part):
     is_load = event.kind == LOAD
     ring = LOADS if is_load else STORES
     size = machine.outstanding if is_load else machine.stores
-    count = max(int(event.misses + 0.5), 1)
+    count = max(int(event.places + 0.5), 1)
     arrives = last_in
     hold = hold_cycles(begin, event, machine, memory.free)
     first_in, last_in, taken = let_in(
@@ -241,6 +241,8 @@ def keep_places(first, last, taken, lines, event, machine, memory):
     ring = LOADS if is_load else STORES
     size = machine.outstanding if is_load else machine.stores
     pipe = machine.tags * event.weight
+    if machine.together and is_load:
+        first = last
     memory.next_place[ring] = hold_until(
         memory.places, ring, size, memory.next_place[ring], taken, first - pipe, last - pipe, machine.in_order
     )
@@ -277,7 +279,8 @@ def access(now, event, share, machine, memory, busy, part):
     first, last, latency = go_to_dram(first, last, share, event, machine, memory, busy, part)
     first, last = come_back(first, last, share, event, machine, memory, busy, part)
     first += latency
-    last += latency
+    last += latency + event.spread * event.weight
+    part[P_DRAM if event.level == DRAM else P_L2] += event.spread * event.weight
     keep_places(first, last, taken, lines, event, machine, memory)
     if event.kind == LOAD:
         remember((last - first_in) / event.weight, event, memory)

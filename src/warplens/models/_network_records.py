@@ -62,7 +62,8 @@ EVENT = _record(
     tail=F64,
     port=F64,
     shared=F64,
-    misses=F64,  # MSHRs that one execution fills
+    misses=F64,
+    places=F64,  # MSHRs that one execution fills
     requests=F64,
     lookups=F64,  # of the LLC's tags beyond one for each request
     flits_out=F64,
@@ -74,6 +75,7 @@ EVENT = _record(
     set_lines=F64,  # ways of its set that one execution fills
     bank=F64,  # requests ahead of a miss at its bank and at its DRAM channel, beyond the mean
     channel=F64,
+    spread=F64,  # cycles that the last of its lines takes longer than one alone
 )
 
 #: Cycles of a request and of a flit at the port of an SM, and at those of the banks.
@@ -92,6 +94,7 @@ MACHINE = _record(
     sets=I64,
     ways=I64,
     outstanding=I64,
+    together=FLAG,  # a load leaves all its places when the last of its lines is there
     stores=I64,
     network=(NETWORK, (3,)),  # of loads, stores and atomics
     injection=F64,
@@ -132,7 +135,7 @@ STEP = _record(warp=I64, others=F64, ahead=F64)
 UNIT = _record(free=F64, busy=F64)
 #: A place for a thread block.
 SLOT = _record(
-    gathered=F64,  # when the last warp reached the barrier
+    gathered=F64,  # when the last warp reached the barrier, or left
     left_at=F64,  # when the last access is back
     share=F64,  # part of the SMs that have such a block
     alive=I64,

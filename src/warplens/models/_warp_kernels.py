@@ -161,6 +161,7 @@ def advance(w, slot, now, stream, sm, split, waits):
     if warp.event == warp.last:
         book(max(warp.back - now, 0.0), split, waits)
         slot.alive -= 1
+        slot.gathered = max(slot.gathered, now)
         slot.left_at = max(slot.left_at, now, warp.back)
         start = NEVER
     else:
@@ -179,18 +180,19 @@ def advance(w, slot, now, stream, sm, split, waits):
 
 @inlined
 def open_barrier(s, stream, machine, sm, split, waits):
-    """All warps of a block have reached the barrier, and go on."""
+    """All warps of a block have reached the barrier or left, and go on."""
     slot = sm.slots[s]
+    gathered = slot.gathered
+    slot.waiting = 0
+    slot.gathered = 0.0
     for w in range(s * machine.warps_per_block, (s + 1) * machine.warps_per_block):
         warp = sm.warps[w]
         if warp.state == AT_BARRIER:
-            opens = slot.gathered + machine.barrier * stream.events[warp.event].weight
+            opens = gathered + machine.barrier * stream.events[warp.event].weight
             waits[C_SYNC] += opens - warp.since
             if len(sm.blame) > 0:
                 sm.blame[warp.event, C_SYNC] += opens - warp.since
             advance(w, slot, opens, stream, sm, split, waits)
-    slot.waiting = 0
-    slot.gathered = 0.0
 
 
 @inlined

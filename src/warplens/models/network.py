@@ -20,6 +20,8 @@ FLIT_BYTES = 32
 DIFFERENT = 1.1
 #: A block is an exception from this ratio to all others.
 EXCEPTION = 2.0
+#: DRAM turns round for all writes if it reads at least one for so many (benchmarks/h200/ratios.csv).
+WRITES_BY_READ = 8.0
 #: Fraction of the golden ratio: its first n multiples, modulo 1, spread evenly for every n.
 _GOLDEN = 0.6180339887498949
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
@@ -53,15 +55,20 @@ class DemandConfig:
 
     line_bytes: Quantity
     transfer_bytes: Quantity
+    fetch_bytes: Quantity
     lines_per_cycle: Quantity
     bytes_per_cycle: Quantity
     reply_cycles: Quantity
     banked: bool
     streaming: bool
+    #: Places in the queue for misses that one takes at least.
+    line_places: Quantity
     sets: Quantity
     hashed: bool
     dirty_bytes: Quantity
     miss_lookups: Quantity
+    llc_spread_cycles: Quantity
+    dram_spread_cycles: Quantity
     write_factor: Quantity
     #: A store sends a header flit with its data, unless the machine gives `noc.store_cycles`.
     store_headers: bool
@@ -93,15 +100,19 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
     return DemandConfig(
         line_bytes=gpu.l1.line_bytes,
         transfer_bytes=gpu.transfer_bytes,
+        fetch_bytes=gpu.transfer_bytes if gpu.llc.fetch_bytes is None else gpu.llc.fetch_bytes,
         lines_per_cycle=gpu.l1.lines_per_cycle,
         bytes_per_cycle=gpu.l1.line_bytes if gpu.l1.bytes_per_cycle is None else gpu.l1.bytes_per_cycle,
         reply_cycles=gpu.l1.reply_cycles,
         banked=gpu.l1.banked,
         streaming=gpu.l1.streaming,
+        line_places=line_places(gpu),
         sets=l1_sets(gpu),
         hashed=gpu.l1.hashed,
         dirty_bytes=gpu.llc.dirty_bytes,
         miss_lookups=gpu.noc.miss_lookups,
+        llc_spread_cycles=gpu.llc.spread_cycles,
+        dram_spread_cycles=gpu.dram.spread_cycles,
         write_factor=gpu.dram.write_factor,
         store_headers=gpu.noc.store_cycles is None,
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
@@ -133,6 +144,13 @@ def l1_sets(gpu: Gpu) -> Quantity:
     if gpu.l1.streaming or not np.all(gpu.l1.size_bytes):
         return 0
     return np.floor_divide(gpu.l1.size_bytes, np.multiply(gpu.l1.line_bytes, gpu.with_defaults.l1.ways))
+
+
+def line_places(gpu: Gpu) -> Quantity:
+    """Places of the queue for misses that a line takes, where lines of a streaming L1 limit misses too; else 1."""
+    if not gpu.l1.streaming or not gpu.l1.reserving or gpu.noc.queue_entries is None:
+        return 1.0
+    return np.multiply(gpu.noc.queue_entries, gpu.l1.line_bytes) / np.maximum(gpu.l1.size_bytes, gpu.l1.line_bytes)
 
 
 class LaunchSize(NamedTuple):
@@ -231,6 +249,7 @@ def _events(
     events["requests"] = packets
     headers = config.store_headers or without == "stores"
     _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
+    events["spread"] = _spread(events, leaving, packets, config)
     if without == "write-backs":
         events["dram_writes"] = 0.0
     # Other blocks may execute an instruction more or less often than the sampled ones.
@@ -248,6 +267,8 @@ def _events(
     misses_llc = (level == k.DRAM) & (sample.kind == k.LOAD)
     events["lookups"] = np.where(misses_llc, events["requests"] * float(config.miss_lookups), 0.0)
     events["misses"] = leaving if config.streaming else packets
+    reserved = np.where(sample.kind == k.LOAD, packets * float(config.line_places), 0.0)
+    events["places"] = np.maximum(events["misses"], reserved)
     if without != "crowds":
         events["bank"], events["channel"] = crowds_of(misses)[:, static]
     if config.sets:
@@ -265,6 +286,16 @@ def _fetch_cycles(sample: BlockSample, config: DemandConfig) -> Any:
 def _counted(sample: BlockSample, name: str) -> Any:
     """What the sample counts under a name before each event."""
     return sample.counts[:, sample.classes.index(name)] if name in sample.classes else np.zeros(len(sample.static))
+
+
+def _spread(events: Any, sectors: Any, lines: Any, config: DemandConfig) -> Any:
+    """Cycles that the last line of a load takes longer than one alone. Lines that are read whole lie side by side."""
+    apart = lines * lines / np.maximum(sectors, 1e-300)
+    fetched = np.minimum(apart, events["dram_reads"] * float(config.transfer_bytes) / float(config.fetch_bytes))
+    by_llc = np.log2(np.maximum(apart, 1.0)) * float(config.llc_spread_cycles)
+    by_dram = np.log2(np.maximum(fetched, 1.0)) * float(config.dram_spread_cycles)
+    cycles = np.where(events["level"] == k.DRAM, np.maximum(by_llc, by_dram), by_llc)
+    return np.where(events["kind"] == k.LOAD, cycles, 0.0)
 
 
 def _undrawn(misses: MissProfile, drawn: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -311,7 +342,10 @@ def _put_traffic(
     events["dram_reads"] = np.where(events["level"] == k.DRAM, reads, 0.0)
     early = early_writes(misses, config, repeats)
     writes = misses.per_execution("dram_writes")[static] * access + leaving * ~is_load * early
-    events["dram_writes"] = writes * float(config.write_factor)
+    total = float((writes * sample.weight).sum())
+    read = float((events["dram_reads"] * sample.weight).sum())
+    mixed = min(read * WRITES_BY_READ / total, 1.0) if total > 0.0 else 0.0
+    events["dram_writes"] = writes * (1.0 + (float(config.write_factor) - 1.0) * mixed)
 
 
 def _partial(sample: BlockSample, misses: MissProfile, config: DemandConfig) -> NDArray[np.bool_]:

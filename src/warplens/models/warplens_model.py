@@ -217,8 +217,8 @@ class Warplens(Model):
             machines["dram_latency"] = gpu.dram_latency_cycles_now(case.model_name)
         self._put_network(machines["network"], case, demand)
         self._put_queues(machines, case, demand)
-        streams = gpu.l1.streaming
-        misses = gpu.noc.queue_entries if streams else gpu.l1.mshrs
+        misses = gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs
+        machines["together"] = gpu.l1.streaming and gpu.l1.reserving
         machines["outstanding"] = _UNLIMITED if self.without == "mshrs" else _or(misses, _UNLIMITED)
         machines["queue"] = _UNLIMITED if self.without == "queue" else gpu.l1.queue_entries
         machines["sets"] = l1_sets(gpu) if demand.has_sets and self.without != "sets" else 0

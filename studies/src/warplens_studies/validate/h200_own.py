@@ -30,6 +30,8 @@ MECHANISMS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "turns of replies at the L1 port": ({}, {"l1.reply_cycles": 0}),
     "registers of one bank": ({}, {"register_conflict_cycles": 0}),
     "further lookups of loads that miss the L2": ({}, {"noc.miss_lookups": 0}),
+    "lines of the L1 that misses take": ({}, {"l1.reserving": False}),
+    "lines of a load that come later than the first": ({}, {"llc.spread_cycles": 0, "dram.spread_cycles": 0}),
     "separate limits for stores and atomics": ({"without": "stores"}, {}),
     "the minimum interval between requests": ({}, {"noc.request_cycles": 0, "noc.sm_request_cycles": 0}),
     "write-backs to DRAM": ({"without": "write-backs"}, {}),

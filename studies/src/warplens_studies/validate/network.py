@@ -45,14 +45,14 @@ MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "h200, whole lines": ("h200", {"l1.sector": 128}),
 }
 _NOT_SIMULATED = {
-    "l1": ("lines_per_cycle", "banked", "hashed", "merge_lines", "reply_cycles", "write_allocate"),
-    "llc": ("fetch_bytes", "dirty_bytes"),
+    "l1": ("lines_per_cycle", "banked", "hashed", "merge_lines", "reply_cycles", "reserving", "write_allocate"),
+    "llc": ("fetch_bytes", "dirty_bytes", "spread_cycles"),
     "noc": (
         *("write_bandwidth_bytes_per_s", "sm_write_bandwidth_bytes_per_s", "request_cycles", "sm_request_cycles"),
         "miss_lookups",
         *("store_cycles", "sm_store_cycles", "atomic_cycles", "sm_atomic_cycles"),
     ),
-    "dram": ("write_factor",),
+    "dram": ("write_factor", "spread_cycles"),
 }
 _NOT_SIMULATED_OF_WARPS = (
     *("branch_cycles", "taken_branch_cycles", "predicate_latency_cycles"),
