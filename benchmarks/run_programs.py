@@ -11,7 +11,8 @@ only ends. Rows of programs that are named, or new, replace what the file had.
 
 What programs that check nothing have computed can be compared with a GPU. There,
 `--on-gpu` writes the text and files of each program to a JSON file; here, `--as GPU.json`
-compares them: all words equal, numbers to 1 in 1000, lines about time left out.
+compares them: all words equal, numbers to 1 in 1000, lines about time left out, and
+those that match the program's `apart`: speeds without a unit, properties of the device.
 """
 
 from __future__ import annotations
@@ -141,9 +142,10 @@ def run(program: dict[str, Any], root: Path, most_seconds: float, on_gpu: dict[s
     end = ending(code, text, bool(notes.failures))
     there = on_gpu.get(program["name"], {})
     if end == "ended" and there.get("end") == "ended":
-        other = difference(there["text"], text)
+        apart = re.compile(program.get("apart", "(?!)"))
+        other = difference(there["text"], text, apart)
         for name in there["files"]:
-            other = other or difference(there["files"][name], files.get(name, ""))
+            other = other or difference(there["files"][name], files.get(name, ""), apart)
         as_gpu = "other" if other else "same"
     else:
         other, as_gpu = "", ""
@@ -161,9 +163,13 @@ def run(program: dict[str, Any], root: Path, most_seconds: float, on_gpu: dict[s
     }
 
 
-def difference(one: str, other: str) -> str:
+def difference(one: str, other: str, apart: re.Pattern[str]) -> str:
     """The first line that differs, or nothing."""
-    lines = ([each for each in text[:MOST_KEPT].splitlines() if not TIMED.search(each)] for text in (one, other))
+
+    def compared(line: str) -> bool:
+        return not TIMED.search(line) and not apart.search(line)
+
+    lines = (filter(compared, text[:MOST_KEPT].splitlines()) for text in (one, other))
     for there, here in zip_longest(*lines, fillvalue=""):
         words = zip_longest(there.split(), here.split(), fillvalue="")
         if not all(a == b or alike(a, b) for a, b in words):

@@ -27,12 +27,12 @@ from warplens_studies.reproduce.claims import IN_TESTS, NOT_COVERED, RECOMPUTED,
 from warplens_studies.reproduce.inventory import SHOWN_WITH, chosen, listing, outcomes, statements
 
 #: Sections of papers that have neither figure nor table.
-SECTIONS = ("gpumech-speed",)
+SECTIONS = ("gpumech-collection", "gpumech-speed", "mdm-collection")
 NAMES = tuple(
     sorted([*(n for n in inventory() if n not in OMITTED and n not in SHOWN_WITH), *SECTIONS], key=natural_order)
 )
 #: They take their time, and their statements depend on the machine.
-TIMED = ("gpumech-speed", "mdm-table2")
+TIMED = ("gpumech-collection", "gpumech-speed", "mdm-collection", "mdm-table2")
 EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in TIMED else name for name in NAMES]
 #: Both references agree on these, and the suite's stand-ins with them.
 BOTH = ("reference simulator", "Accel-Sim")

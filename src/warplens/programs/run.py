@@ -66,7 +66,7 @@ def run_program(
             tally = Tally(gpus, writer, say)
             started = time.perf_counter()
             server = Server(folder / "socket", gpus[0], recording or Recording(), tally, exact=check)
-            code = _run(command, folder / "socket", stand_in, server, program_output, working_folder)
+            code = execute_program(command, folder / "socket", stand_in, server, program_output, working_folder)
             seconds = time.perf_counter() - started
         kernels = [each for index in range(len(gpus)) for each in _kernels(tally, gpus[index], index)]
         if advice and tally.recorded_launches:
@@ -85,7 +85,7 @@ def run_program(
     )
 
 
-def _run(
+def execute_program(
     command: Sequence[str],
     socket: Path,
     stand_in: Path,
@@ -93,6 +93,7 @@ def _run(
     output: int | None,
     working_folder: Path | None,
 ) -> int:
+    """Run a program with the stand-in until it and what it left to the server have ended; its exit code."""
     earlier = os.environ.get("LD_LIBRARY_PATH")
     environment = {
         **os.environ,

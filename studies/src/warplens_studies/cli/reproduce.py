@@ -37,7 +37,12 @@ def reproduce(names: tuple[str, ...], everything: bool, only_list: bool, folder:
     documents: list[dict[str, Any]] = []
     missing: MissingPackageError | None = None
     for recipe in recipes:
-        made = recipe()
+        try:
+            made = recipe()
+        except MissingPackageError as error:  # whole programs need nvcc; other items do not
+            missing = error
+            click.echo(f"{recipe.name}: left out", err=True)
+            continue
         data = write_csv(made, folder)
         picture: Path | None = None
         try:

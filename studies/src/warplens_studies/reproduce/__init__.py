@@ -1,6 +1,7 @@
 """Figures and tables of the papers, recomputed with the models of this package."""
 
 from . import (  # each registers its recipes
+    collection,
     gpumech,
     gpumech_errors,
     gpumech_intervals,
@@ -36,6 +37,7 @@ __all__ = [
     "Recipe",
     "Reproduction",
     "chosen",
+    "collection",
     "draw",
     "find_recipes",
     "gpumech",

@@ -28,6 +28,7 @@ FROM_STANDINS_SIMULATED = "the suite's stand-ins and three small kernels, on our
 FROM_H200 = "the suite, measured on an H200"
 FROM_H200_AND_STANDINS = "the suite, measured on an H200, and its kernels after Rodinia's on our simulator"
 FROM_SUITE = "the suite's CUDA kernels, run on the CPU"
+FROM_PROGRAMS = "three whole programs, run on the CPU"
 #: Data of recipes that compare what this package states with what the paper prints: nothing is recomputed.
 OUR_MACHINES = "the machine files of this package"
 OUR_MODELS = "the models and file formats of this package"

@@ -24,7 +24,7 @@ from .kernels import OURS, THEIRS
 #: Compiles everything before the clock runs.
 _WARM_UP = "compute_ilp4_lowocc"
 #: A machine that needs a new cache simulation, and one that does not.
-_OTHER_CACHES = {"l1.mshrs": 64}
+OTHER_CACHES = {"l1.mshrs": 64}
 _OTHER_BANDWIDTH = {"dram.bandwidth": "240GB/s"}
 _CONFIGURATIONS = (1, 10, 100, 1000)
 
@@ -80,7 +80,7 @@ def _measure_kernel(model: str, kernel: str) -> Times:
     _, base = place(workload, accelsim.GPU)
     timed(lambda: cache_misses(workload, base))
     timed(lambda: representative_of(workload, base))
-    _, changed = place(workload, accelsim.GPU, _OTHER_CACHES)
+    _, changed = place(workload, accelsim.GPU, OTHER_CACHES)
     timed(lambda: cache_misses(workload, changed))
     timed(lambda: predict(workload, changed, made))
     _, narrower = place(workload, accelsim.GPU, _OTHER_BANDWIDTH)
