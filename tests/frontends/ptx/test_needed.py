@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from warplens.errors import KernelFault
 from warplens.frontends.ptx import execute, parse_ptx, worker
 from warplens.frontends.ptx.flatten import flatten
 from warplens.frontends.ptx.needed import needed_by_trace
@@ -74,3 +75,14 @@ def test_what_is_needed(case: str) -> None:
     full, part = start.copy(), start.copy()
     assert_same_trace(text, "k", (1, 32), [full], [part])
     assert memory or case == "an atomic" or np.array_equal(part, start), "what is stored is not computed"
+
+
+@pytest.mark.parametrize(("offset", "why"), [(124, "out of bounds"), (2, "not a multiple")])
+def test_bad_accesses_are_found_all_the_same(offset: int, why: str) -> None:
+    text = f"{HEAD}ld.shared.f32 %f1, [%r3+{offset}]; st.global.f32 [%d3], %f1; ret; }}"
+    said = []
+    for results in (True, False):
+        with pytest.raises(KernelFault, match=why) as caught:
+            execute(parse_ptx(text), "k", 1, 32, [np.zeros(32, np.float32)], results=results)
+        said.append(str(caught.value))
+    assert said[0] == said[1]

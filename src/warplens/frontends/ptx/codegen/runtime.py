@@ -304,6 +304,8 @@ def record_access(module: ir.Module) -> ir.Function:
             even = self.bits_of(builder.icmp_unsigned("==", found, expected))
             with builder.if_then(builder.icmp_signed("==", even, i32(-1))):
                 finish(base, stride, i64(0))
+            builder.store(found, builder.gep(words, [i64(2)], source_etype=I64), align=8)
+            finish(i64(0), i64(IRREGULAR), i64(LANES))
         expected_at, even_at, count_at = self.scratch(I64), self.scratch(I1), self.scratch(I64)
         builder.store(base, expected_at)
         builder.store(ir.Constant(I1, 1), even_at)
