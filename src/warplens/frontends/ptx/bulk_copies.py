@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,10 @@ class BulkCopies(PythonCalls):
             if item is None:
                 self._end()
                 return
+            if action == BulkAction.ARRIVE:
+                for address in set(values[0, lanes].tolist()):
+                    self._arrive(self._shared_offset(address))
+                return
             for lane in lanes:
                 given = values[:, lane].view(np.int64).tolist()
                 self._one(item, BulkAction(action), self.of_frame(Frame.WARP) * LANES + lane, given)
@@ -88,9 +93,7 @@ class BulkCopies(PythonCalls):
         self.context[Context.BULK_PENDING] = len(self.awaited) + grouped
 
     def _one(self, item: FlatInstruction, action: BulkAction, thread: int, values: list[int]) -> None:
-        if action == BulkAction.ARRIVE:
-            self._arrive(self._shared_offset(values[0]))
-        elif action == BulkAction.COMMIT:
+        if action == BulkAction.COMMIT:
             own = self.threads.setdefault(thread, _Thread())
             own.groups.append(own.open)
             own.open = []
@@ -269,18 +272,17 @@ class BulkCopies(PythonCalls):
         reduction: str,
     ) -> tuple[Callable[[], None], int]:
         """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
-        found = TensorMap.unpacked(self._content(map_address, MAP_BYTES).tobytes())
-        problem = found.problem()
+        found, problem = _map_of(self._content(map_address, MAP_BYTES).tobytes())
         if problem or len(corner) != found.rank:
             raise MisuseError(f"the tensor map {problem or f'has {found.rank} dimensions, not {len(corner)}'}")
         start = self._shared_bytes(place, found.box_bytes, 128).start
-        rows, first, last = found.rows(corner)
+        rows, first, last = _rows_of(found, tuple(corner))
         size = (last - first) * found.element_bytes
         used = rows[rows >= 0] if size else rows[:0]
         for address in (used.min(), used.max()) if len(used) else ():
             self._global_bytes(int(address), size)
-        self.record.add(frame, item.index, used, size)
-        chunks = found.chunks(start)
+        self.record.add(frame, item.index, used, size, (found, *corner))
+        chunks = _chunks_of(found, start)
         row_bytes = found.box[0] * found.element_bytes
         columns = slice(first * found.element_bytes, last * found.element_bytes)
         inside = rows >= 0
@@ -294,10 +296,11 @@ class BulkCopies(PythonCalls):
             shared = self.shared[: len(self.shared) // _CHUNK * _CHUNK].view(_CHUNK_TYPE)
             content = self.memory.content
             if loads:
-                box = np.zeros((len(rows), row_bytes), dtype=np.uint8)
+                shape = len(rows), row_bytes
                 if whole:
-                    box[:] = np.lib.stride_tricks.as_strided(content[lowest:], box.shape, (step, 1), writeable=False)
+                    box = np.ndarray(shape, np.uint8, content, lowest, (step, 1)).copy()
                 else:
+                    box = np.zeros(shape, dtype=np.uint8)
                     box[inside, columns] = content[gathered]
                 shared[chunks] = box.reshape(-1).view(_CHUNK_TYPE)
             else:
@@ -329,6 +332,23 @@ class BulkCopies(PythonCalls):
             content[:] = np.frombuffer(changed.packed, dtype=np.uint8)
         except (KeyError, IndexError, ArithmeticError, ValueError) as error:
             raise MisuseError(f"{modifiers[2]} {ordinal} cannot become {value}") from error
+
+
+@lru_cache(maxsize=256)
+def _map_of(content: bytes) -> tuple[TensorMap, str | None]:
+    """A map, and what is wrong with it. Blocks copy the same boxes again and again, hence these caches."""
+    found = TensorMap.unpacked(content)
+    return found, found.problem()
+
+
+@lru_cache(maxsize=4096)
+def _rows_of(of: TensorMap, corner: tuple[int, ...]) -> tuple[NDArray[np.int64], int, int]:
+    return of.rows(corner)
+
+
+@lru_cache(maxsize=256)
+def _chunks_of(of: TensorMap, start: int) -> NDArray[np.int64]:
+    return of.chunks(start)
 
 
 def _combined(

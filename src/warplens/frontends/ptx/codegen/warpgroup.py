@@ -172,13 +172,15 @@ def _address(self: Fields, descriptor: Value, transposed: bool, per_chunk: int) 
     mode = field(62, 2)
     plain = builder.icmp_unsigned("==", mode, i64(0))
     # Chunks that a swizzled row holds: 8, 4 or 2 for 128, 64 or 32 bytes.
-    width = builder.select(plain, i64(1), builder.lshr(i64(16), mode))
-    pitch = builder.mul(width, i64(_CHUNK))
+    width_log2 = builder.select(plain, i64(0), builder.sub(i64(4), mode))
+    within_row = builder.sub(builder.shl(i64(1), width_log2), i64(1))
+    pitch = builder.shl(i64(_CHUNK), width_log2)
+    swizzled = builder.mul(within_row, i64(_CHUNK))
 
     def place(line: Value, chunk: Value) -> Value:
         group, within = builder.lshr(line, i64(3)), builder.and_(line, i64(7))
-        wide = builder.udiv(chunk, width)
-        beside = builder.mul(builder.sub(chunk, builder.mul(wide, width)), i64(_CHUNK))
+        wide = builder.lshr(chunk, width_log2)
+        beside = builder.mul(builder.and_(chunk, within_row), i64(_CHUNK))
         # Without a swizzle the two strides change places: the leading one is that of the depth.
         swapped = transposed
         group_stride = builder.select(plain, leading if swapped else stride, stride)
@@ -186,8 +188,7 @@ def _address(self: Fields, descriptor: Value, transposed: bool, per_chunk: int) 
         offset = builder.add(builder.mul(within, pitch), builder.mul(group, group_stride))
         offset = builder.add(builder.add(offset, beside), builder.mul(wide, chunk_stride))
         address = builder.add(start, offset)
-        rows = builder.and_(builder.lshr(address, i64(3)), builder.mul(builder.sub(width, i64(1)), i64(_CHUNK)))
-        return builder.xor(address, rows)
+        return builder.xor(address, builder.and_(builder.lshr(address, i64(3)), swizzled))
 
     return place
 
@@ -208,13 +209,28 @@ def _decoded(self: Fields, product: Product, kind: str, raw: Value, rows: int) -
 
 def _transposed(self: Fields, product: Product, numbers: Value, columns: int) -> Value:
     """Rows along the depth to rows of columns."""
-    depth = products.steps(product)
+    depth, size = products.steps(product), number_bytes(product)
     number = number_type(product)
+    vector = ir.VectorType(number, BLOCK)
     found = self.room(ir.ArrayType(number, columns * depth))
     builder = self.builder
-    with self.count_loop(i64(columns)) as column:
-        start = builder.mul(column, i64(depth))
-        for k in range(depth):
-            value = self.load_lane(numbers, builder.add(start, i64(k)), number)
-            self.store_lane(found, builder.add(column, i64(k * columns)), value)
+    with self.count_loop(i64(columns // BLOCK)) as block:
+        source = self.at(numbers, builder.mul(block, i64(BLOCK * depth * size)))
+        target = self.at(found, builder.mul(block, i64(BLOCK * size)))
+        for first in range(0, depth, BLOCK):
+            places = [self.at(source, (column * depth + first) * size) for column in range(BLOCK)]
+            rows = _exchanged(self, [builder.load(each, typ=vector, align=4) for each in places])
+            for k, row in enumerate(rows):
+                builder.store(row, self.at(target, (first + k) * columns * size), align=4)
     return found
+
+
+def _exchanged(self: Fields, rows: list[Value]) -> list[Value]:
+    """Eight vectors of eight transposed, in steps that exchange halves, quarters and eighths of two of them."""
+    for step in (4, 2, 1):
+        low = [lane if not lane & step else lane - step + BLOCK for lane in range(BLOCK)]
+        high = [lane + step if not lane & step else lane + BLOCK for lane in range(BLOCK)]
+        for upper in (each for each in range(BLOCK) if not each & step):
+            pair = rows[upper], rows[upper + step]
+            rows[upper], rows[upper + step] = (products.picked(self, *pair, lanes) for lanes in (low, high))
+    return rows
