@@ -32,6 +32,13 @@ def show_seconds(value: float, digits: int = 4) -> str:
     return f"{value / 1e-9:.{digits}g} ns"
 
 
+def show_bytes(value: float) -> str:
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
 def show_share(value: float) -> str:
     """A part of a whole in whole percent."""
     return "<1 %" if 0.0 < value < 0.005 else f"{100.0 * value:.0f} %"

@@ -64,7 +64,9 @@ def test_a_program_runs_and_its_kernels_are_predicted(tmp_path, capfd):
     assert first["answer"]["limiter"] is not None and first["share"] == 1.0
     assert document["totals"][0]["copied_bytes"] == {"copy device to host": 4}
     assert len(json.loads(timeline.read_text())["traceEvents"]) == 5
-    assert "What to change" in page.read_text() and "gaps 0" not in page.read_text()
+    shown = page.read_text()
+    assert "What to change" in shown and "gaps 0" not in shown and "(4 B)" in shown
+    assert "fill.cu:5" in shown and "if (i &lt; n) out[i] = i;" in shown
     from warplens.traces import read_trace
 
     assert [each.header.launch_index for each in read_trace(trace)] == [0, 1]

@@ -174,5 +174,6 @@ def _about(total: Any) -> list[str]:
             found.append(words.limit(total.answer))
         if total.answer.advice:
             first = total.answer.advice[0]
-            found.append(f"{first.rule}: {words.gain(first)}")
+            where = f" at {words.place(first.lines[0])}" if first.lines else ""
+            found.append(f"{first.rule}{where}: {words.gain(first)}")
     return found

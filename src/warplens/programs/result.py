@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..formatting import show_seconds
+from ..formatting import show_bytes, show_seconds
 from .timeline import Slice
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class GpuTotal:
     def told(self) -> str:
         """The time and its parts in a sentence; parts that take no time are left out."""
         found = {"kernels": self.kernel_seconds, **self.copies, "gaps": self.gap_seconds}
-        sizes = {name: f" ({size / 2**20:.3g} MiB)" for name, size in self.copied_bytes.items()}
+        sizes = {name: f" ({show_bytes(size)})" for name, size in self.copied_bytes.items()}
         parts = [
             f"{name} {show_seconds(seconds, 3)}{sizes.get(name, '')}"
             for name, seconds in found.items()

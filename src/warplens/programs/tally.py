@@ -120,8 +120,10 @@ class Tally:
     def _predict(self, info: LaunchInfo, execution: Execution) -> None:
         from ..api import predict_best
 
-        execution = replace(execution, header=replace(execution.header, launch_index=info.index))
-        execution = execution.with_source(_source_of(execution), "")
+        path = Path(str(execution.header.extra["source"]))
+        extra = {**execution.header.extra, "source": _shown(path)}
+        execution = replace(execution, header=replace(execution.header, launch_index=info.index, extra=extra))
+        execution = execution.with_source(_text(path), "")
         trace = execution.trace
         try:
             made = predict_best(trace, self.gpus).predictions
@@ -145,10 +147,14 @@ class Tally:
         return tuple(seconds * ratio for seconds in nearest.seconds)
 
 
-def _source_of(execution: Execution) -> str | None:
-    """The text of the file that a kernel's lines are of, where it still lies there."""
-    name = execution.header.extra.get("source")
+def _shown(path: Path) -> str:
+    """The name of a source file, short where it lies below the working folder."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _text(path: Path) -> str | None:
+    """What a kernel's lines are of, where it still lies there."""
     try:
-        return Path(str(name)).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
         return None

@@ -14,6 +14,7 @@ from ...traces import WarpGroup
 from ..ptx.execute import Execution, Launch
 from ..ptx.heap import HEAP_BYTES, ROOM, Heap
 from ..ptx.memory import GlobalMemory
+from ..ptx.record import kernel_file
 from ..ptx.spaces import GRANULE_BYTES, MOST_SHARED_BYTES
 from ..ptx.textures import TextureObject
 from ..ptx.worker import Worker
@@ -212,7 +213,9 @@ class Launcher:
                 recorded += len(part)
                 at = max(part.stop, at)
         execution = recorder.result(recorded, 0.0, tuple(groups))
-        extra = {**execution.header.extra, "readable_name": order.function.readable}
+        kernel = recorder.compiled.kernel
+        source = kernel.module.files.get(kernel_file(kernel), kernel.module.name)
+        extra = {**execution.header.extra, "readable_name": order.function.readable, "source": source}
         execution = replace(execution, header=replace(execution.header, extra=extra))
         both = [recorder, plain] if plain else [recorder]
         return sum(each.instructions for each in both), "".join(each.printed.text for each in both), execution

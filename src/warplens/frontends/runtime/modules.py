@@ -167,6 +167,11 @@ def _linked(modules: Sequence[PtxModule]) -> PtxModule:
     if not others:
         return first
     functions, variables = dict(first.functions), dict(first.variables)
+    names: dict[int, set[str]] = {}
+    for module in modules:
+        for number, name in module.files.items():
+            names.setdefault(number, set()).add(name)
+    files = {number: name for number, (name, *more) in names.items() if not more}  # others number other files so
     for module in others:
         for name, function in module.functions.items():
             if name not in functions or functions[name].body is None:
@@ -174,7 +179,7 @@ def _linked(modules: Sequence[PtxModule]) -> PtxModule:
         for name, variable in module.variables.items():
             if name not in variables or (variables[name].external and not variable.external):
                 variables[name] = variable
-    return replace(first, functions=functions, variables=variables)
+    return replace(first, functions=functions, variables=variables, files=files)
 
 
 def _resources(images: Sequence[FatEntry], architecture: int) -> dict[str, KernelResources]:
