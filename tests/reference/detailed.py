@@ -71,10 +71,7 @@ class Simulation:
                 for number in range(len(sm.schedulers)):
                     self.schedule(t, sm, number)
                 self.barriers_and_exits(t, sm)
-                if sm.mshrs or sm.atomics:
-                    self.totals["LOAD_CYCLES"] += 1
-                elif self.totals["ISSUED"] == before and any(map(sm.held_by_stores, sm.schedulers)):
-                    self.totals["STORE_CYCLES"] += 1
+                self.totals[sm.waits_for(issued=self.totals["ISSUED"] > before)] += 1
             if self.totals["BLOCKS"] == blocks:
                 self.totals["CYCLES"] = t + 1
                 self.count_accesses()
@@ -146,12 +143,6 @@ class Simulation:
             return sm.blocked or "L1"
         return ""
 
-    def choose(self, can: list[Warp], last: int) -> Warp:
-        if self.machine.policy in ("gto", "oldest"):
-            greedy = [warp for warp in can if warp.slot == last and self.machine.policy == "gto"]
-            return greedy[0] if greedy else min(can, key=lambda warp: warp.age)
-        return min(can, key=lambda warp: (warp.slot <= last, warp.slot))
-
     def schedule(self, t: int, sm: Sm, number: int) -> None:
         scheduler, width = sm.schedulers[number], self.machine.issue_width
         slots = max(int(width), 1)
@@ -181,7 +172,7 @@ class Simulation:
                     nearest, ended = cause, warp.finished
             if not can:
                 break
-            warp = self.choose(can, scheduler.last)
+            warp = self.machine.choose(can, scheduler.last)
             self.issue(t, sm, warp)
             scheduler.last = warp.slot
             issued += 1

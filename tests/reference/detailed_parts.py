@@ -75,6 +75,13 @@ class Machine:
     def sectors_of(self, granules: set[int]) -> set[int]:
         return {granule * self.sectors // GRANULES for granule in granules}
 
+    def choose(self, can: list[Warp], last: int) -> Warp:
+        """Which warp of a scheduler issues, after the one in slot `last`."""
+        if self.policy in ("gto", "oldest"):
+            greedy = [warp for warp in can if warp.slot == last and self.policy == "gto"]
+            return greedy[0] if greedy else min(can, key=lambda warp: warp.age)
+        return min(can, key=lambda warp: (warp.slot <= last, warp.slot))
+
     def granules_of(self, sectors: set[int]) -> set[int]:
         return {granule for granule in range(GRANULES) if granule * self.sectors // GRANULES in sectors}
 
@@ -244,10 +251,13 @@ class Sm:
         self.blocked = ""
         self.atomics = 0  # at the LLC
 
-    def held_by_stores(self, scheduler: Scheduler) -> bool:
-        """Whether a slot is empty behind a store at the tags, or for a warp that has ended before its stores."""
-        behind = self.blocked and self.pipe[0].access.instruction.kind == "store"
-        return (scheduler.cause == "MEMORY" and scheduler.ended) or bool(behind and scheduler.cause == self.blocked)
+    def waits_for(self, issued: bool) -> str:
+        """The total that a cycle counts in. Stores hold warps behind the one at the tags, or that end before them."""
+        if self.mshrs or self.atomics:
+            return "LOAD_CYCLES"
+        at_tags = self.blocked if self.pipe and self.pipe[0].access.instruction.kind == "store" else ""
+        held = any((s.cause == "MEMORY" and s.ended) or (at_tags and s.cause == at_tags) for s in self.schedulers)
+        return "STORE_CYCLES" if held and not issued else "OTHER_CYCLES"
 
     def warps(self) -> list[Warp]:
         return sorted((w for block in self.blocks if block for w in block.warps), key=lambda warp: warp.slot)

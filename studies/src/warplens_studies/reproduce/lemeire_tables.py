@@ -165,7 +165,10 @@ TABLE7 = {
 REASONS = {
     ("Roofline", Aspect.ILP): "perfect overlap is assumed, so ILP is allowed for but changes no prediction",
     ("Roofline", Aspect.ISSUE_LIMIT): "our Roofline has the issue limit as one more roof",
-    ("WFG", Aspect.WORK_GROUPS): "as in Lemeire's comparison, WLP_effect = ω unless given: no equation is printed",
+    (
+        "WFG",
+        Aspect.WORK_GROUPS,
+    ): "WLP_effect = ω as in Lemeire's comparison: no equation is printed; bounds are an option",
     ("GPUMech", Aspect.ILP): "independent instructions share an interval (G-4); Lemeire's end at memory only",
     ("GPUMech", Aspect.COMPUTE_LATENCY): "the original stalls on them (G-4), Lemeire's version does not (§2.5)",
     ("GPUMech", Aspect.ISSUE_LIMIT): "the issue rate is part of G-7 and bounds the prediction; Lemeire sets it to 1",
