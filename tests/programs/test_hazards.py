@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from warplens.frontends.ptx import execute, parse_ptx
-from warplens.programs.hazards import hazards
+from warplens.programs.hazards import Search, hazards
 
 HEAD = """.version 8.0 .target sm_90 .address_size 64
 .visible .entry k(.param .u64 out) {
@@ -16,9 +16,13 @@ STORE, BARRIER, LOAD = "st.shared.u32 [%r4], %r1;\n", "bar.sync 0;\n", "ld.share
 TAIL = "st.global.u32 [%d3], %r6; ret; }"
 
 
-def told(body: str) -> list[str]:
+def searched(body: str) -> Search:
     module = parse_ptx(HEAD + body + TAIL)
     return hazards(execute(module, "k", (2, 1, 1), (128, 1, 1), [np.zeros(128, np.int32)]).trace)
+
+
+def told(body: str) -> list[str]:
+    return list(searched(body).faults)
 
 
 def test_a_barrier_divides_writes_from_reads():
@@ -53,3 +57,17 @@ def test_what_is_no_race(body):
 
 def test_an_atomic_and_a_read_race():
     assert "reads it at line" in told(STORE + BARRIER + "atom.shared.add.u32 %r7, [s], 1;\n" + LOAD)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (STORE + "cp.async.commit_group; cp.async.wait_group 0;\n" + LOAD, "cp.async.commit_group at line 7"),
+        (
+            STORE + "setp.ge.u32 %p1, %r1, 64;\n@%p1 bra skip;\nbar.sync 1, 64;\nskip:\n" + LOAD,
+            "different numbers of barriers",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_has_a_reason(body, reason):
+    assert reason in searched(body).skipped["shared"]

@@ -8,7 +8,7 @@ same value. Memory that warps also synchronise on by other means is not searched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..frontends.runtime import MemoryBefore
 from ..traces import IRREGULAR, SPACES, LaunchTrace, StaticTable, WarpGroup, active_lanes
 
 #: Thread blocks of a launch, and bytes that a block accesses, up to which launches are searched.
-MOST_BLOCKS, MOST_BYTES = 8, 4_000_000
+MOST_BLOCKS, MOST_BYTES = 8, 4 << 20
 #: Findings of a launch that are told.
 MOST_TOLD = 4
 #: What synchronises warps besides barriers: on shared memory, and on global memory too.
@@ -41,15 +41,25 @@ class _Bytes:
     static: NDArray[np.int64]
 
 
-def hazards(trace: LaunchTrace, memory: MemoryBefore | None = None) -> list[str]:
-    """What is wrong, one sentence each; in global memory only where it is given."""
+@dataclass(frozen=True)
+class Search:
+    """Faults of a launch, one sentence each, and why a space was not searched, or not in all of the blocks."""
+
+    faults: tuple[str, ...]
+    skipped: Mapping[str, str]
+
+
+def hazards(trace: LaunchTrace, memory: MemoryBefore | None = None) -> Search:
+    """What is wrong; in global memory only where that is given."""
     static = trace.static
     places: dict[str, Callable[[int], str]] = {
         "shared": lambda address: f"byte {address - SHARED_WINDOW} of shared memory"
     }
     if memory is not None:
         places["global"] = memory.place
-    searched = [space for space in places if space in _spaces(static) and unsearched(static, space) is None]
+    present = [space for space in places if space in _spaces(static)]
+    skipped = {space: reason for space in present if (reason := unsearched(static, space))}
+    searched = [space for space in present if space not in skipped]
     name = trace.header.extra.get("readable_name", trace.header.kernel)
     found: dict[tuple[int, ...], str] = {}
     blocks = 0
@@ -59,11 +69,12 @@ def hazards(trace: LaunchTrace, memory: MemoryBefore | None = None) -> list[str]
             where = f"block {place_of(int(group.block[first]), trace.header.grid)}"
             for space in searched if blocks <= MOST_BLOCKS else ():
                 accesses = _accesses(static, group, first, last, space)
-                if accesses is None:
+                if isinstance(accesses, str):
+                    skipped[space] = f"in {where} {accesses}"
                     continue
                 for lines, each in _findings(static, accesses, trace, space, places[space]):
                     found.setdefault(lines, f"{name}, {where}: {each}")
-    return list(found.values())[:MOST_TOLD]
+    return Search(tuple(found.values())[:MOST_TOLD], skipped)
 
 
 def unsearched(static: StaticTable, space: str) -> str | None:
@@ -98,8 +109,8 @@ def _findings(
         yield from _unset(static, of, trace, place)
 
 
-def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int, space: str) -> _Bytes | None:
-    """Of one block; none where its warps do not pass the same barriers, or access too much."""
+def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int, space: str) -> _Bytes | str:
+    """Of one block, or why it cannot be searched."""
     barrier = np.array([each.startswith(BARRIERS) for each in static.opcode])
     parts, counts, total = [], set(), 0
     for warp in range(first, last):
@@ -115,13 +126,13 @@ def _accesses(static: StaticTable, group: WarpGroup, first: int, last: int, spac
         sizes = static.access_bytes[index[rows]].astype(np.int64)
         total += int(sizes.sum())
         if total > MOST_BYTES:
-            return None
+            return f"more than {MOST_BYTES >> 20} MiB are accessed"
         every = np.repeat(np.arange(len(rows)), sizes)
         offset = np.arange(len(every)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         numbers = np.full(len(every), int(group.warp[warp]))
         parts.append(_Bytes(address[every] + offset, epoch[rows[every]], numbers, lanes[every], index[rows[every]]))
     if len(counts) > 1:
-        return None
+        return "warps pass different numbers of barriers"
     names = ("address", "epoch", "warp", "lane", "static")
     return _Bytes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 

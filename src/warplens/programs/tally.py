@@ -13,7 +13,7 @@ from ..frontends.ptx.execute import Execution
 from ..frontends.runtime import LaunchInfo, MemoryBefore
 from ..machine import Gpu
 from ..traces import LaunchTrace, TraceWriter
-from .hazards import hazards, unsearched
+from .hazards import hazards
 from .timeline import COPY_NAMES, DEVICE_TO_HOST, HOST_TO_DEVICE, Timeline, copy_seconds
 from .unset_reads import unset_reads
 
@@ -65,13 +65,13 @@ class Tally:
 
     def _check(self, info: LaunchInfo, trace: LaunchTrace, before: MemoryBefore) -> None:
         """Tell what is wrong in a launch, and once for each kernel what is not searched."""
-        for each in (*unset_reads(trace, before), *hazards(trace, before)):
+        found = hazards(trace, before)
+        for each in (*unset_reads(trace, before), *found.faults):
             self.failed(each)
-        for space in ("shared", "global"):
-            if (info.kernel, space) not in self.unchecked and (reason := unsearched(trace.static, space)):
-                self.unchecked[info.kernel, space] = told = (
-                    f"{info.readable}: not searched for races in {space} memory, since {reason}"
-                )
+        for space, reason in found.skipped.items():
+            if (info.kernel, space) not in self.unchecked:
+                told = f"{info.readable}: not searched for races in {space} memory: {reason}"
+                self.unchecked[info.kernel, space] = told
                 self.say(told)
 
     def copied(self, process: int, direction: int, size_bytes: int, stream: int, pinned: bool) -> None:
