@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from warplens.frontends.ptx.tensor_maps import Tiles
+
 DATA = Path(__file__).parent / "data"
 
 
@@ -71,3 +73,9 @@ def launches() -> dict[str, Launched]:
             "more", 1, 48, [integers(0, 256, 200, np.uint8), np.zeros(16, np.uint32), 200, np.zeros(1, np.uint64)]
         ),
     }
+
+
+def asynchronous() -> Launched:
+    """TMA, bulk copies, mbarriers and a product of a warpgroup, which the oracle does not cover."""
+    a, b = (np.random.default_rng(7).random(shape).astype(np.float16) for shape in ((64, 64), (256,)))
+    return Launched("asynchronous", 1, 128, [b, np.zeros(512, np.float32), Tiles(a, (64, 32), 64)])

@@ -12,7 +12,7 @@ from reference.ptx import FaultError, Launch, NotCoveredError
 from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, parse_ptx
 
-from .launches import launches
+from .launches import Launched, asynchronous, launches
 
 _TOKEN = re.compile(r"[%$\w]+|\.\w+|[^\s\w]|\s+")
 _NUMBERS = ["0", "1", "-1", "4", "7", "31", "64", "4096", "2147483647", "0xFFFFFFFFFFFFFFFF", "0f7F800000", "1e30"]
@@ -24,7 +24,7 @@ MOST_THREAD_INSTRUCTIONS = 400_000
 def mutated(random: Random, text: str) -> str:
     """A text with one to three small damages."""
     for _ in range(random.choice([1, 1, 2, 3])):
-        text = _damaged(random, text)
+        text = _damaged(random, text) if text.strip() else text
     return text
 
 
@@ -66,25 +66,9 @@ def outcome(text: str, entry: str) -> str:
     launch, other = launches()[entry], launches()[entry]
     grid, block = launch.dimensions
     shared = launch.dynamic_shared_memory_bytes
-    try:
-        module = parse_ptx(text)
-        execute(
-            module,
-            entry,
-            grid,
-            block,
-            launch.arguments,
-            dynamic_shared_memory_bytes=shared,
-            most_instructions=MOST_THREAD_INSTRUCTIONS,
-            most_seconds=10,
-            workers=1,
-        )
-    except PtxError:
-        return "refused"
-    except KernelFault:
-        return "faulted"
-    except Exception as error:
-        return f"wrong: {type(error).__name__}: {error}"
+    if what := executed(text, entry, launch):
+        return what
+    module = parse_ptx(text)
     try:
         Launch(module, entry, grid, block, other.arguments, shared, MOST_THREAD_INSTRUCTIONS // 8).run()
     except FaultError as error:
@@ -97,6 +81,30 @@ def outcome(text: str, entry: str) -> str:
     return "right"
 
 
+def executed(text: str, entry: str, launch: Launched) -> str:
+    """refused, faulted, or wrong: …; nothing where it runs through."""
+    grid, block = launch.dimensions
+    try:
+        execute(
+            parse_ptx(text),
+            entry,
+            grid,
+            block,
+            launch.arguments,
+            dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
+            most_instructions=MOST_THREAD_INSTRUCTIONS,
+            most_seconds=10,
+            workers=1,
+        )
+    except PtxError:
+        return "refused"
+    except KernelFault:
+        return "faulted"
+    except Exception as error:
+        return f"wrong: {type(error).__name__}: {error}"
+    return ""
+
+
 def same_words(one: np.ndarray, two: np.ndarray) -> bool:
     """Bit for bit, apart from which NaN doubles are: PTX fixes it for narrower floats only."""
     if one.dtype == np.float64:
@@ -107,15 +115,21 @@ def same_words(one: np.ndarray, two: np.ndarray) -> bool:
 def main() -> None:
     """Seeds first … last - 1, one line each; the seed is printed first, so that a crash shows which."""
     first, last = (int(each) for each in sys.argv[1:3])
+    chosen = run_asynchronous if "asynchronous" in sys.argv[3:] else run
     for seed in range(first, last):
         print(seed, end=" ", flush=True)
-        print(*run(seed), flush=True)
+        print(*chosen(seed), flush=True)
 
 
 def run(seed: int) -> tuple[str, str]:
     random = Random(seed)
     entry = random.choice(list(launches()))
     return entry, outcome(mutated(random, launches()[entry].text), entry)
+
+
+def run_asynchronous(seed: int) -> tuple[str, str]:
+    launch = asynchronous()
+    return launch.file, executed(mutated(Random(seed), launch.text), launch.file, launch) or "ran"
 
 
 if __name__ == "__main__":
