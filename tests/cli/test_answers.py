@@ -10,6 +10,7 @@ import pytest
 import warplens
 from reference.traces import Step, memory_trace
 from warplens.cli.answers import bar, show_answer
+from warplens.cli.common import lines_of
 from warplens.explanation import Advice, Line, words
 from warplens.traces import StaticInstruction, TraceWriter
 
@@ -205,3 +206,8 @@ def test_launches_that_are_alike_have_one_answer(good, tmp_path):
 )
 def test_a_bar_is_filled_by_eighths(share, drawn):
     assert bar(share, 4) == drawn
+
+
+def test_a_share_stays_on_one_line() -> None:
+    for pad in range(80):
+        assert not any(line.startswith("%") for line in lines_of(f"{'x' * pad} 14 % of its instructions"))
