@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def hazards(trace: LaunchTrace, memory: MemoryBefore | None = None) -> Search:
     if memory is not None:
         places["global"] = memory.place
     present = [space for space in places if space in _spaces(static)]
-    skipped = {space: reason for space in present if (reason := unsearched(static, space))}
+    skipped = {space: reason for space in present if (reason := unsearched(trace, space))}
     searched = [space for space in present if space not in skipped]
     name = trace.header.extra.get("readable_name", trace.header.kernel)
     found: dict[tuple[int, ...], str] = {}
@@ -77,14 +78,15 @@ def hazards(trace: LaunchTrace, memory: MemoryBefore | None = None) -> Search:
     return Search(tuple(found.values())[:MOST_TOLD], skipped)
 
 
-def unsearched(static: StaticTable, space: str) -> str | None:
+def unsearched(trace: LaunchTrace, space: str) -> str | None:
     """Why a space that a kernel accesses is not searched: the first instruction that synchronises otherwise."""
+    static = trace.static
     if space not in _spaces(static):
         return None
     for opcode, line in zip(static.opcode, static.line.tolist(), strict=True):
         ordered = space == "global" and (opcode.startswith(_FENCES) or any(each in opcode for each in _ORDERED))
         if ordered or opcode.startswith(_OTHERWISE):
-            return f"{opcode} at line {line} synchronises otherwise than by barriers of the block"
+            return f"{opcode} at {line_of(trace, line)} synchronises otherwise than by barriers of the block"
     return None
 
 
@@ -201,8 +203,8 @@ def _races(static: StaticTable, of: _Bytes, trace: LaunchTrace, place: Callable[
         lines = tuple(int(static.line[of.static[each]]) for each in pair)
         yield (
             lines,
-            f"{_thread(of, one, trace)} writes {place(int(of.address[one]))} at line "
-            f"{lines[0]}, {_thread(of, other, trace)} {'reads' if read[other] else 'writes'} it at line {lines[1]}, "
+            f"{_thread(of, one, trace)} writes {place(int(of.address[one]))} at {line_of(trace, lines[0])}, "
+            f"{_thread(of, other, trace)} {'reads' if read[other] else 'writes'} it at {line_of(trace, lines[1])}, "
             "and no barrier lies between them",
         )
 
@@ -221,12 +223,19 @@ def _unset(static: StaticTable, of: _Bytes, trace: LaunchTrace, place: Callable[
         line = int(static.line[of.static[row]])
         yield (
             (line,),
-            f"{_thread(of, row, trace)} reads {place(int(of.address[row]))} at line {line}, which is not set",
+            f"{_thread(of, row, trace)} reads {place(int(of.address[row]))} at {line_of(trace, line)}, "
+            "which is not set",
         )
 
 
 def _thread(of: _Bytes, row: int, trace: LaunchTrace) -> str:
     return f"thread {place_of(32 * int(of.warp[row]) + int(of.lane[row]), trace.header.block)}"
+
+
+def line_of(trace: LaunchTrace, line: int) -> str:
+    """`stencil.cu:12`, or `line 12` of PTX without source lines."""
+    extra = trace.header.extra
+    return f"{Path(str(extra['source'])).name}:{line}" if extra.get("lines_of") == "source" else f"line {line}"
 
 
 def place_of(number: int, size: tuple[int, int, int]) -> str:

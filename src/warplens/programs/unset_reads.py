@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..frontends.runtime import MemoryBefore
 from ..traces import SPACES, LaunchTrace, StaticTable, WarpGroup
 from ..traces.rewrite import barrier_phases, lane_addresses
-from .hazards import BARRIERS, MOST_TOLD, kinds, place_of, unsearched
+from .hazards import BARRIERS, MOST_TOLD, kinds, line_of, place_of, unsearched
 
 WORD_BYTES = 4
 _READS = ("ld", "atom", "red", "cp.async.")
@@ -43,7 +43,7 @@ def unset_reads(trace: LaunchTrace, memory: MemoryBefore) -> list[str]:
     near = np.isin(static.space, [SPACES.index("global"), SPACES.index("generic")])
     writes, atomic = kinds(static)
     reads = near & np.array([each.startswith(_READS) for each in static.opcode], dtype=bool)
-    waiting = unsearched(static, "global") is not None or bool(atomic.any())
+    waiting = unsearched(trace, "global") is not None or bool(atomic.any())
     name = trace.header.extra.get("readable_name", trace.header.kernel)
     found: dict[int, str] = {}
     for group in trace.groups() if memory.unset else ():
@@ -60,7 +60,7 @@ def unset_reads(trace: LaunchTrace, memory: MemoryBefore) -> list[str]:
             block = place_of(int(group.block[warp]), trace.header.grid)
             thread = place_of(32 * int(group.warp[warp]) + int(read.lane[row]), trace.header.block)
             place = memory.place(int(read.word[row]) * WORD_BYTES)
-            told = f"{name}, block {block}: thread {thread} reads {place} at line {line}, which is not set"
+            told = f"{name}, block {block}: thread {thread} reads {place} at {line_of(trace, line)}, which is not set"
             found.setdefault(line, told)
     return list(found.values())[:MOST_TOLD]
 

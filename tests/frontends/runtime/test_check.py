@@ -35,14 +35,15 @@ def test_what_is_not_set_has_thread_place_and_line(faulty, part, block, byte):
     (told,), _ = faulty(part)
     assert told == (
         f"sum(float const*, float*), block ({block}, 0, 0): thread (0, 0, 0) reads byte {byte} of device memory of "
-        "4096 bytes at line 8, which is not set"
+        "4096 bytes at faulty.cu:8, which is not set"
     )
 
 
 def test_a_race_in_global_memory(faulty):
     failures, unchecked = faulty("race")
     assert any(
-        "line 18" in each and "reads it at line 20, and no barrier lies between them" in each for each in failures
+        "faulty.cu:18" in each and "reads it at faulty.cu:20, and no barrier lies between them" in each
+        for each in failures
     )
     assert not unchecked
 
