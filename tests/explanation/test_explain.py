@@ -8,10 +8,10 @@ import pytest
 
 import warplens
 from reference.traces import Step, evenly
-from warplens.explanation import scene as scenes
 from warplens.explanation.explain import speedup_range
 from warplens.traces.machine_code import MACHINE_CODE
 from warplens.traces.rewrite import changed
+from warplens.workload import part
 
 from .small import advice, kernel, load, scene
 
@@ -64,8 +64,8 @@ def test_a_part_of_a_long_trace_gives_the_same_advice(monkeypatch):
     long = kernel((load(0),), steps, blocks=128)
     whole = advice("uncoalesced-loads", long)
     assert scene(long).part.workload is long
-    monkeypatch.setattr(scenes, "LONG_BYTES", 0)
-    monkeypatch.setattr(scenes, "PART_BYTES", 64 * 8 * (17 * 4 + 16 * (32 + 8 * 12)))
+    monkeypatch.setattr(part, "LONG_BYTES", 0)
+    monkeypatch.setattr(part, "PART_BYTES", 64 * 8 * (17 * 4 + 16 * (32 + 8 * 12)))
     assert scene(long).part.facts.traced.recorded_blocks == 64
-    part = advice("uncoalesced-loads", long)
-    assert part.seconds == whole.seconds and part.speedup == pytest.approx(whole.speedup, rel=0.1)
+    some = advice("uncoalesced-loads", long)
+    assert some.seconds == whole.seconds and some.speedup == pytest.approx(whole.speedup, rel=0.1)

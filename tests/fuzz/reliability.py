@@ -140,6 +140,16 @@ ABOUT = {
 }
 
 
+FIGURES = """
+## Long traces, and tests with checked memory
+A kernel that gathers (`benchmarks/bench_long_traces.py`), on one core of a server; what counts is CPU time. Tests run
+with every index checked, and with guarded memory.
+
+| what | figure | asked | command |
+|---|--:|--:|---|
+"""
+
+
 def page(counts: Counts) -> str:
     """docs/reliability.md."""
     table, sections = "", ""
@@ -157,7 +167,8 @@ def page(counts: Counts) -> str:
         else:
             sections += f"\n{found['finished']} tables, {found['rows']:,} rows in all.\n"
         sections += "".join(f"\n- bad: {text}\n" for text in found["bad"])
-    return HEAD + table + sections
+    figures = "".join(f"| {' | '.join(row)} |\n" for row in counts.get("figures", ()))
+    return HEAD + table + sections + (FIGURES + figures if figures else "")
 
 
 def main() -> int:

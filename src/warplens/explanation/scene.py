@@ -14,7 +14,6 @@ from ..analysis import MissProfile
 from ..analysis.banks import conflict_degrees, shared_accesses
 from ..analysis.block_samples import BlockSample
 from ..analysis.def_use import DefUse, chased_loads, def_use, turns_apart
-from ..analysis.events import EVENT_BYTES, LINE_BYTES
 from ..categories import CATEGORIES
 from ..machine import Gpu, with_overrides
 from ..models import Model, get_model, solve
@@ -22,8 +21,6 @@ from ..models.attribution import InstructionTimes, time_by_instruction
 from ..models.prediction import Prediction
 from ..models.warplens_model import Warplens
 from ..traces import CLASS_IDS, CLASS_NAMES, SPACES, LaunchHeader, LaunchTrace, StaticTable, WarpGroup
-from ..traces.chosen_blocks import chosen_blocks
-from ..traces.grouping import only_blocks
 from ..traces.inlining import Chain, chains_of
 from ..traces.machine_code import MACHINE_CODE
 from ..traces.rewrite import (
@@ -39,6 +36,7 @@ from ..traces.rewrite import (
 )
 from ..workload import Workload, analyse
 from ..workload.instructions import InstructionTable, executions_of, instruction_table
+from ..workload.part import part_if_long
 from ..workload.results import Results
 from ..workload.samples import block_sample
 from .answer import Line
@@ -46,10 +44,6 @@ from .answer import Line
 MODEL = "warplens"
 #: The least part of the time that must go for advice to be worth reading.
 LEAST_GAIN = 0.03
-#: What a removal costs, which simulates the caches again: bytes of coalesced accesses, and so many per instruction.
-INSTRUCTION_BYTES = 4
-#: From this on causes are removed from a part of a trace that costs less.
-LONG_BYTES, PART_BYTES = 288 * 2**20, 96 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,15 +263,8 @@ class Scene:
     @functools.cached_property
     def part(self) -> Scene:
         """The scene of some recorded blocks, spread over the grid, where all take too long; else the scene itself."""
-        warp, misses = self.facts.traced.warp, self.misses
-        cost = INSTRUCTION_BYTES * warp.recorded_instructions
-        cost += EVENT_BYTES * misses.executed.sum() + LINE_BYTES * misses.column("lines").sum()
-        if cost <= LONG_BYTES:
-            return self
-        limit = max(int(warp.recorded_blocks * PART_BYTES / cost), 1)
-        wave = int(self.facts.residency.blocks_per_sm * self.gpu.sms)
-        chosen = chosen_blocks(warp.recorded_blocks, limit, wave)
-        return self._with(trace=only_blocks(self.trace, chosen), results=Results())
+        some = part_if_long(self.workload, self.gpu)
+        return self if some is self.workload else scene_of(some, self.gpu, self.model)
 
     def with_addresses(self, change: Change) -> Scene:
         """The scene where accesses go elsewhere. Instructions stay as they are, in machine code too."""

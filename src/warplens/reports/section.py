@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..machine import Gpu
 from ..models import Prediction
 from ..sweeps.local import sensitivity
 from ..workload import Workload, resident
+from ..workload.part import part_if_long
 from . import figures
 from .occupancy import MOST_POINTS
 from .quoted import quoted
@@ -205,12 +207,16 @@ def _make_views(
     options, names = settings.options, [p.model for p in predictions]
     points = TRACED_POINTS if traced else MOST_POINTS
 
+    some = placed
+    with suppress(InputError):  # the views say themselves what they miss
+        some = part_if_long(placed, machine) if traced else placed
+
     def what_would_help() -> View:
-        kinds = sensitivity(placed, machine, base, options=options.get(base), slopes=False)
+        kinds = sensitivity(some, machine, base, options=options.get(base), slopes=False)
         return figures.Tornado(f"{placed.name} on {machine.name}, {base}", tuple(kinds))
 
     def occupancies() -> View:
-        return figures.occupancy(placed, machine, names, options=options, points=points)
+        return figures.occupancy(some, machine, names, options=options, points=points)
 
     # These two simulate caches over and over, in compiled code that lets others run.
     with ThreadPoolExecutor(2) as pool:
