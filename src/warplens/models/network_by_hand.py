@@ -56,6 +56,7 @@ class _Warp:
         event |= {
             "port": max(requests, 1.0),
             "misses": requests,
+            "places": requests,
             "requests": requests,
             "flits_out": requests if load else requests * max(self.flits, 2.0),
             "flits_in": requests * self.flits if load else requests,
