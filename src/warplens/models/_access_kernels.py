@@ -94,6 +94,18 @@ def hold_until(rings, r, size, place, count, first, last, in_order):
     """
     slope = (last - first) / max(count - 1, 1)
     start = place + count if place + count < size else place + count - size
+    if first == last and not in_order:  # all at once: what is left later moves behind them, once for all
+        here = place
+        while here != start:
+            before = here - 1 if here > 0 else size - 1
+            if rings[r, before] <= last:
+                break
+            behind = before + count if before + count < size else before + count - size
+            rings[r, behind] = rings[r, before]
+            here = before
+        for k in range(count):
+            rings[r, here + k if here + k < size else here + k - size] = last
+        return start
     for k in range(count):
         until = first + k * slope
         here = place + k if place + k < size else place + k - size
