@@ -12,6 +12,8 @@ from warplens.cli import cli
 from warplens.explanation import RULES
 from warplens.models import MODELS
 from warplens.suite.catalog import SUITE
+from warplens.suite.execution import write_trace
+from warplens.traces import TraceWriter
 
 from .printed import document
 
@@ -30,6 +32,15 @@ def test_gpus_models_rules_kernels_and_examples_complete():
     assert completed("models", "--rules") == {*RULES}
     assert completed("suite", "run") == set(SUITE)
     assert "saxpy" in completed("compare", "matmul", incomplete="sax")
+
+
+def test_kernels_of_traces_complete(tmp_path):
+    trace, damaged = tmp_path / "vector_add.wlt", tmp_path / "damaged.wlt"
+    with TraceWriter(trace) as writer:
+        write_trace("vector_add", "small", writer)
+    damaged.write_bytes(b"no trace")
+    assert completed("predict", str(trace), str(damaged), "--kernel") == {"vector_add"}
+    assert completed("predict", str(trace), "--kernel", incomplete="x") == set()
 
 
 def test_every_rule_is_listed_and_explained(good, bad):

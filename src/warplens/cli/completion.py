@@ -1,4 +1,4 @@
-"""Names that the shell completes: machines, models, rules, kernels of the suite and bundled examples."""
+"""Names that the shell completes: machines, models, rules, kernels of the suite and of traces, bundled examples."""
 
 from __future__ import annotations
 
@@ -60,3 +60,17 @@ inputs = _completed(_examples, files=True)
 def models_or_rules(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Of `warplens models`: with --rules its names are rules."""
     return _completed(_rules if context.params.get("rules") else _models)(context, parameter, incomplete)
+
+
+def recorded_kernels(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Kernels of the traces that the command names before --kernel."""
+    from ..errors import WarplensError
+    from ..traces import read_trace
+
+    found: set[str] = set()
+    for path in (*(context.params.get("inputs") or ()), *context.args):
+        try:
+            found |= {launch.header.kernel for launch in read_trace(path)} if path.endswith(".wlt") else set()
+        except WarplensError:
+            continue  # the command itself says what is wrong with the file
+    return _completed(lambda: sorted(found))(context, parameter, incomplete)

@@ -184,7 +184,13 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--order", metavar="ORDER", help="Order in which warps access caches: progress, round-robin, oldest-N."
         ),
         click.option("--launch", "launches", metavar="0,3,5-8", help="Only these launches of a trace."),
-        click.option("--kernel", "kernel", metavar="REGEX", help="Only kernels whose name matches."),
+        click.option(
+            "--kernel",
+            "kernel",
+            metavar="REGEX",
+            shell_complete=completion.recorded_kernels,
+            help="Only kernels whose name matches.",
+        ),
     ):
         selected = option(selected)
     return selected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -159,15 +158,27 @@ def test_a_report_that_is_none(tmp_path):
         read_profiles(path)
 
 
-def test_a_report_with_a_damaged_name_is_a_clean_error(tmp_path, monkeypatch):
-    """Names of metrics that are no text make the library raise when they are used."""
-
-    class Action:
-        def metric_names(self):
-            raise TypeError("argument 2 of type 'char const *'")
-
-    module = type("ncu_report", (), {"load_report": staticmethod(lambda path: [[Action()]])})
-    monkeypatch.setitem(sys.modules, "ncu_report", module)
+@pytest.mark.parametrize(
+    ("library", "told"),
+    [
+        # Names of metrics that are no text make the library raise when they are used.
+        (
+            "class Action:\n def metric_names(self): raise TypeError('no text')\n"
+            "load_report = lambda p: [[Action()]]",
+            "no text",
+        ),
+        (
+            "import os, signal\nload_report = lambda p: os.kill(os.getpid(), signal.SIGSEGV)",
+            r"it crashed \(status -11\)",
+        ),
+        ("load_report = lambda p: []", "names no kernel"),
+        ("raise ImportError", "needs the package ncu-report"),
+    ],
+    ids=["raises", "crashes", "empty", "missing"],
+)
+def test_a_library_that_fails_is_a_clean_error(tmp_path, monkeypatch, library, told):
+    (tmp_path / "ncu_report.py").write_text(library)
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "k.ncu-rep").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"k\.ncu-rep: Nsight Compute's library cannot read it"):
+    with pytest.raises((InputError, MissingPackageError), match=rf"k\.ncu-rep: .*{told}"):
         read_profiles(tmp_path / "k.ncu-rep")

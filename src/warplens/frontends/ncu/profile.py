@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +19,9 @@ from .stalls import stall_shares
 
 #: Larger files are rejected: a report of counters has a few megabytes at most.
 LARGEST_BYTES = 1 << 30
+#: A report of 1 GiB is read within this time.
+MOST_REPORT_SECONDS = 300
+_EXPORT = "or export the report with ncu --import … --csv --page raw"
 _UNITS = {
     **{f"{prefix}{unit}": factor for prefix, factor in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
        for unit in ("byte", "byte/second", "byte/s", "inst", "cycle", "hz", "warp", "sector", "request")},
@@ -229,33 +236,38 @@ def _factor(unit: str) -> float:
 
 
 def _of_report(path: Path) -> list[KernelProfile]:
-    try:
-        import ncu_report
-    except ImportError:
+    answer = _read_apart(path)
+    if answer.get("missing"):
         raise MissingPackageError(
-            f"{path}: reading .ncu-rep needs the package ncu-report: {install_command('profiles')}, "
-            "or export the report with ncu --import … --csv --page raw"
-        ) from None
-    try:
-        context = ncu_report.load_report(str(path))
-        actions = [context[r][a] for r in range(len(context)) for a in range(len(context[r]))]
-        found = [_of_action(action, number, str(path)) for number, action in enumerate(actions)]
-    except Exception as error:  # the library raises plain exceptions of its own
-        raise InputError(f"{path}: Nsight Compute's library cannot read it: {error}") from None
-    if not found:
+            f"{path}: reading .ncu-rep needs the package ncu-report: {install_command('profiles')}, {_EXPORT}"
+        )
+    if "error" in answer:
+        raise InputError(f"{path}: Nsight Compute's library cannot read it: {answer['error']}")
+    if not answer["launches"]:
         raise InputError(f"{path}: names no kernel; did ncu profile any launch?")
-    return found
+    return [_of_launch(each, number, str(path)) for number, each in enumerate(answer["launches"])]
 
 
-def _of_action(action: Any, number: int, path: str) -> KernelProfile:
-    metrics: dict[str, float] = {}
-    for name in action.metric_names():
-        value = action[name].value() if name in action else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            metrics[name] = float(value) * _factor(str(action[name].unit() or ""))
+def _read_apart(path: Path) -> dict[str, Any]:
+    """What `report.py` prints in a process that has the same packages: a crash of the library ends only that one."""
+    program = [sys.executable, "-P", str(Path(__file__).with_name("report.py")), str(path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(program, env=environment, capture_output=True, timeout=MOST_REPORT_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"it did not end in {MOST_REPORT_SECONDS} s"}
+    try:
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        return {"error": f"it crashed (status {done.returncode}); {_EXPORT}"}
+    return dict(found)
+
+
+def _of_launch(found: dict[str, Any], number: int, path: str) -> KernelProfile:
+    metrics = {name: value * _factor(unit) for name, (value, unit) in found["metrics"].items()}
 
     def extent(what: str) -> tuple[int, int, int] | None:
         values = [metrics.get(f"launch__{what}_dim_{axis}") for axis in "xyz"]
         return None if None in values else (int(values[0] or 1), int(values[1] or 1), int(values[2] or 1))
 
-    return KernelProfile(action.name(), number, extent("grid"), extent("block"), metrics, path)
+    return KernelProfile(found["kernel"], number, extent("grid"), extent("block"), metrics, path)
