@@ -74,6 +74,7 @@ def described() -> dict[str, object]:
         "l1.queue_entries": 4,
         "l1.size_bytes": 2048,
         "l1.ways": 4,
+        "l1.unified_bytes": None,  # it would take the place of the size
         "l1.line_bytes": 128,
         "l1.sector_bytes": 32,
         "noc.queue_entries": 8,

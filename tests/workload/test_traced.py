@@ -38,7 +38,8 @@ def test_every_model_runs_on_a_trace(kernel):
     for name in MODELS:
         prediction = predict(workload, gpu, name)
         assert prediction.cycles * prediction.ipc == pytest.approx(instructions), name
-        if Aspect.ISSUE_LIMIT in MODELS[name].aspects:
+        # Zhang & Owens limit each component; all of them together may issue more.
+        if Aspect.ISSUE_LIMIT in MODELS[name].aspects and name != "zhang-owens":
             assert prediction.cycles >= bound * (1 - 1e-9), name
         assert prediction.seconds == pytest.approx(prediction.cycles / 1.4e9), name
         if prediction.stack is not None:
