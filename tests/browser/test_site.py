@@ -47,7 +47,8 @@ def test_pages_are_whole(page: Page, address: str, width: int) -> None:
 
 @pytest.mark.slow
 def test_search_finds_a_model_without_leaving_the_machine(page: Page, address: str) -> None:
-    page.goto(f"{address}/index.html")
+    # What is typed before the search has its index is lost.
+    page.goto(f"{address}/index.html", wait_until="networkidle")
     page.fill("input.md-search__input", "memory divergence")
     page.wait_for_selector(".md-search-result__item a[href*='mdm']", state="attached", timeout=20_000)
 
