@@ -335,3 +335,15 @@ def test_another_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("WARPLENS_NVRTC", str(tmp_path / "libnvrtc.so"))
     with pytest.raises(FileError, match="WARPLENS_NVRTC"):
         compile_cuda(SAXPY)
+
+
+def test_headers_of_a_toolkit_serve_an_older_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """NVRTC refuses the option before 13.3."""
+    include = tmp_path / "toolkit" / "include"
+    (include / "cccl").mkdir(parents=True)
+    (include / "cuda_fp16.h").touch()
+    monkeypatch.setattr(compile_module, "homes", lambda: iter([tmp_path / "none", tmp_path / "toolkit"]))
+    for version, options in (("13.4.92", ["--use-bundled-headers="]), ("13.2", [f"-I{include}", f"-I{include}/cccl"])):
+        monkeypatch.setattr(compile_module, "compiler_version", lambda version=version: f"NVRTC {version}")
+        found = compile_module._header_options()
+        assert len(found) == len(options) and all(map(str.startswith, found, options))

@@ -19,6 +19,7 @@ from .headers import HEADER_WHEELS, STANDARD_HEADERS, included_files, included_n
 from .host_code import host_algorithms, line_ranges, stand_in, without_declarations
 from .machine_code import MachineCode, read_machine_code
 from .nvrtc import chosen_library, open_library
+from .toolkit import homes
 
 #: Default architecture; its machine code gives the register counts.
 DEFAULT_ARCHITECTURE = "sm_90"
@@ -30,6 +31,8 @@ ARCHITECTURE = re.compile(r"(sm|compute)_\d{2,4}[af]?")
 _MORE_FILES = re.compile(r"--?(pre-include|include|pch|create-pch|use-pch)(=|$)")
 
 _WHEEL = "nvidia-cuda-nvrtc"
+#: First version of NVRTC that carries the toolkit's headers; those of a toolkit serve an older one.
+_CARRIES_HEADERS = (13, 3)
 #: The compiler sees this name, in the folder of the source; its output gets the user's name instead.
 _PLACEHOLDER = "warplens_source.cu"
 _LARGEST_SOURCE_BYTES = 64 << 20
@@ -284,13 +287,8 @@ def _compiled_once(
     # A folder that does not exist keeps the current folder out of the header search.
     path = str((folder or cache_folder() / "no-folder") / _PLACEHOLDER)
     arguments = ["-lineinfo", f"-arch={architecture}", *attempt.options]
-    if includes_anything(source) and (chosen := chosen_library()):
-        # An older NVRTC carries no headers; a toolkit has them beside its libraries.
-        arguments += [f"-I{each}" for each in (chosen.resolve().parents[1] / "include",) if each.is_dir()]
-    elif includes_anything(source):
-        # NVRTC unpacks the toolkit's headers that it carries (fp16, mma, cooperative groups, …) once.
-        unpacked = cache_folder() / f"headers-{compiler_version().split()[-1]}"
-        arguments.append(f"--use-bundled-headers={unpacked}")
+    if includes_anything(source):
+        arguments += _header_options()
     headers = {**STANDARD_HEADERS, **attempt.headers}
     names, texts = ([text.encode() for text in part] for part in (headers, headers.values()))
     result, program = nvrtc.nvrtcCreateProgram(_encoded(source, name), path.encode(), len(names), texts, names)
@@ -324,6 +322,18 @@ def _compiled_once(
     ptx = re.sub(rf'(\.file\s+\d+\s+")[^"\n]*{re.escape(_PLACEHOLDER)}"', rf'\g<1>{_PLACEHOLDER}"', ptx)
     kept, code = ({kernel: asdict(item) for kernel, item in part.items()} for part in (resources, codes))
     return {"ptx": ptx, "log": text, "lowered_names": lowered, "resources": kept, "machine_code": code}
+
+
+def _header_options() -> list[str]:
+    """Where the compiler finds the toolkit's headers (fp16, mma, cooperative groups, …)."""
+    version, chosen = compiler_version().split()[-1], chosen_library()
+    if chosen is None and tuple(map(int, version.split(".")[:2])) >= _CARRIES_HEADERS:
+        return [f"--use-bundled-headers={cache_folder() / f'headers-{version}'}"]  # which it unpacks there, once
+    for home in [chosen.resolve().parents[1]] if chosen else homes():
+        include = home / "include"
+        if (include / "cuda_fp16.h").is_file():
+            return [f"-I{each}" for each in (include, include / "cccl") if each.is_dir()]
+    return []
 
 
 def _unpacked(entry: dict[str, Any], name: str, version: str, *, from_cache: bool) -> CompiledSource:
