@@ -343,7 +343,8 @@ def test_headers_of_a_toolkit_serve_an_older_compiler(monkeypatch: pytest.Monkey
     (include / "cccl").mkdir(parents=True)
     (include / "cuda_fp16.h").touch()
     monkeypatch.setattr(compile_module, "homes", lambda: iter([tmp_path / "none", tmp_path / "toolkit"]))
-    for version, options in (("13.4.92", ["--use-bundled-headers="]), ("13.2", [f"-I{include}", f"-I{include}/cccl"])):
+    of_toolkit = [f"-I{include}", f"-I{include}/cccl"]
+    for version, options in (("13.4.92", ["--use-bundled-headers="]), ("13.2", of_toolkit)):
         monkeypatch.setattr(compile_module, "compiler_version", lambda version=version: f"NVRTC {version}")
         found = compile_module._header_options()
         assert len(found) == len(options) and all(map(str.startswith, found, options))

@@ -240,7 +240,7 @@ def test_snippets(kind: str) -> None:
         shape = (2, 1, 1), (THREADS, 1, 1)
         run = Launch(module, "k", *shape, theirs).run()
         try:
-            execution = execute(module, "k", *shape, mine, workers=1)  # blocks write the same words: one after another
+            execution = execute(module, "k", *shape, mine, workers=1)  # blocks may write the same words
             assert_same_records(execution, run, text)
             for one, two in zip(mine, theirs, strict=True):
                 np.testing.assert_array_equal(one, two)
