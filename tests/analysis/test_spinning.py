@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference.traces import Step, evenly, memory_trace
+from reference.traces import Step, memory_trace
 from warplens.analysis.spinning import spins
 from warplens.api import predict
 from warplens.machine import load_gpu
@@ -14,13 +14,14 @@ from warplens.workload import workload_of_trace
 FLAG, DATA = 1 << 20, 1 << 24
 
 
-def trace(opcode: str, addresses: list[int], *, work: int = 1, name: str = "load_global"):
-    """A warp that loads from one address after another, with some arithmetic in between."""
+def trace(opcode: str, addresses: list[int], *, work=1, name="load_global", result=1, lanes=(0,) * 32):
+    """A warp that loads from one address after another, with some arithmetic on register 1 in between."""
     rows = [
-        StaticInstruction(0, opcode, name, "global", 4, (1,), (0,)),
+        StaticInstruction(0, opcode, name, "global", 4, (result,), (0,)),
         StaticInstruction(16, "FADD", "fp32", destinations=(2,), sources=(1,)),
     ]
-    return memory_trace(rows, [[[step for at in addresses for step in (Step(0, evenly(at, 0)), *[Step(1)] * work)]]])
+    asked = [Step(0, tuple(at + lane for lane in lanes)) for at in addresses]
+    return memory_trace(rows, [[[step for each in asked for step in (each, *[Step(1)] * work)]]])
 
 
 @pytest.mark.parametrize("opcode", ["ld.volatile.global.u32", "ld.acquire.gpu.u32", "LDG.E.STRONG.GPU"])
@@ -44,8 +45,10 @@ def test_a_lock_waits():
         trace("LDG.E.STRONG.GPU", [FLAG] * 3),
         trace("LDG.E.STRONG.GPU", [DATA + 128 * k for k in range(20)]),
         trace("LDG.E.STRONG.GPU", [FLAG] * 20, work=100),
+        trace("atom.global.add.u32", [FLAG] * 20, name="atomic_global", result=3),
+        trace("atom.global.add.u32", [FLAG] * 20, name="atomic_global", lanes=(0, 96, 32)),
     ],
-    ids=["may be kept in a register", "three times", "from place to place", "long loop"],
+    ids=["may be kept in a register", "three times", "from place to place", "long loop", "unread", "many places"],
 )
 def test_other_loops_do_not(made):
     assert not any(spins(group, made.static) for group in made.groups())

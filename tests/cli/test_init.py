@@ -35,6 +35,8 @@ def test_init_says_what_it_guessed(good, source):
     document = json.loads(good("init", str(source), "--no-run", "--json"))
     assert document["kernels"] == ["add", "stop"] and document["runs"] is None
     assert {"key": "grid", "value": [4096]} in document["guesses"]
+    good("init", str(source), "--no-run", "--kernel", "stop", "--output", str(source.with_name("second.toml")))
+    assert 'name = "stop"' in source.with_name("second.toml").read_text()
 
 
 def test_init_keeps_files_and_says_what_does_not_run(warplens_command, bad, usage, source):

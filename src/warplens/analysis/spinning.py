@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..traces import CLASS_IDS, StaticTable, WarpGroup
+from ..traces import CLASS_IDS, IRREGULAR, StaticTable, WarpGroup
 
 #: Parts of opcodes whose loads see what others write: of PTX and of machine code.
 _SEEING = ("volatile", "acquire", "relaxed", "strong")
@@ -14,9 +14,11 @@ FEWEST_TURNS, MOST_INSTRUCTIONS = 4, 64
 
 
 def seeing_accesses(static: StaticTable) -> NDArray[np.bool_]:
-    """Accesses that see what other threads write meanwhile: volatile loads, and atomics with a result."""
+    """Accesses that see what other threads write meanwhile: volatile loads, and atomics whose result is read."""
     sees = np.array([any(part in opcode.lower() for part in _SEEING) for opcode in static.opcode], dtype=bool)
-    returns = np.diff(static.destination_offsets) > 0
+    returns = np.zeros(len(static), dtype=bool)
+    results = np.repeat(np.arange(len(static)), np.diff(static.destination_offsets))
+    returns[results[np.isin(static.destinations, static.sources)]] = True
     loads = (static.class_id == CLASS_IDS["load_global"]) & sees
     atomics = (static.class_id == CLASS_IDS["atomic_global"]) & returns
     return (loads | atomics) & (static.access_bytes > 0)
@@ -32,8 +34,9 @@ def spins(group: WarpGroup, static: StaticTable) -> bool:
     warp = np.searchsorted(group.start, at, side="right") - 1
     order = np.lexsort((at, group.static[at], warp))
     at, warp = at[order], warp[order]
-    which, base = group.static[at], group.base[place[at]]
+    which, base, stride = group.static[at], group.base[place[at]], group.stride[place[at]]
     again = (np.diff(warp) == 0) & (np.diff(which.astype(np.int64)) == 0) & (base[1:] == base[:-1])
+    again &= stride[1:] != IRREGULAR  # Lanes of several places have no base.
     again &= np.diff(at) <= MOST_INSTRUCTIONS
     turns = FEWEST_TURNS - 1
     if len(again) < turns:

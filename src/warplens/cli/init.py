@@ -68,12 +68,12 @@ def _document(trial: Any, output: Path, no_run: bool) -> dict[str, Any]:
 
 
 def _show(document: dict[str, Any]) -> None:
+    from ..frontends.cuda.draft import bare
+
     guesses = document["guesses"]
     state = {None: "not tried", True: "runs", False: "does not run yet"}[document["runs"]]
     say(f"{document['file']}: {document['kernel']}, {state}")
-    others = [
-        name for name in document["kernels"] if name != document["kernel"].partition("<")[0].rpartition("::")[2]
-    ]
+    others = [name for name in document["kernels"] if name != bare(document["kernel"])]
     if others:
         wrapped(f"{', '.join(others)} (choose with --kernel)", "other kernels: ", 2)
     if guesses:

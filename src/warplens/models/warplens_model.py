@@ -314,11 +314,11 @@ class Warplens(Model):
     ) -> tuple[Array, Array, tuple[Condition, ...]]:
         """(Low, high) cycles, and the largest cause of the uncertainty."""
         measured = any(source.kind == "measured" for source in case.gpu.sources.values())
-        slower = "the GPU has limits that the micro-benchmarks do not show"
+        slower = "limits that no micro-benchmark shows"
         parts = {
             slower: case.array(UNSEEN if measured else 0.0),
-            "the time depends on how latencies overlap": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
-            "the trace is PTX; the GPU runs different instructions in a different order": case.array(
+            "how latencies overlap": NOT_FULL * (1.0 - np.minimum(busiest, 1.0)),
+            "the GPU's own instructions, of which PTX says little": case.array(
                 OF_PTX * (1.0 - self._machine_share(case)) if case.workload.is_ptx else 0.0
             ),
             "queues and rounding": case.array(ALWAYS),
@@ -327,7 +327,9 @@ class Warplens(Model):
         up = np.sqrt((stacked**2).sum(axis=0))
         down = np.sqrt(up**2 - parts[slower] ** 2)
         largest = np.argmax(stacked, axis=0)
-        reasons = tuple(Condition(f"uncertain: {reason}", largest == index) for index, reason in enumerate(parts))
+        reasons = tuple(
+            Condition(f"the range allows mostly for {reason}", largest == index) for index, reason in enumerate(parts)
+        )
         ran = cycles - overhead
         return overhead + ran / (1.0 + down), overhead + ran * (1.0 + up), reasons
 

@@ -257,8 +257,8 @@ def test_a_loop_that_is_not_unrolled() -> None:
     found = advice("instruction-bound", loop(data=False))
     assert found.text.startswith("Instruction-bound: issue slots or a unit are ")
     assert found.text.endswith(
-        "50 % of the instructions are integer, and 75 % only compute addresses, count or test in a loop that runs "
-        "400 times."
+        "50 % of the instructions are integer, and 75 % only compute addresses, count or test in loops that run up "
+        "to 400 times."
     )
     # Per iteration four slots and two integer instructions of half a cycle each; then 1.75 slots.
     assert found.speedup == pytest.approx(ratio(400.0, 400 * 1.75 / 4), rel=0.1)

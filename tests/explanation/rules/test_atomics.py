@@ -77,8 +77,9 @@ def test_warps_add_up_where_data_tell_the_address() -> None:
             blocks=64,
         )
     )
-    (found,) = findings("contended-atomics", seen.workload)
+    found, copied = findings("contended-atomics", seen.workload)
     assert "where its lanes have one address" in found.remedy
+    assert not copied.remedy  # the rule's own: a copy in shared memory
     (group,) = found.removal(seen).trace.groups()
     atomics = found.removal(seen).addresses(np.arange(5) == 1)
     lanes = [int((each > 0).sum()) for each in np.split(atomics.address, atomics.start[1:-1])]

@@ -45,17 +45,20 @@ def look(scene: Scene) -> Iterable[Finding]:
         len(scene.addresses(arrays == array).address) / reuse[array] for array in np.unique(arrays[chosen]).tolist()
     )
     told = any(gathers(scene, index) for index in np.flatnonzero(chosen).tolist())
-    yield Finding(
-        text=(
-            f"Contended atomics: {of_request:.1f} lanes of a request and {of_block:.0f} of a block share an address, "
-            "and the L2 does them one after the other."
-        ),
-        removal=lambda seen: (
-            summed_in_warps(seen, arrays, in_blocks=not told) if in_warps else staged(seen, arrays, "atomic_shared")
-        ),
-        weights=executed * scene.lanes,
-        remedy=IN_WARP.format(TOLD if told else KNOWN) if in_warps else "",
+    text = (
+        f"Contended atomics: {of_request:.1f} lanes of a request and {of_block:.0f} of a block share an address, "
+        "and the L2 does them one after the other."
     )
+    weights = executed * scene.lanes
+    if in_warps:
+        yield Finding(
+            text=text,
+            removal=lambda seen: summed_in_warps(seen, arrays, in_blocks=not told),
+            weights=weights,
+            remedy=IN_WARP.format(TOLD if told else KNOWN),
+        )
+    if told or not in_warps:
+        yield Finding(text=text, removal=lambda seen: staged(seen, arrays, "atomic_shared"), weights=weights)
 
 
 def at_one_address(lanes: LaneAddresses) -> NDArray[np.bool_]:

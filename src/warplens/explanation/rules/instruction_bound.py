@@ -43,7 +43,7 @@ def look(scene: Scene) -> Iterable[Finding]:
         text=(
             f"Instruction-bound: issue slots or a unit are {100 * busy:.0f} % busy; "
             f"{100 * by_class[most] / total:.0f} % of the instructions are {_NAMES.get(most, most)}, and "
-            f"{100 * executed.sum() / total:.0f} % only compute addresses, count or test in a loop that runs "
+            f"{100 * executed.sum() / total:.0f} % only compute addresses, count or test in loops that run up to "
             f"{trips:.0f} times."
         ),
         removal=lambda seen: seen.with_trace(change),

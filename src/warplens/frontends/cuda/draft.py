@@ -25,6 +25,11 @@ _SMALL = re.compile(
 _COUNT = re.compile(r"(?i)n|\w*(size|len|length|count|total|elements?|numel|num|nnz)\w*|n_\w+|num_?\w+")
 
 
+def bare(kernel: str) -> str:
+    """A kernel's name without namespaces and template arguments."""
+    return kernel.partition("<")[0].rpartition("::")[2].strip()
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Guesses where a source shows no size: elements of arrays, the extent of one dimension, and the block."""
@@ -106,7 +111,8 @@ class Draft:
         lines += [f"# {note}" for note in self.notes]
         if len(self.kernels) > 1:
             lines.append(f"# Kernels of the source: {', '.join(self.kernels)}")
-        lines += [f"name = {_text(self.path.stem)}", "", "[cuda]", f"source = {_text(self.path.name)}"]
+        name = bare(self.kernel) if len(self.kernels) > 1 else self.path.stem
+        lines += [f"name = {_text(name)}", "", "[cuda]", f"source = {_text(self.path.name)}"]
         lines.append(_marked(f"kernel = {_text(self.kernel)}", self.kernel_source))
         lines.append(_marked(f"grid = {list(self.grid)}", self.launch_source))
         lines.append(_marked(f"block = {list(self.block)}", self.launch_source))
@@ -191,7 +197,7 @@ class _Drafting:
         names = [each.name for each in self.kernels]
         if not names:
             raise WorkloadError(f"{path}: no __global__ function can be seen in it; name a source that has one")
-        base = (wanted or "").partition("<")[0].rpartition("::")[2].strip()
+        base = bare(wanted or "")
         if base and base not in names:
             raise WorkloadError(f"{path}: has no kernel {wanted!r}; {nearest(base, names)}")
         launched = [each.kernel for each in self.host.launches if each.kernel in names]
