@@ -30,6 +30,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["tail"] = generator.uniform(0, 30, total)
     table["port"] = np.where(access, generator.integers(1, 33, total), 0)
     table["shared"] = generator.integers(0, 2, total) * generator.integers(0, 30, total)
+    table["special"] = generator.integers(0, 2, total) * generator.integers(0, 30, total)
     goes = access & np.isin(level, (k.LLC, k.DRAM, k.GIVEN))
     table["misses"] = np.where(goes, generator.uniform(0.5, 32, total), 0.0)
     for name in ("places", "requests", "flits_out", "flits_in"):
@@ -181,3 +182,23 @@ def test_a_barrier_opens_when_the_last_warp_that_it_waits_for_leaves():
     script = k.new_script(stream, machines)[:0]
     solve(stream, machines, False, script, sm, k.new_memory(machines), cycles, waits, busy)
     assert cycles[0] >= 510.0 and waits[0, k.C_SYNC] >= 500.0
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(k.LOAD, 6.0), (k.STORE, 4.0)])
+def test_special_functions_hold_up_data_of_loads_but_not_stores(kind, expected):
+    """16 warps with 8 accesses of 4 cycles each, and special functions of 2 cycles before each."""
+    warps, count = 16, 8
+    events = np.zeros(warps * count, k.EVENT)
+    events["kind"], events["needs"], events["weight"] = kind, -1, 1.0
+    events["issue"], events["gap"], events["port"], events["special"] = 0.1, 0.1, 4.0, 2.0
+    units, order = np.zeros((len(events), 1)), np.zeros(1, dtype=np.int64)
+    starts = np.arange(warps + 1) * count
+    stream = k.Stream(np.array([0, warps]), starts, events, units, order, np.ones(1))
+    machines = np.zeros(1, k.MACHINE)
+    for name in ("schedulers", "issue_interval", "arrivals", "blocks_per_sm", "blocks"):
+        machines[name] = 1
+    machines["queue"], machines["warps_per_block"], machines["l1_latency"] = 20, warps, 30.0
+    cycles, waits, busy = np.empty(1), np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
+    script = k.new_script(stream, machines)[:0]
+    solve(stream, machines, False, script, k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy)
+    assert (cycles[0] - 30.0) / len(events) == pytest.approx(expected, rel=0.05)

@@ -7,102 +7,13 @@ order as in the compiled network, so that results agree exactly.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
-NEVER = 1e300
+from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp
+
 SMOOTHING = 0.1
 LEAST_FREE = 0.02
-PARTS = ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE")
-CAUSES = ("BASE", "DEP", *PARTS, "SYNC", "IDLE")
-SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram")
-
-
-@dataclass
-class Event:
-    """What one warp asks for at a time (see `warplens.models._network_records`)."""
-
-    kind: str
-    level: str
-    needs: int
-    set: int
-    issue: float
-    gap: float
-    tail: float
-    port: float
-    shared: float
-    misses: float
-    places: float
-    requests: float
-    lookups: float
-    flits_out: float
-    flits_in: float
-    dram_reads: float
-    dram_writes: float
-    weight: float
-    left: float
-    set_lines: float
-    bank: float
-    channel: float
-    spread: float
-    units: list[float] = field(default_factory=list)
-    #: Cycles that warps spent because of it.
-    blame: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*CAUSES, "unit", "shared"), 0.0))
-
-    @property
-    def is_access(self) -> bool:
-        return self.kind in ("load", "store", "atomic")
-
-
-class Ring:
-    """Places for so many, by the times until which they are taken."""
-
-    def __init__(self, size: int, *, in_order: bool) -> None:
-        self.until = [0.0] * max(size, 1)
-        self.in_order = in_order
-
-    def enter(self, count: int, first: float, last: float, hold: float) -> tuple[float, float, int]:
-        """(First, last) item of `count`, and how many places they take; fewer where it pays to wait for one's own."""
-        first = max(first, self.until[0])
-        taken = min(count, len(self.until))
-        if not self.in_order:
-            while taken > 1 and self.until[taken - 1] > first + (count - 1) // (taken - 1) * hold:
-                taken -= 1
-        return first, max(last, self.until[taken - 1], first + (count - 1) // taken * hold), taken
-
-    def take(self, count: int, first: float, last: float) -> None:
-        slope = (last - first) / max(count - 1, 1)
-        self.until = self.until[count:] + [first + k * slope for k in range(count)]
-        if not self.in_order:
-            self.until.sort()
-
-
-class Warp:
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.ready = NEVER
-        self.state = "data"
-        self.events: list[Event] = []
-        self.at = 0
-        self.gap = self.since = self.back = 0.0
-        self.age = 0
-        self.done: list[float] = []
-        self.parts: list[list[float]] = []
-        self.source: list[Event] = []
-
-    @property
-    def event(self) -> Event:
-        return self.events[self.at]
-
-
-class Slot:
-    """A place for a thread block."""
-
-    def __init__(self, warps: list[Warp]) -> None:
-        self.warps = warps
-        self.alive = self.waiting = 0
-        self.gathered = self.left_at = 0.0
-        self.share = 1.0
+SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram", "data")
 
 
 class Network:
@@ -113,8 +24,9 @@ class Network:
         self.traffic = traffic
         self.m = machine
         self.waits = dict.fromkeys(CAUSES, 0.0)
-        self.busy = dict.fromkeys(SERVERS, 0.0)
-        self.free = dict.fromkeys(SERVERS, 0.0)
+        self.units = range(len(blocks[0][0][0].units))
+        self.busy: dict[str | int, float] = dict.fromkeys((*SERVERS, *self.units), 0.0)
+        self.free: dict[str | int, float] = dict.fromkeys((*SERVERS, *self.units), 0.0)
         self.in_order = bool(machine["in_order"])
         self.loads, self.stores = (
             Ring(int(machine[name]), in_order=self.in_order) for name in ("outstanding", "stores")
@@ -126,8 +38,6 @@ class Network:
         self.schedulers = max(int(machine["schedulers"]), 1)
         self.issue_free = [0.0] * self.schedulers
         self.calendar: list[list[list[float]]] = [[] for _ in range(self.schedulers)]
-        units = len(blocks[0][0][0].units)
-        self.unit_free, self.unit_busy = [0.0] * units, [0.0] * units
         self.greedy = bool(machine["greedy"])
 
     # -- memory -------------------------------------------------------------------------
@@ -155,6 +65,10 @@ class Network:
         m, weight = self.m, event.weight
         pipe = m["tags"] * weight
         begin = max(now, self.free["port"])
+        if event.kind == "load":
+            begin = max(begin, self.free["data"])
+            self.free["data"] = begin + event.port
+            self.busy["data"] += event.port
         through = begin + event.port
         self.free["port"] = through
         self.busy["port"] += event.port
@@ -300,6 +214,13 @@ class Network:
                 ahead += other.event.issue * self.m["issue_interval"]
         return now + work + min(ahead, others * work)
 
+    def held(self, server: str | int, now: float, cycles: float, many: float) -> float:
+        """When a server is through with what a warp issues, for which others make it wait as long each at most."""
+        ahead = max(self.free[server] - now, 0.0)
+        self.free[server] = max(self.free[server], now) + cycles
+        self.busy[server] += cycles
+        return now + cycles + min(ahead, many * cycles)
+
     def issue(self, warp: Warp, q: int, now: float) -> None:
         event, many = warp.event, len(self.warps) - 1.0
         work = event.issue * self.m["issue_interval"]
@@ -316,16 +237,14 @@ class Network:
         before = reach
         for u, held in enumerate(event.units):
             if held > 0.0:
-                reach = max(reach, now + held + min(max(self.unit_free[u] - now, 0.0), many * held))
-                self.unit_free[u] = max(self.unit_free[u], now) + held
-                self.unit_busy[u] += held
+                reach = max(reach, self.held(u, now, held, many))
+        if event.special > 0.0:
+            reach = max(reach, self.held("data", now, event.special, many))
         self.waits["DEP"] += reach - before
         event.blame["unit"] += reach - before
         if event.shared > 0.0:
             before = reach
-            reach = max(reach, now + event.shared + min(max(self.free["port"] - now, 0.0), many * event.shared))
-            self.free["port"] = max(self.free["port"], now) + event.shared
-            self.busy["port"] += event.shared
+            reach = max(reach, self.held("port", now, event.shared, many))
             self.waits["L1"] += reach - before
             event.blame["shared"] += reach - before
         warp.state, warp.ready = "issuing", reach
@@ -436,7 +355,7 @@ class Network:
                     ends.append(slot.left_at)
         ends.sort()
         cycles = ends[-1]
-        self.busy["units"] = max(self.unit_busy)
+        self.busy["units"] = max(self.busy.pop(unit) for unit in self.units)
         if skipped:
             waves = (to_run - count) // count
             took = 0.0
@@ -477,7 +396,9 @@ class Network:
         self.book(max(warp.back - now, 0.0), self.split)
 
 
-def solved(stream: Any, machine: Any) -> tuple[float, dict[str, float], dict[str, float], list[dict[str, float]]]:
+def solved(
+    stream: Any, machine: Any
+) -> tuple[float, dict[str, float], dict[str | int, float], list[dict[str, float]]]:
     """(Cycles, waits, busy, blame of each event) of a compiled network's input."""
     kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end"}
     levels = ("l1", "llc", "dram", "coming", "given")

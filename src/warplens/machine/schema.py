@@ -67,6 +67,12 @@ class L1Cache(_WritePolicy):
         default=False,
     )
     latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
+    special_share: Quantity = number(
+        "part of the time of a conversion or special function in which no data of loads come out",
+        minimum=0.0,
+        most=1.0,
+        default=0.0,
+    )
     merge_lines: Quantity = count(
         "lines of stores that wait in an SM for the network; others to them merge", minimum=0, default=0, most=1 << 12
     )

@@ -27,6 +27,7 @@ from ._network_records import (
     LEAST_WAVES,
     MOST_WARPS,
     NEVER,
+    R_DATA,
     R_ISSUE,
     R_PORT,
     R_UNIT,
@@ -107,11 +108,20 @@ def look_round(w, now, stream, machine, sm, step):
 
 
 @inlined
-def hold_units(e, now, reach, many, stream, units):
-    """When the functional units have taken the instructions before event `e`.
+def hold_server(server, now, held, reach, many, free, busy):
+    """When a server has taken what a warp issues, which takes it `held` cycles.
 
-    A unit serves its warps in turn: each waits at most as if all asked for as much as it does.
+    It serves its warps in turn: each waits at most as if all asked for as much as it does.
     """
+    begin = max(free[server], now)
+    free[server] = begin + held
+    busy[server] += held
+    return max(reach, now + held + min(begin - now, many * held))
+
+
+@inlined
+def hold_units(e, now, reach, many, stream, units):
+    """When the functional units have taken the instructions before event `e`, in turns as any server."""
     for u in range(len(units)):
         held = stream.units[e, u]
         if held > 0.0:
@@ -124,7 +134,7 @@ def hold_units(e, now, reach, many, stream, units):
 
 
 @inlined
-def issue(w, now, step, stream, machine, sm, port, waits, busy):
+def issue(w, now, step, stream, machine, sm, free, waits, busy):
     """A warp issues the instructions before its next event, which it could have done from `now` on.
 
     Under a greedy policy it takes the slots that others have left, else all take turns.
@@ -146,19 +156,17 @@ def issue(w, now, step, stream, machine, sm, port, waits, busy):
     busy[R_ISSUE] += work / machine.schedulers
     before = reach
     reach = hold_units(warp.event, now, reach, many, stream, sm.units)
+    if event.special > 0.0:
+        reach = hold_server(R_DATA, now, event.special, reach, many, free, busy)
     waits[C_DEP] += reach - before
     if len(sm.blame) > 0:
         blame = sm.blame[warp.event]
         blame[C_BASE] += issuing
         blame[C_DEP] += alone - work
         blame[B_UNIT] += reach - before
-    held = event.shared
-    if held > 0.0:
+    if event.shared > 0.0:
         before = reach
-        free = max(port[R_PORT], now)
-        reach = max(reach, now + held + min(free - now, many * held))
-        port[R_PORT] = free + held
-        busy[R_PORT] += held
+        reach = hold_server(R_PORT, now, event.shared, reach, many, free, busy)
         waits[C_L1] += reach - before
         if len(sm.blame) > 0:
             sm.blame[warp.event, B_SHARED] += reach - before

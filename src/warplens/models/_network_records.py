@@ -27,8 +27,8 @@ B_UNIT, B_SHARED = CAUSES, CAUSES + 1
 BLAMES = CAUSES + 2
 
 # Resources, by the cycles that they are busy, and servers among them. No literals: `serve` is compiled once.
-R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM = np.arange(8)
-RESOURCES = 8
+RESOURCES = 9
+R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM, R_DATA = np.arange(RESOURCES)
 
 # Places for misses in flight: MSHRs for loads, and those of stores and atomics.
 LOADS, STORES = range(2)
@@ -62,6 +62,7 @@ EVENT = _record(
     tail=F64,
     port=F64,
     shared=F64,
+    special=F64,  # cycles for which conversions and special functions before it hold the path of loaded data
     misses=F64,
     places=F64,  # MSHRs that one execution fills
     requests=F64,

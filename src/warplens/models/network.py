@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..analysis import MissProfile
 from ..analysis._cache_records import GRANULES
 from ..analysis.block_samples import CONSTANT_INDICES, FAR_FETCHED, FETCHED, FURTHER_READS, BlockSample
-from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity
+from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, lineage
 from . import _network_records as k
 
 FLIT_BYTES = 32
@@ -22,12 +22,14 @@ DIFFERENT = 1.1
 EXCEPTION = 2.0
 #: DRAM turns round for all writes if it reads at least one for so many (benchmarks/h200/ratios.csv).
 WRITES_BY_READ = 8.0
+#: Classes whose results take the way that data of loads take.
+SPECIAL = {"sfu", "conversion"}
 #: Fraction of the golden ratio: its first n multiples, modulo 1, spread evenly for every n.
 _GOLDEN = 0.6180339887498949
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
 #: of all blocks; `_MOVED` are traffic.
 _ASKED = ("port", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
-_ISSUED = ("issue", "gap", "tail", "shared")
+_ISSUED = ("issue", "gap", "tail", "shared", "special")
 _MOVED = ("flits_out", "flits_in", "dram_reads", "dram_writes")
 
 
@@ -76,6 +78,8 @@ class DemandConfig:
     fetch_cycles: tuple[Quantity, ...]
     #: Cycles of a scheduler for each further register of a bank.
     register_conflict_cycles: Quantity
+    #: Part of the time of a conversion or special function for which the L1 hands out no data of loads.
+    special_share: Quantity
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
     #: Latencies of L1, L2 and DRAM on the machine as named, before overrides.
@@ -117,6 +121,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         store_headers=gpu.noc.store_cycles is None,
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
         register_conflict_cycles=0.0 if gpu.register_conflict_cycles is None else gpu.register_conflict_cycles,
+        special_share=gpu.l1.special_share,
         units=units,
         named_latencies=(
             named.l1.latency_cycles,
@@ -244,6 +249,7 @@ def _events(
     events["issue"] = sample.instructions + _counted(sample, FURTHER_READS) * float(config.register_conflict_cycles)
     events["gap"] = np.maximum(sample.gap, _fetch_cycles(sample, config))
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
+    events["special"] = _special_cycles(sample, config)
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
     replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
     events["requests"] = packets
@@ -286,6 +292,13 @@ def _fetch_cycles(sample: BlockSample, config: DemandConfig) -> Any:
 def _counted(sample: BlockSample, name: str) -> Any:
     """What the sample counts under a name before each event."""
     return sample.counts[:, sample.classes.index(name)] if name in sample.classes else np.zeros(len(sample.static))
+
+
+def _special_cycles(sample: BlockSample, config: DemandConfig) -> Any:
+    """Cycles for which conversions and special functions before each event keep data of loads from coming out."""
+    names = (name for name in config.units if name in INSTRUCTION_CLASSES and SPECIAL & set(lineage(name)))
+    held = sum(_counted(sample, name) * float(config.units[name][1]) for name in names)
+    return held * float(config.special_share)
 
 
 def _spread(events: Any, sectors: Any, lines: Any, config: DemandConfig) -> Any:

@@ -1,0 +1,97 @@
+"""What the plain network is made of: events, places, warps and thread blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NEVER = 1e300
+PARTS = ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE")
+CAUSES = ("BASE", "DEP", *PARTS, "SYNC", "IDLE")
+
+
+@dataclass
+class Event:
+    """What one warp asks for at a time (see `warplens.models._network_records`)."""
+
+    kind: str
+    level: str
+    needs: int
+    set: int
+    issue: float
+    gap: float
+    tail: float
+    port: float
+    shared: float
+    special: float
+    misses: float
+    places: float
+    requests: float
+    lookups: float
+    flits_out: float
+    flits_in: float
+    dram_reads: float
+    dram_writes: float
+    weight: float
+    left: float
+    set_lines: float
+    bank: float
+    channel: float
+    spread: float
+    units: list[float] = field(default_factory=list)
+    #: Cycles that warps spent because of it.
+    blame: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*CAUSES, "unit", "shared"), 0.0))
+
+    @property
+    def is_access(self) -> bool:
+        return self.kind in ("load", "store", "atomic")
+
+
+class Ring:
+    """Places for so many, by the times until which they are taken."""
+
+    def __init__(self, size: int, *, in_order: bool) -> None:
+        self.until = [0.0] * max(size, 1)
+        self.in_order = in_order
+
+    def enter(self, count: int, first: float, last: float, hold: float) -> tuple[float, float, int]:
+        """(First, last) item of `count`, and how many places they take; fewer where it pays to wait for one's own."""
+        first = max(first, self.until[0])
+        taken = min(count, len(self.until))
+        if not self.in_order:
+            while taken > 1 and self.until[taken - 1] > first + (count - 1) // (taken - 1) * hold:
+                taken -= 1
+        return first, max(last, self.until[taken - 1], first + (count - 1) // taken * hold), taken
+
+    def take(self, count: int, first: float, last: float) -> None:
+        slope = (last - first) / max(count - 1, 1)
+        self.until = self.until[count:] + [first + k * slope for k in range(count)]
+        if not self.in_order:
+            self.until.sort()
+
+
+class Warp:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.ready = NEVER
+        self.state = "data"
+        self.events: list[Event] = []
+        self.at = 0
+        self.gap = self.since = self.back = 0.0
+        self.age = 0
+        self.done: list[float] = []
+        self.parts: list[list[float]] = []
+        self.source: list[Event] = []
+
+    @property
+    def event(self) -> Event:
+        return self.events[self.at]
+
+
+class Slot:
+    """A place for a thread block."""
+
+    def __init__(self, warps: list[Warp]) -> None:
+        self.warps = warps
+        self.alive = self.waiting = 0
+        self.gathered = self.left_at = 0.0
+        self.share = 1.0
