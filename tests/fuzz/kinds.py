@@ -60,7 +60,7 @@ from warplens.workload import example_folder
 from warplens.workload.load import workload_of_file
 from warplens.workload.source import cuda_launches_of, is_cuda_workload
 
-from . import mutations
+from . import mutations, predicted
 from .protobuf import of_report
 
 DATA = Path(__file__).parents[1] / "frontends"
@@ -436,6 +436,7 @@ def kinds() -> dict[str, Kind]:
         Kind("machine", ".toml", _files(*_machines()), text, _machine),
         Kind("workload", ".toml", _files(*workloads), text, _workload),
         Kind("trace", ".wlt", _made_trace, mutations.of_archive, _trace),
+        Kind("prediction", ".wlt", predicted.made, predicted.mutate, predicted.read),
         Kind("accelsim", ".traceg", _files(_TRACED), text, _accelsim),
         Kind("accelsim-list", ".g", _made_list, text, _list),
         Kind("accelsim-xz", ".traceg.xz", _packed_traces, raw, _accelsim),

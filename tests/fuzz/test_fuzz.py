@@ -12,7 +12,7 @@ from .kinds import kinds
 
 CASES = Path(__file__).parent / "cases"
 #: Cases of each kind in the short run; readers that take long have fewer.
-FEW = {"workload": 40, "messages": 20, "nsight-rep": 40, "ptx": 10, "accelsim": 40}
+FEW = {"workload": 40, "messages": 20, "nsight-rep": 40, "ptx": 10, "accelsim": 40, "prediction": 8}
 
 
 @pytest.mark.parametrize("name", kinds())

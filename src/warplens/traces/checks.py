@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ._codes import IRREGULAR
+from .block_set import BlockSet
 from .schema import LaunchHeader, StaticTable, WarpGroup
 
 #: Bytes that a lane can access in one instruction, with room for wider ones than today's 32.
@@ -53,6 +54,28 @@ def problem_of(group: WarpGroup, static: StaticTable, header: LaunchHeader) -> s
     lanes[irregular] = _ones(group.mask[accessing][irregular])
     if (_sums(lanes, group.access_start) != np.diff(group.lane_start)).any():
         return "its addresses do not fit its active lanes"
+    return None
+
+
+def problem_of_blocks(group: WarpGroup, seen: BlockSet) -> str | None:
+    """What is wrong with the order of warps, or None: those of a thread block are neighbours, in one group.
+
+    `seen` are the blocks of groups before it, and of this one afterwards.
+    """
+    begins = np.diff(group.block, prepend=-1) != 0
+    blocks = group.block[begins]
+    gaps = np.flatnonzero(np.diff(blocks) != 1)
+    for first, last in (
+        zip(blocks[np.append(0, gaps + 1)], blocks[np.append(gaps, -1)], strict=True) if len(blocks) else ()
+    ):
+        if not seen.add(int(first), int(last)):
+            return f"a thread block from {first} to {last} occurs twice, or its warps do not lie together"
+    run = np.cumsum(begins)
+    order = np.lexsort((group.warp, run))
+    again = (np.diff(run[order]) == 0) & (np.diff(group.warp[order]) == 0)
+    if again.any():
+        row = order[int(np.argmax(again))]
+        return f"warp {group.warp[row]} of thread block {group.block[row]} occurs twice"
     return None
 
 

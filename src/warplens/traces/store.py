@@ -28,7 +28,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import TraceError
-from .checks import problem_of, problem_of_static
+from .block_set import BlockSet
+from .checks import problem_of, problem_of_blocks, problem_of_static
 from .headers import header_of_json, json_of_header
 from .schema import CLASS_NAMES, SPACES, Described, LaunchHeader, StaticTable, WarpGroup
 
@@ -212,11 +213,12 @@ class StoredLaunch(Described):
         return zipfile.ZipExtFile(file, "r", self._warps, close_fileobj=True)
 
     def groups(self) -> Iterator[WarpGroup]:
+        seen = BlockSet()
         try:
             with self._warps_entry() as entry, pa.ipc.open_stream(entry) as stream:
                 for batch in stream:
                     group = _group(batch)
-                    problem = problem_of(group, self.static, self.header)
+                    problem = problem_of(group, self.static, self.header) or problem_of_blocks(group, seen)
                     if problem is not None:
                         raise ValueError(problem)
                     yield group

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...errors import TraceError
 from ...traces import LaunchHeader, StaticTable, WarpGroup
+from ...traces.block_set import BlockSet
 from ..sass_opcodes import decode_opcode
 from ._parser_state import (
     FAILED,
@@ -27,7 +28,6 @@ from ._parser_state import (
     TraceFormat,
     WarpColumns,
 )
-from .block_set import BlockSet
 from .header import HeaderParser, KernelHeader
 from .messages import explain
 from .static_keys import StaticKeys

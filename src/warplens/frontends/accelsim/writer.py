@@ -16,9 +16,9 @@ import numpy as np
 
 from ...errors import TraceError
 from ...traces import CLASS_NAMES, SPACES, LaunchTrace, StaticTable, WarpGroup
+from ...traces.block_set import BlockSet
 from ..sass_opcodes import access_width, decode_opcode, representative
 from ._format_state import CURSOR, LINE_ROOM, GroupColumns, LineTexts, Texts, WarpTexts
-from .block_set import BlockSet
 from .header import VERSIONS, header_of, write_header
 from .lists import write_list
 from .reader import PARTIAL_NOTE
