@@ -11,19 +11,23 @@ from typing import Any, NamedTuple
 
 
 class RecordFormat(NamedTuple):
-    """The instructions of each segment."""
+    """The instructions of each segment, and which of them access memory."""
 
     segment_start: Any
     segment_static: Any
+    access_start: Any
+    access_place: Any
+    """The place of an access among the instructions of its segment."""
     access_lanes: Any
-    """Lanes that an instruction's access can use, as bits (all, or the rows of a matrix); 0 for no access."""
+    """Lanes that an access can use, as bits: all, or the rows of a matrix."""
 
 
 class Words(NamedTuple):
-    """The words of some warps, one warp after the other."""
+    """The words of some warps: where those of each warp begin and end."""
 
     words: Any
     start: Any
+    end: Any
 
 
 class WarpEnds(NamedTuple):

@@ -23,7 +23,7 @@ from .mbarriers import MBarrier
 from .program import Instruction
 from .python_calls import LANES, MisuseError, PythonCalls, Values
 from .spaces import GLOBAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from .tensor_maps import MAP_BYTES, TensorMap
+from .tensor_maps import MAP_BYTES, Box, TensorMap, box_of
 
 if TYPE_CHECKING:
     from .execute import Launch
@@ -59,6 +59,24 @@ class _Thread:
     groups: list[list[Callable[[], None]]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What the name of a copy says; its rank is 0 unless it copies a box."""
+
+    rank: int
+    reduction: str
+    loads: bool
+    between_blocks: bool
+
+
+@lru_cache(maxsize=256)
+def _form_of(modifiers: tuple[str, ...]) -> _Form:
+    rank = next((int(each[0]) for each in modifiers if each in ("1d", "2d", "3d", "4d", "5d")), 0)
+    reduction = next((each for each in modifiers if each in _REDUCTIONS), "")
+    spaces = copy_spaces(modifiers)
+    return _Form(rank, reduction, spaces == ["shared", "global"], spaces == ["shared", "shared"])
+
+
 class BulkCopies(PythonCalls):
     """The queue of one worker."""
 
@@ -84,15 +102,17 @@ class BulkCopies(PythonCalls):
                 return
             for lane in lanes:
                 given = values[:, lane].view(np.int64).tolist()
-                self._one(item, BulkAction(action), self.of_frame(Frame.WARP) * LANES + lane, given)
+                self._one(item, action, self.of_frame(Frame.WARP) * LANES + lane, given)
         finally:
             self._count()
 
     def _count(self) -> None:
-        grouped = sum(len(each.open) + sum(map(len, each.groups)) for each in self.threads.values())
+        grouped = 0
+        for each in self.threads.values():
+            grouped += len(each.open) + sum(map(len, each.groups))
         self.context[Context.BULK_PENDING] = len(self.awaited) + grouped
 
-    def _one(self, item: FlatInstruction, action: BulkAction, thread: int, values: list[int]) -> None:
+    def _one(self, item: FlatInstruction, action: int, thread: int, values: list[int]) -> None:
         if action == BulkAction.COMMIT:
             own = self.threads.setdefault(thread, _Thread())
             own.groups.append(own.open)
@@ -175,23 +195,21 @@ class BulkCopies(PythonCalls):
     def _start(self, item: FlatInstruction, thread: int, values: list[int]) -> None:
         """Queue a copy for its mbarrier or its thread's group."""
         instruction = item.instruction
-        rank = next((int(each[0]) for each in instruction.modifiers if each in ("1d", "2d", "3d", "4d", "5d")), 0)
-        reduction = next((each for each in instruction.modifiers if each in _REDUCTIONS), "")
-        loads = copy_spaces(instruction) == ["shared", "global"]
-        if copy_spaces(instruction) == ["shared", "shared"]:
+        form = _form_of(instruction.modifiers)
+        rank, loads = form.rank, form.loads
+        if form.between_blocks:
             self._to_other_block(values)
             return
-        if rank:
-            at, where = (0, 1) if loads else (2 + rank - 1, 0)
-            corner = values[where + 1 : where + 1 + rank]
+        at, where = (0, 1) if loads else (2 + rank - 1, 0)
+        corner = tuple(values[where + 1 : where + 1 + rank])
         frame = self.frame
         for target in self._targets(instruction, values[0], values[3 + rank if rank else 4]) if loads else [self]:
             if rank:
-                copy, size = target._box(frame, item, values[where], corner, values[at], loads, reduction)
+                copy, size = target._box(frame, item, values[where], corner, values[at], loads, form.reduction)
             else:
                 size = values[2]
-                dtype = _DTYPES.get(instruction.modifiers[-1]) if reduction else None
-                copy = target._line(frame, item, values[0], values[1], size, loads, reduction, dtype)
+                dtype = _DTYPES.get(instruction.modifiers[-1]) if form.reduction else None
+                copy = target._line(frame, item, values[0], values[1], size, loads, form.reduction, dtype)
             frame = 0  # one read of global memory serves all blocks
             if loads:
                 target._await(self._shared_offset(values[2 + rank if rank else 3]), copy, size)
@@ -266,50 +284,48 @@ class BulkCopies(PythonCalls):
         frame: int,
         item: FlatInstruction,
         map_address: int,
-        corner: list[int],
+        corner: tuple[int, ...],
         place: int,
         loads: bool,
         reduction: str,
     ) -> tuple[Callable[[], None], int]:
         """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
-        found, problem = _map_of(self._content(map_address, MAP_BYTES).tobytes())
-        if problem or len(corner) != found.rank:
-            raise MisuseError(f"the tensor map {problem or f'has {found.rank} dimensions, not {len(corner)}'}")
-        start = self._shared_bytes(place, found.box_bytes, 128).start
-        rows, first, last = _rows_of(found, tuple(corner))
-        size = (last - first) * found.element_bytes
-        used = rows[rows >= 0] if size else rows[:0]
-        for address in (used.min(), used.max()) if len(used) else ():
-            self._global_bytes(int(address), size)
-        self.record.add(frame, item.index, used, size, (found, *corner))
-        chunks = _chunks_of(found, start)
-        row_bytes = found.box[0] * found.element_bytes
-        columns = slice(first * found.element_bytes, last * found.element_bytes)
-        inside = rows >= 0
-        # Rows of a matrix inside the tensor lie evenly.
-        whole = loads and found.rank <= 2 and inside.all() and size == row_bytes
-        step = found.strides[0]
-        lowest = int(rows[0]) - GLOBAL_WINDOW
-        gathered = np.empty(0) if whole else (used - GLOBAL_WINDOW)[:, None] + np.arange(size)
+        box = box_of(self._content(map_address, MAP_BYTES).tobytes(), corner)
+        if isinstance(box, str):
+            raise MisuseError(f"the tensor map {box}")
+        start = self._shared_bytes(place, box.map.box_bytes, 128).start
+        for address in box.extremes:
+            self._global_bytes(address, box.size)
+        self.record.add(frame, item.index, box.used, box.size, box)
+        chunks = box.chunks(start)
+        shared = self.shared[: len(self.shared) // _CHUNK * _CHUNK].view(_CHUNK_TYPE)
+        copy = self._load(box, shared, chunks) if loads else self._store(box, shared, chunks, reduction)
+        return copy, box.map.box_bytes
 
+    def _load(self, box: Box, shared: NDArray[Any], chunks: NDArray[np.int64]) -> Callable[[], None]:
         def copy() -> None:
-            shared = self.shared[: len(self.shared) // _CHUNK * _CHUNK].view(_CHUNK_TYPE)
-            content = self.memory.content
-            if loads:
-                shape = len(rows), row_bytes
-                if whole:
-                    box = np.ndarray(shape, np.uint8, content, lowest, (step, 1)).copy()
-                else:
-                    box = np.zeros(shape, dtype=np.uint8)
-                    box[inside, columns] = content[gathered]
-                shared[chunks] = box.reshape(-1).view(_CHUNK_TYPE)
+            content, shape = self.memory.content, (len(box.rows), box.row_bytes)
+            if box.is_even:
+                lowest = int(box.rows[0]) - GLOBAL_WINDOW
+                found = np.ndarray(shape, np.uint8, content, lowest, (box.map.strides[0], 1)).copy()
             else:
-                box = shared[chunks].view(np.uint8).reshape(len(rows), row_bytes)[inside, columns]
-                dtype = _MAP_DTYPES.get(found.element_type)
-                content[gathered] = _combined(content[gathered], box, reduction, dtype)
+                found = np.zeros(shape, dtype=np.uint8)
+                found[box.rows >= 0, box.columns] = content[_places(box)]
+            shared[chunks] = found.reshape(-1).view(_CHUNK_TYPE)
             self.context[Context.CHANGES] += 1
 
-        return copy, found.box_bytes
+        return copy
+
+    def _store(self, box: Box, shared: NDArray[Any], chunks: NDArray[np.int64], reduction: str) -> Callable[[], None]:
+        def copy() -> None:
+            content, places = self.memory.content, _places(box)
+            held = shared[chunks].view(np.uint8).reshape(len(box.rows), box.row_bytes)
+            dtype = _MAP_DTYPES.get(box.map.element_type)
+            inside = held[box.rows >= 0, box.columns]
+            content[places] = _combined(content[places], inside, reduction, dtype)
+            self.context[Context.CHANGES] += 1
+
+        return copy
 
     def _change_map(self, item: FlatInstruction, values: list[int]) -> None:
         """tensormap.replace of one field, and tensormap.cp_fenceproxy, which copies a map."""
@@ -334,21 +350,9 @@ class BulkCopies(PythonCalls):
             raise MisuseError(f"{modifiers[2]} {ordinal} cannot become {value}") from error
 
 
-@lru_cache(maxsize=256)
-def _map_of(content: bytes) -> tuple[TensorMap, str | None]:
-    """A map, and what is wrong with it. Blocks copy the same boxes again and again, hence these caches."""
-    found = TensorMap.unpacked(content)
-    return found, found.problem()
-
-
-@lru_cache(maxsize=4096)
-def _rows_of(of: TensorMap, corner: tuple[int, ...]) -> tuple[NDArray[np.int64], int, int]:
-    return of.rows(corner)
-
-
-@lru_cache(maxsize=256)
-def _chunks_of(of: TensorMap, start: int) -> NDArray[np.int64]:
-    return of.chunks(start)
+def _places(box: Box) -> NDArray[np.int64]:
+    """Where each byte of a box that lies inside its tensor is in the memory of the launch."""
+    return (box.used - GLOBAL_WINDOW)[:, None] + np.arange(box.size)
 
 
 def _combined(

@@ -46,6 +46,8 @@ class PythonCalls:
         self.context = context
         self.frame = 0
         self.error: KernelFault | None = None
+        #: Operands by address. Native code has few places for them: it calls from the same depth of its stack.
+        self.operands: dict[int, Values] = {}
         self._callback = _CALLBACK(self._called)  # must outlive the launch
         context[self.place] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
@@ -62,8 +64,10 @@ class PythonCalls:
         item = self.items[index] if index >= 0 else None
         self.frame = frame
         try:
-            pointer = ctypes.cast(operands, ctypes.POINTER(ctypes.c_uint64))
-            values = np.ctypeslib.as_array(pointer, (self.rows, LANES))
+            values = self.operands.get(operands)
+            if values is None:
+                pointer = ctypes.cast(operands, ctypes.POINTER(ctypes.c_uint64))
+                values = self.operands[operands] = np.ctypeslib.as_array(pointer, (self.rows, LANES))
             self.execute(item, action, [lane for lane in range(LANES) if lanes >> lane & 1], values)
         except MisuseError as misuse:
             at = lanes if misuse.lanes is None else misuse.lanes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,14 +102,24 @@ def _bulk_access(kernel: FlatKernel, item: FlatInstruction) -> StaticInstruction
 
 
 def record_format(segments: Sequence[Segment]) -> RecordFormat:
-    start = np.zeros(len(segments) + 1, dtype=np.int64)
-    np.cumsum([len(each.instructions) for each in segments], out=start[1:])
-    items = [item for segment in segments for item in segment.instructions]
+    accesses = [
+        [(place, lanes) for place, item in enumerate(each.instructions) if (lanes := _access_lanes(item))]
+        for each in segments
+    ]
+    places = np.array([found for each in accesses for found in each], dtype=np.int64).reshape(-1, 2)
     return RecordFormat(
-        start,
-        np.array([item.index for item in items], dtype=np.uint32),
-        np.array([_access_lanes(item) for item in items], dtype=np.int64),
+        _starts([len(each.instructions) for each in segments]),
+        np.array([item.index for segment in segments for item in segment.instructions], dtype=np.uint32),
+        _starts([len(each) for each in accesses]),
+        places[:, 0].copy(),
+        places[:, 1].astype(np.uint64),
     )
+
+
+def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
+    found = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=found[1:])
+    return found
 
 
 def _access_lanes(item: FlatInstruction) -> int:
@@ -132,16 +141,10 @@ def warp_group(
     from ._record_kernels import expand_warps, measure_warps
 
     blocks, warps = lengths.shape
-    word_ends = np.vstack([np.zeros(warps, dtype=np.int64), lengths])
-    pieces: list[Any] = [
-        buffers[warp][word_ends[block, warp] : word_ends[block + 1, warp]]
-        for block in range(blocks)
-        for warp in range(warps)
-    ]
-    start = np.zeros(len(pieces) + 1, dtype=np.int64)
-    np.cumsum([len(each) for each in pieces], out=start[1:])
-    recorded = Words(np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64), start)
-    ends = WarpEnds(*(np.zeros(len(start), dtype=np.int64) for _ in WarpEnds._fields))
+    words, begins = _spanning(buffers)
+    word_ends = begins + np.vstack([np.zeros(warps, dtype=np.int64), lengths])
+    recorded = Words(words, word_ends[:-1].reshape(-1), word_ends[1:].reshape(-1))
+    ends = WarpEnds(*(np.zeros(blocks * warps + 1, dtype=np.int64) for _ in WarpEnds._fields))
     measure_warps(recorded, shape, ends)
     columns = Columns(
         static=np.empty(ends.instructions[-1], dtype=np.uint32),
@@ -163,3 +166,14 @@ def warp_group(
         lane_start=ends.lanes,
         lanes=columns.lanes.view(np.uint64),
     )
+
+
+def _spanning(buffers: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """One view of memory that all buffers lie in, and where each begins in it: no copy has to be made."""
+    filled = [each for each in buffers if len(each)]
+    if not filled:
+        return np.empty(0, dtype=np.int64), np.zeros(len(buffers), dtype=np.int64)
+    first, last = (choose(filled, key=lambda each: each.ctypes.data) for choose in (min, max))
+    begins = np.array([(each.ctypes.data - first.ctypes.data) // 8 if len(each) else 0 for each in buffers])
+    words = (last.ctypes.data - first.ctypes.data) // 8 + len(last)
+    return np.lib.stride_tricks.as_strided(first, (words,), writeable=False), begins

@@ -6,9 +6,11 @@ CUDA leaves the bytes opaque. warplens has its own, which `TensorMap.packed` and
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,9 +89,9 @@ class TensorMap:
     def element_bytes(self) -> int:
         return _TYPE_BYTES[self.element_type]
 
-    @property
+    @cached_property
     def box_bytes(self) -> int:
-        return int(np.prod(self.box[: self.rank])) * self.element_bytes
+        return math.prod(self.box[: self.rank]) * self.element_bytes
 
     def problem(self) -> str | None:
         """What is wrong with the map, if anything."""
@@ -122,10 +124,63 @@ class TensorMap:
         last = max(min(self.dimensions[0] - corner[0], shape[0]), first)
         return np.where(inside, address + (corner[0] + first) * self.element_bytes, -1), first, last
 
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A box of a tensor at a place: the same whoever copies it."""
+
+    map: TensorMap
+    #: Addresses of its rows; -1 outside the tensor.
+    rows: NDArray[np.int64]
+    #: Addresses of what lies inside the tensor, `size` bytes of each row, and where those are in the row.
+    used: NDArray[np.int64]
+    size: int
+    columns: slice
+    row_bytes: int
+
     def chunks(self, start: int) -> NDArray[np.int64]:
         """Where each 16 bytes of the box lie in shared memory, in units of 16 bytes."""
-        plain = start // _CHUNK + np.arange(self.box_bytes // _CHUNK, dtype=np.int64)
-        return plain ^ ((plain >> 3) & (_SWIZZLE_CHUNKS[self.swizzle] - 1))
+        return _chunks(self.map.swizzle, self.map.box_bytes // _CHUNK, start // _CHUNK)
+
+    @cached_property
+    def extremes(self) -> tuple[int, ...]:
+        """The least and the greatest address of a row that is used, if there is one."""
+        return (int(self.used.min()), int(self.used.max())) if len(self.used) else ()
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether all of it lies inside the tensor, in rows that are equally far apart."""
+        return self.map.rank <= 2 and bool((self.rows >= 0).all()) and self.size == self.row_bytes
+
+
+@lru_cache(maxsize=4096)
+def box_of(content: bytes, corner: tuple[int, ...]) -> Box | str:
+    """The box that a map and the coordinates of its corner name, or what is wrong with them.
+
+    Blocks copy the same boxes again and again.
+    """
+    found = _map_of(content)
+    if isinstance(found, str):
+        return found
+    if len(corner) != found.rank:
+        return f"has {found.rank} dimensions, not {len(corner)}"
+    rows, first, last = found.rows(corner)
+    size = (last - first) * found.element_bytes
+    columns = slice(first * found.element_bytes, last * found.element_bytes)
+    used = rows[rows >= 0] if size else rows[:0]
+    return Box(found, rows, used, size, columns, found.box[0] * found.element_bytes)
+
+
+@lru_cache(maxsize=256)
+def _chunks(swizzle: int, count: int, first: int) -> NDArray[np.int64]:
+    plain = first + np.arange(count, dtype=np.int64)
+    return plain ^ ((plain >> 3) & (_SWIZZLE_CHUNKS[swizzle] - 1))
+
+
+@lru_cache(maxsize=256)
+def _map_of(content: bytes) -> TensorMap | str:
+    found = TensorMap.unpacked(content)
+    return found.problem() or found
 
 
 #: Swizzles by the bytes of their rows.

@@ -18,6 +18,7 @@ from .lowering import lowers
 from .rounding import CANONICAL_NAN
 from .runtime import Fields, i32, i64
 from .touches import WINDOWS, touch
+from .translation import translate
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
@@ -61,7 +62,7 @@ def translated(
     window = "global" if space in ("constant", "param") else space
     if g.kernel.cluster_blocks > 1:
         window = {"shared": "cluster", "generic": "generic_of_cluster"}.get(window, window)
-    checked = runtime.translate(g.module, window, writes=item.opcode in ("st", "atom", "red"))
+    checked = translate(g.module, window, writes=item.opcode in ("st", "atom", "red"))
     arguments = [place, mask, i32(size), i32(item.index), hosts]
     failed = g.builder.call(checked, [g.context, g.frame, *arguments])
     g.leave_if(g.builder.icmp_unsigned("!=", failed, i32(0)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from ..flat import FlatInstruction
-from ..program import Address, Immediate, Instruction, Operand, Register, Vector
+from ..program import Address, Immediate, Operand, Register, Vector
 from .lanes import I32, LANES, POINTER, Value, integers
 from .layout import BulkAction, Context
 from .lowering import lowers
@@ -83,16 +84,16 @@ def copy_in_bulk(g: KernelBuilder, item: FlatInstruction) -> None:
         count = _values(g, item, g.operand(item, 0))
         return call_bulk(g, item, BulkAction.WAIT, count)
     other = any(each.startswith(("im2col", "tile::", "cp_mask")) for each in modifiers)
-    spaces = copy_spaces(item.instruction)
+    spaces = copy_spaces(modifiers)
     if other or spaces not in (["shared", "global"], ["global", "shared"], ["shared", "shared"]):
         raise g.not_covered(item)
     operands = [value for each in item.instruction.operands for value in _values(g, item, each)]
     return call_bulk(g, item, BulkAction.START, operands)
 
 
-def copy_spaces(item: Instruction) -> list[str]:
+def copy_spaces(modifiers: Sequence[str]) -> list[str]:
     """To which address space a bulk copy goes, and from which."""
-    names = [each.partition("::")[0] for each in item.modifiers]
+    names = [each.partition("::")[0] for each in modifiers]
     return [each for each in names if each in ("shared", "global")]
 
 

@@ -1,20 +1,18 @@
 """Functions that generated kernels call, each generated once per module on first use.
 
-They check lanes, translate addresses to host addresses and record them, in loops over
-32 lanes. An inactive lane reads and writes the scratch area.
+They record accesses, and move data between lanes and host addresses that `translation`
+has checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from llvmlite import ir
 
 from ....traces._codes import IRREGULAR
-from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, READ_ONLY, SHARED_WINDOW, WINDOW_BYTES
-from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Lanes, Value, integers
-from .layout import SHARED_BITS, Context, Fault, Frame
+from .lanes import I1, I32, I64, LANES, POINTER, Lanes, Value, integers
+from .layout import Context, Fault, Frame
 
 #: Bits for the spaces that a generic access reached.
 SEEN_GLOBAL, SEEN_SHARED, SEEN_LOCAL = 1, 2, 4
@@ -80,165 +78,6 @@ def helper(
         fields.context, fields.frame = function.args[:2]
         body(fields, function)
     return function
-
-
-# -- checked addresses --------------------------------------------------------------------------------
-
-
-def translate(module: ir.Module, space: str, *, writes: bool = False) -> ir.Function:
-    """(addresses, mask, bytes, instruction, hosts) → 1 if a lane's access is invalid, else 0."""
-
-    def body(self: Fields, function: ir.Function) -> None:
-        addresses, mask, size, instruction, hosts = function.args[2:]
-        builder = self.builder
-        scratch = self.get(Context.SCRATCH)
-        size64 = builder.zext(size, I64)
-        low = builder.sub(size64, i64(1))
-        mask64 = builder.zext(mask, I64)
-        bad_lanes = self.scratch(I64)
-        builder.store(i64(0), bad_lanes)
-        seen = self.scratch(I64)
-        builder.store(i64(0), seen)
-        where = _WHERE[space](self, writes)
-        with self.lane_loop() as lane:
-            address = self.load_lane(addresses, lane, I64)
-            host, fits, met = where(address, lane, size64)
-            aligned = builder.icmp_unsigned("==", builder.and_(address, low), i64(0))
-            bit = builder.and_(builder.lshr(mask64, lane), i64(1))
-            on = builder.trunc(bit, I1)
-            good = builder.and_(fits, aligned)
-            self.store_lane(hosts, lane, builder.select(builder.and_(on, good), host, scratch))
-            wrong = builder.and_(on, builder.not_(good))
-            lanes = builder.or_(builder.load(bad_lanes, typ=I64), builder.shl(builder.zext(wrong, I64), lane))
-            builder.store(lanes, bad_lanes)
-            if met is not None:
-                noticed = builder.select(on, met, i64(0))
-                builder.store(builder.or_(builder.load(seen, typ=I64), noticed), seen)
-        if space.startswith("generic"):
-            slot = self.at(self.get_pointer(Context.SPACES_SEEN), builder.zext(instruction, I64))
-            noted = builder.or_(builder.load(slot, typ=I8), builder.trunc(builder.load(seen, typ=I64), I8))
-            builder.store(noted, slot)
-        lanes = builder.load(bad_lanes, typ=I64)
-        with builder.if_then(builder.icmp_unsigned("!=", lanes, i64(0)), likely=False):
-            first = builder.cttz(lanes, ir.Constant(I1, 0))
-            address = self.load_lane(addresses, first, I64)
-            skewed = builder.icmp_unsigned("!=", builder.and_(address, low), i64(0))
-            kind = builder.select(skewed, i64(Fault.MISALIGNED), i64(Fault.OUT_OF_BOUNDS))
-            self.fault(kind, instruction, builder.trunc(lanes, I32), address)
-            builder.ret(i32(1))
-        builder.ret(i32(0))
-
-    return helper(
-        module, f"translate_{space}{'_to_write' if writes else ''}", I32, [POINTER, I32, I32, I32, POINTER], body
-    )
-
-
-_Where = Callable[[Value, Value, Value], tuple[Value, Value, Value | None]]
-
-
-def _global(self: Fields, writes: bool) -> _Where:
-    arena, size, valid = self.get(Context.ARENA), self.get(Context.ARENA_BYTES), self.get_pointer(Context.VALID)
-    builder = self.builder
-
-    def where(address: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
-        offset = builder.sub(address, i64(GLOBAL_WINDOW))
-        inside = builder.icmp_unsigned("<", offset, size)
-        safe = builder.select(inside, offset, i64(0))
-        granule = builder.lshr(safe, i64(GRANULE_BYTES.bit_length() - 1))
-        allowed = builder.zext(self.load_lane(valid, granule, I16), I64)
-        if writes:
-            constant = builder.icmp_unsigned(">=", allowed, i64(READ_ONLY))
-            allowed = builder.select(constant, i64(0), allowed)
-        else:
-            allowed = builder.and_(allowed, i64(READ_ONLY - 1))
-        end = builder.add(builder.and_(safe, i64(GRANULE_BYTES - 1)), width)
-        fits = builder.and_(inside, builder.icmp_unsigned("<=", end, allowed))
-        return builder.add(arena, safe), fits, None
-
-    return where
-
-
-def _window(base: Value, size: Value, self: Fields) -> _Where:
-    builder = self.builder
-
-    def where(offset: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
-        end = builder.add(offset, width)
-        fits = builder.and_(builder.icmp_unsigned("<", offset, size), builder.icmp_unsigned("<=", end, size))
-        return builder.add(base, offset), fits, None
-
-    return where
-
-
-def _shared(self: Fields, writes: bool) -> _Where:
-    return _window(self.get(Context.SHARED), self.get(Context.SHARED_BYTES), self)
-
-
-def _cluster(self: Fields, writes: bool) -> _Where:
-    """Shared memory of any block of the cluster: high bits of the address say which, 0 for the own one."""
-    builder = self.builder
-    size, own = self.get(Context.SHARED_BYTES), self.get(Context.SHARED)
-    blocks = self.get(Context.CLUSTER_X)
-    for axis in (Context.CLUSTER_Y, Context.CLUSTER_Z):
-        blocks = builder.mul(blocks, self.get(axis))
-    table = self.at(self.context, 8 * Context.CLUSTER_SHARED)
-
-    def where(address: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
-        number = builder.lshr(address, i64(SHARED_BITS))
-        offset = builder.and_(address, i64((1 << SHARED_BITS) - 1))
-        known = builder.icmp_unsigned("<=", number, blocks)
-        mine = builder.or_(builder.icmp_unsigned("==", number, i64(0)), builder.not_(known))
-        rank = builder.select(mine, i64(0), builder.sub(number, i64(1)))
-        base = builder.select(mine, own, self.load_lane(table, rank, I64))
-        host, fits, _ = _window(base, size, self)(offset, lane, width)
-        return host, builder.and_(fits, known), None
-
-    return where
-
-
-def _local(self: Fields, writes: bool) -> _Where:
-    size = self.get(Context.LOCAL_BYTES)
-    inner = _window(self.get(Frame.LOCAL), size, self)
-
-    def where(offset: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
-        host, fits, _ = inner(offset, lane, width)
-        return self.builder.add(host, self.builder.mul(lane, size)), fits, None
-
-    return where
-
-
-def _generic(self: Fields, writes: bool, *, cluster: bool = False) -> _Where:
-    shared = (_cluster if cluster else _shared)(self, writes)
-    parts = (
-        (GLOBAL_WINDOW, _global(self, writes), SEEN_GLOBAL),
-        (SHARED_WINDOW, shared, SEEN_SHARED),
-        (LOCAL_WINDOW, _local(self, writes), SEEN_LOCAL),
-    )
-    builder = self.builder
-
-    def where(address: Value, lane: Value, width: Value) -> tuple[Value, Value, Value | None]:
-        host, fits, _ = parts[0][1](address, lane, width)
-        met = i64(SEEN_GLOBAL)
-        for window, inner, seen in parts[1:]:
-            offset = builder.sub(address, i64(window))
-            here = builder.icmp_unsigned("<", offset, i64(WINDOW_BYTES))
-            other, allowed, _ = inner(offset, lane, width)
-            host = builder.select(here, other, host)
-            fits = builder.select(here, allowed, fits)
-            met = builder.select(here, i64(seen), met)
-        return host, fits, met
-
-    return where
-
-
-_WHERE: dict[str, Callable[[Fields, bool], _Where]] = {
-    "global": _global,
-    "shared": _shared,
-    "local": _local,
-    "generic": _generic,
-    # Of kernels whose clusters have several blocks:
-    "cluster": _cluster,
-    "generic_of_cluster": partial(_generic, cluster=True),
-}
 
 
 # -- records -------------------------------------------------------------------------------------------

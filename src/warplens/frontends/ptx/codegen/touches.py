@@ -6,9 +6,10 @@ from llvmlite import ir
 
 from ..spaces import SHARED_WINDOW
 from . import runtime
-from .lanes import I1, I32, I64, POINTER, Value, integers
-from .layout import SHARED_BITS, Context
+from .lanes import I32, I64, POINTER, integers
+from .layout import SHARED_BITS
 from .runtime import Fields, i32
+from .translation import translate
 
 #: Where accesses are touched, and how addresses there are translated. In other spaces they are recorded otherwise.
 WINDOWS = {"shared": "shared", "global": "global", "constant": "global"}
@@ -17,7 +18,7 @@ WINDOWS = {"shared": "shared", "global": "global", "constant": "global"}
 def touch(module: ir.Module, space: str, bits: int, *, writes: bool, recording: bool) -> ir.Function:
     """(bases, offset, mask, bytes, instruction) → 1 if a lane's access is invalid, else 0; bases have `bits`."""
     window = WINDOWS[space]
-    checked = runtime.translate(module, window, writes=writes)
+    checked = translate(module, window, writes=writes)
 
     def body(self: Fields, function: ir.Function) -> None:
         bases, offset, mask, size, instruction = function.args[2:]
@@ -27,11 +28,9 @@ def touch(module: ir.Module, space: str, bits: int, *, writes: bool, recording: 
         narrow = builder.add(builder.load(bases, typ=integers(bits)), added)
         address = self.resize(narrow, 64)
         builder.store(address, place)
-        suspect = _beyond_shared(self, address, size, mask) if window == "shared" else ir.Constant(I1, 1)
-        with builder.if_then(suspect, likely=window != "shared"):
-            failed = builder.call(checked, [*function.args[:2], place, mask, size, instruction, hosts])
-            with builder.if_then(builder.icmp_unsigned("!=", failed, i32(0)), likely=False):
-                builder.ret(i32(1))
+        failed = builder.call(checked, [*function.args[:2], place, mask, size, instruction, hosts])
+        with builder.if_then(builder.icmp_unsigned("!=", failed, i32(0)), likely=False):
+            builder.ret(i32(1))
         if recording:
             if window == "shared":
                 within = builder.and_(address, self.integer(64, (1 << SHARED_BITS) - 1))
@@ -41,16 +40,3 @@ def touch(module: ir.Module, space: str, bits: int, *, writes: bool, recording: 
 
     name = f"touch_{window}_{bits}{'_to_write' if writes else ''}"
     return runtime.helper(module, name, I32, [POINTER, I64, I32, I32, I32], body)
-
-
-def _beyond_shared(self: Fields, address: Value, size: Value, mask: Value) -> Value:
-    """Whether a lane leaves shared memory or is not aligned, for all lanes at once."""
-    builder = self.builder
-    width = self.splat(builder.zext(size, I64))
-    room = self.splat(self.get(Context.SHARED_BYTES))
-    inside = builder.icmp_unsigned("<", address, room)
-    fits = builder.icmp_unsigned("<=", builder.add(address, width), room)
-    low = builder.and_(address, builder.sub(width, self.integer(64, 1)))
-    aligned = builder.icmp_unsigned("==", low, self.integer(64, 0))
-    good = self.bits_of(builder.and_(builder.and_(inside, fits), aligned))
-    return builder.icmp_unsigned("!=", builder.and_(builder.not_(good), mask), i32(0))
