@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.explanation.paired import Timing, paired_change
+from warplens.explanation.paired import Timing, paired_change, spent_otherwise
 
 
 def timing(**causes):
@@ -37,3 +37,17 @@ def test_the_way_back_has_the_opposite_sign():
 def test_a_model_without_a_range_is_trusted_less():
     unknown = Timing(1.0, None, None, {"BASE": 1.0})
     assert paired_change(unknown, Timing(1.1, None, None, {"BASE": 1.1}))[1:] == pytest.approx((0.07, 0.13))
+
+
+def test_launched_otherwise_the_parts_of_a_category_err_on_their_own():
+    before, after = timing(BASE=3.0, DRAM=7.0), timing(BASE=3.0, DRAM=8.0)
+    part = spent_otherwise(before, after)
+    assert part == pytest.approx(3.0 / 10.0 - 3.0 / 11.0)
+    change, low, high = paired_change(before, after, same_launch=False)
+    own = 1.1 * part**0.5 * (0.2**2 + 0.3**2) ** 0.5
+    assert (change, low, high) == pytest.approx((0.1, 0.1 - own, 0.1 + own))
+
+
+def test_launched_otherwise_the_same_shares_are_as_sure_as_ever():
+    before, after = timing(BASE=3.0, DRAM=7.0), timing(BASE=6.0, DRAM=14.0)
+    assert paired_change(before, after, same_launch=False) == paired_change(before, after)

@@ -10,6 +10,10 @@ relative errors e,
 so time that both versions have cancels, and only what changed can err. Errors of different categories are
 independent, and each is as large as the model's own range says. A change of one category alone therefore keeps its
 sign; a change that trades one category for another may lose it.
+
+That holds where as many blocks run, with as many others on an SM. With another launch, instructions that both
+versions have meet others, and a category consists of other waits. The part of the time that is spent otherwise then
+consists of many small parts that err on their own, in either version: their variances add up.
 """
 
 from __future__ import annotations
@@ -41,15 +45,25 @@ class Timing:
         return 1.0 - self.seconds_low / self.seconds, self.seconds_high / self.seconds - 1.0
 
 
-def paired_change(before: Timing, after: Timing) -> tuple[float, float, float]:
+def paired_change(before: Timing, after: Timing, *, same_launch: bool = True) -> tuple[float, float, float]:
     """(Change, low, high) of the time as a part of the time before: 0.14 where it is 14 % longer."""
     below, above = (max(pair) for pair in zip(before.errors, after.errors, strict=True))
     names = {*before.causes, *after.causes}
     differences = [after.causes.get(name, 0.0) - before.causes.get(name, 0.0) for name in names]
-    up = math.hypot(*(each * (above if each > 0.0 else below) for each in differences))
-    down = math.hypot(*(each * (below if each > 0.0 else above) for each in differences))
-    change = after.seconds / before.seconds - 1.0
-    return change, change - down / before.seconds, change + up / before.seconds
+    up = math.hypot(*(each * (above if each > 0.0 else below) for each in differences)) / before.seconds
+    down = math.hypot(*(each * (below if each > 0.0 else above) for each in differences)) / before.seconds
+    ratio = after.seconds / before.seconds
+    if not same_launch:
+        own = ratio * math.sqrt(spent_otherwise(before, after)) * math.hypot(below, above)
+        up, down = max(up, own), max(down, own)
+    return ratio - 1.0, ratio - 1.0 - down, ratio - 1.0 + up
+
+
+def spent_otherwise(before: Timing, after: Timing) -> float:
+    """The part of the time that goes to other categories than in the other version: 0 where shares are equal."""
+    names = {*before.causes, *after.causes}
+    shares = ([each.causes.get(name, 0.0) / each.seconds for name in names] for each in (before, after))
+    return 0.5 * sum(abs(ours - theirs) for ours, theirs in zip(*shares, strict=True))
 
 
 def told_apart(change: float, low: float, high: float) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from ..categories import CATEGORIES
 from ..machine import Gpu
 from ..traces import CLASS_NAMES
-from ..workload import Workload, analyse
+from ..workload import Workload, analyse, resident
 from ..workload.instructions import executions_of
 from .answer import Advice, Answer, Line
 from .explain import explain, speedup_range
@@ -153,13 +153,21 @@ def seconds_by_cause(answer: Answer) -> dict[str, float]:
     return {name: float(stack.get(name, 0.0) / made.cpi) * answer.seconds for name in CATEGORIES}
 
 
+def launch_of(workload: Workload, gpu: Gpu) -> dict[str, float]:
+    """With how many others an instruction runs."""
+    launch = workload.launch
+    return {
+        "warps per SM": float(resident(launch, gpu).warps_per_sm),
+        "thread blocks": float(launch.blocks or 0),
+        "threads per block": float(launch.threads_per_block or 0),
+    }
+
+
 def counts_of(workload: Workload, gpu: Gpu) -> dict[str, float]:
     """What a kernel does, counted over the whole launch, and what it takes of an SM."""
     launch, facts = workload.launch, analyse(workload, gpu, needed_by="counts")
     found = {
-        "warps per SM": float(facts.residency.warps_per_sm),
-        "thread blocks": float(launch.blocks or 0),
-        "threads per block": float(launch.threads_per_block or 0),
+        **launch_of(workload, gpu),
         "registers per thread": float(launch.registers_per_thread or 0),
         "shared memory per block, bytes": float(launch.shared_memory_per_block_bytes or 0),
     }

@@ -16,6 +16,7 @@ from ..workload import Workload
 #: Source lines that are kept: those that take most of the time.
 MOST_LINES = 8
 #: Local memory as the compiler lays it out; a count beside those of `counts_of`.
+_LAUNCH = ("thread blocks", "threads per block", "warps per SM")
 LOCAL_BYTES = "local memory per thread, bytes"
 
 
@@ -50,6 +51,10 @@ class Snapshot:
     @property
     def seconds(self) -> float:
         return self.timing.seconds
+
+    def launched_as(self, other: Snapshot) -> bool:
+        """Whether as many blocks of as many threads run, with as many others on an SM."""
+        return all(self.counts.get(name) == other.counts.get(name) for name in _LAUNCH)
 
     @property
     def source_name(self) -> str:

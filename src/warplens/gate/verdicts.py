@@ -110,7 +110,7 @@ class Verdict:
 
 def verdict(before: Snapshot, after: Snapshot) -> Verdict:
     """Compare two snapshots; a change that the model cannot tell from none is none."""
-    change, low, high = paired_change(before.timing, after.timing)
+    change, low, high = paired_change(before.timing, after.timing, same_launch=before.launched_as(after))
     outcome: Outcome = "same" if not told_apart(change, low, high) else "slower" if change > 0.0 else "faster"
     causes = () if outcome == "same" else tuple(causes_of(before, after))
     return Verdict(outcome, before, after, change, low, high, causes)

@@ -26,15 +26,16 @@ class Signs:
         return count / self.pairs if self.pairs else None
 
 
-def signs(measured: Sequence[float], predicted: Sequence[Timing]) -> dict[str, Signs]:
+def signs(measured: Sequence[float], predicted: Sequence[Timing], launches: Sequence[str]) -> dict[str, Signs]:
     """All pairs of configurations of one kernel on one GPU, by class; each as a gate compares two versions."""
     found = {name: Signs() for name in CLASSES}
-    for (real, ours), (other_real, other) in itertools.combinations(zip(measured, predicted, strict=True), 2):
+    configurations = zip(measured, predicted, launches, strict=True)
+    for (real, ours, launch), (other_real, other, other_launch) in itertools.combinations(configurations, 2):
         ratio = max(real, other_real) / min(real, other_real)
         name = next((each for each, (low, high) in CLASSES.items() if low <= ratio < high), None)
         if name is None:
             continue
-        change = paired_change(ours, other)
+        change = paired_change(ours, other, same_launch=launch == other_launch)
         right = change[0] * (other_real - real) > 0.0
         told = told_apart(*change)
         mine = found[name]

@@ -24,6 +24,7 @@ import pyarrow as pa
 from warplens.api import place, predict
 from warplens.errors import FileError, InputError, WarplensError
 from warplens.explanation.paired import Timing
+from warplens.explanation.versions import launch_of
 from warplens.frontends.cuda.compile import compiler_version
 from warplens.machine import Gpu, load_gpu
 from warplens.models import Prediction
@@ -41,7 +42,7 @@ SETS, KEPT = _DATA / "sets.toml", _DATA / "predictions.csv.xz"
 #: Configurations of a set that are predicted.
 SAMPLE = 300
 #: Columns of a row that a prediction fills.
-_PREDICTED = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "stalls", "compiler")
+_PREDICTED = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "stalls", "launch", "compiler")
 #: Of the documentation.
 PAGE = "validation/tuning"
 
@@ -77,6 +78,8 @@ class TuningRow:
     compiler: str
     #: Parts of the time by stall category, as `name=share`.
     stalls: str = ""
+    #: Thread blocks, threads of each, and warps per SM.
+    launch: str = ""
 
     @property
     def timing(self) -> Timing:
@@ -181,11 +184,12 @@ class SetWork:
                 scale = 1e3 * float(made.seconds) / float(made.cycles)
                 ends = [scale * float(made.terms[end]) for end in ("cycles_low", "cycles_high")]
                 busiest = max((key for key in made.terms if key.startswith("busy_")), key=lambda k: made.terms[k])
-                told = busiest.removeprefix("busy_"), _stalls(made), compiler
+                launch = " ".join(f"{count:g}" for count in launch_of(placed, gpu).values())
+                told = busiest.removeprefix("busy_"), _stalls(made), launch, compiler
                 rows.append((clock, 1e3 * float(made.seconds), *ends, *told, ""))
         except Exception as error:  # one configuration must not end the run
             text = str(error) if isinstance(error, WarplensError) else f"{type(error).__name__}: {error}"
-            rows = [(clock, None, None, None, "", "", compiler, text) for clock in self.clocks]
+            rows = [(clock, None, None, None, "", "", "", compiler, text) for clock in self.clocks]
         names = (*_PREDICTED, "error")
         return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 

@@ -90,7 +90,9 @@ def sign_table(rows: Sequence[TuningRow]) -> Table:
         groups.setdefault((row.name, row.gpu, row.clock), []).append(row)
     cells = []
     for key, group in groups.items():
-        near, apart, far = signs([row.measured_ms for row in group], [row.timing for row in group]).values()
+        launches = [row.launch or row.configuration for row in group]
+        times, timings = [row.measured_ms for row in group], [row.timing for row in group]
+        near, apart, far = signs(times, timings, launches).values()
         shares = [_asked(near.share(near.same), LEAST_SAME)]
         for each, least in ((apart, LEAST_RIGHT), (far, LEAST_FAR_RIGHT)):
             shares += [_asked(each.share(each.right), least), _percent(each.share(each.wrong))]
