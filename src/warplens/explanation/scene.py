@@ -227,17 +227,16 @@ class Scene:
 
     def lines_of(self, weights: NDArray[np.float64], most: int = 3) -> tuple[Line, ...]:
         """The source lines with most weight, given by instruction; none where the trace has no lines."""
-        line = self.static.line
-        by_line = np.bincount(line, weights)
-        by_line[0] = 0.0
+        lines, which = np.unique(self.static.line, return_inverse=True)
+        by_line = np.where(lines > 0, np.bincount(which, weights), 0.0)
         total = by_line.sum()
         if total <= 0.0:
             return ()
         heaviest = np.argsort(-by_line, kind="stable")[:most]
         return tuple(
-            Line(self.source_name, int(number), float(by_line[number] / total), self.text_of(int(number)))
-            for number in heaviest
-            if by_line[number] > 0.0
+            Line(self.source_name, int(lines[each]), float(by_line[each] / total), self.text_of(int(lines[each])))
+            for each in heaviest
+            if by_line[each] > 0.0
         )
 
     @functools.cached_property

@@ -158,7 +158,8 @@ def staged(scene: Scene, arrays: NDArray[np.int64], shared_class: str, serves: f
 
 def _apart(lanes: LaneAddresses) -> LaneAddresses:
     """Lanes without an address at places of their own: the L1 knows no lane that leaves its part to another."""
-    return lanes.moved(np.where(lanes.address == 0, WORD_BYTES * lanes.lane, lanes.address).astype(np.uint64))
+    beside = (WORD_BYTES * lanes.lane).astype(np.uint64)
+    return lanes.moved(np.where(lanes.address == 0, beside, lanes.address))
 
 
 def _ends(group: WarpGroup) -> NDArray[np.bool_]:

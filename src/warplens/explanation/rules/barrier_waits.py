@@ -57,10 +57,13 @@ def unevenness(scene: Scene) -> tuple[float, float]:
     phase = barrier_phases(group, at_barrier)
     inside = phase < np.bincount(warp, at_barrier, len(group))[warp]  # what follows the last barrier waits for nobody
     width = int(phase.max(initial=0)) + 1
-    counts = np.bincount((warp * width + phase)[inside], minlength=len(group) * width).reshape(-1, width)
-    first = np.flatnonzero(np.diff(group.block, prepend=group.block[0] - 1))
-    most, total = np.maximum.reduceat(counts, first), np.add.reduceat(counts, first)
-    warps = np.diff([*first, len(group)])[:, None]
+    between, counts = np.unique((warp * width + phase)[inside], return_counts=True)
+    block = np.cumsum(np.diff(group.block, prepend=group.block[0] - 1) != 0) - 1
+    of_block = block[between // width] * width + between % width
+    order = np.argsort(of_block, kind="stable")
+    first = np.flatnonzero(np.diff(of_block[order], prepend=-1))
+    most, total = np.maximum.reduceat(counts[order], first), np.add.reduceat(counts[order], first)
+    warps = np.bincount(block)[of_block[order][first] // width]
     return float(most.sum() / max((total / warps).sum(), 1e-9)), float(inside.sum() / max(at_barrier.sum(), 1))
 
 
