@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from warplens.tuning import read_space
 from warplens_studies.validate import tuning
 from warplens_studies.validate.report import outdated
 from warplens_studies.validate.tuning import read_measured, read_sets, sample_of
+from warplens_studies.validate.tuning_limits import Limits
 from warplens_studies.validate.tuning_tables import all_tables, sections
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation" / "tuning.md"
@@ -27,6 +29,7 @@ clocks = ["boost", "base"]
 space = "squares.json"
 measured = "times.csv"
 where = "block_size_x == 64"
+twin = "unroll"
 """
 
 
@@ -59,6 +62,7 @@ def test_command(sources: Path) -> None:
     )
     assert all(a > b for a, b in zip(slow, fast, strict=True))
     assert {row["configurations"] for row in document["summary"]} == {2}
+    assert [(row["parameter"], row["configurations"]) for row in document["twins"]] == [("unroll", 2)]
     assert (sources / "out" / "tuning-scatter.png").is_file()
 
 
@@ -102,9 +106,21 @@ def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
     kept = tuning.kept_rows()
     assert [row.configuration for row in kept] == [row.configuration for row in rows]
     assert kept[0].measured_ms == 0.12346, "five digits"
-    assert [len(table.rows) for table in all_tables(kept)] == [1, 1, 1, 3]
+    assert [len(table.rows) for table in all_tables(kept, Limits())] == [1, 1, 1, 3]
+
+
+def test_a_card_that_repeats_itself_predicts_itself(sources: Path) -> None:
+    (chosen,) = read_sets(sources / "sets.toml")
+    space = read_space(sources / "squares.json", sources=sources)
+    rows = [f"{c['block_size_x']},{c['unroll']},{c['block_size_x'] / 1e3}" for c in space.configurations]
+    (sources / "times.csv").write_text("block_size_x,unroll,time_ms\n" + "\n".join(rows) + "\n")
+    limits = Limits.of([replace(chosen, where="True")], sources)
+    (twins,) = limits.twins
+    assert (twins.far, twins.agreement.spearman, twins.agreement.best_of[10]) == (0.0, pytest.approx(1.0), 1.0)
+    assert limits.steps == (), "too few launches for a search"
 
 
 def test_page_shows_what_is_kept() -> None:
-    stale = outdated(PAGE, "tuning", sections(tuning.kept_rows()))
+    limits = Limits.kept(each.gpu for each in read_sets())
+    stale = outdated(PAGE, "tuning", sections(tuning.kept_rows(), limits))
     assert not stale, "run warplens validate tuning --markdown docs/validation/tuning.md"

@@ -16,7 +16,7 @@ import warplens
 from warplens.cli.main import cli
 from warplens.errors import InputError
 from warplens.sweeps.processes import Processes
-from warplens.tuning import read_results, read_space, run
+from warplens.tuning import estimate, read_results, read_space, run
 from warplens.tuning.agreement import Agreement
 from warplens.tuning.estimate import Estimate, _scaled, _shape, features_of
 from warplens.tuning.evaluate import Work
@@ -99,11 +99,11 @@ def test_estimates_follow_what_is_known(tmp_path):
     assert points.min() == 0.0 and points.max() == 1.0
     times = np.exp(points @ np.arange(1.0, points.shape[1] + 1))
     known = list(range(0, len(space), 2))
-    estimate = Estimate(points, known, times[known])
-    assert np.abs(estimate.log_seconds - np.log(times)).max() < 0.2
-    assert (estimate.deviation > 0).all()
+    found = Estimate(points, known, times[known])
+    assert np.abs(found.log_seconds - np.log(times)).max() < 0.2
+    assert (found.deviation > 0).all()
     wider = Estimate(points, known, times[known] ** 2)
-    assert wider.deviation == pytest.approx(2.0 * estimate.deviation), "log times that lie twice as far apart"
+    assert wider.deviation == pytest.approx(2.0 * found.deviation), "log times that lie twice as far apart"
 
 
 def test_estimates_are_less_certain_far_from_what_is_known():
@@ -115,8 +115,9 @@ def test_estimates_are_less_certain_far_from_what_is_known():
 def test_features_of_values_and_blocks(tmp_path):
     assert _scaled(4, [1, 2, 4]) == 2.0 and _scaled(0, [0, 1, 2]) == 0.0 and _scaled(4, [-1, 4]) == 4.0
     space = read_space(write_space(tmp_path))
-    assert _shape(space, {"threads": 48}) == [math.log2(48), 0.75, 5.0, 4.0]
-    assert _shape(space, {}) == [0.0] * 4, "a block that cannot be known"
+    block, grid = [math.log2(48), 0.75, 5.0, 4.0], [math.log2(43), 0.0, 0.0]
+    assert _shape(space, {"threads": 48, "unroll": 2}) == [*block, *grid]
+    assert _shape(space, {}) == [0.0] * 7, "a launch that cannot be known"
 
 
 def test_what_goes_wrong_in_a_prediction_is_a_row(tmp_path, monkeypatch):
@@ -137,8 +138,8 @@ def test_with_a_budget_the_most_promising_come_first(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Work, "_predicted", predicted)
     monkeypatch.setattr(run, "Processes", _InProcess)
-    monkeypatch.setattr(run, "LEAST_SAMPLE", 6)
-    monkeypatch.setattr(run, "SAMPLE_PER_DIMENSION", 0)
+    monkeypatch.setattr(estimate, "LEAST_SAMPLE", 6)
+    monkeypatch.setattr(estimate, "SAMPLE_PER_DIMENSION", 0)
     monkeypatch.setattr(run, "ROUND", 1)
     result = warplens.tune(write_space(tmp_path), "a100", budget=600.0, workers=1, top=1)
     assert result.predicted == len(result.space)

@@ -1,13 +1,15 @@
 """Estimates times of configurations from those predicted so far, to choose what to predict or to measure next.
 
-A quadratic in the parameters plus a Gaussian process for what it leaves. This
-decides only the order of work: every time that is shown is predicted.
+A Gaussian process that learns how steep times are, and over which distance
+they are alike in each parameter. This decides only the order of work: every time that is shown is
+predicted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +17,25 @@ from numpy.typing import NDArray
 
 from .space import Configuration, TuningSpace
 
-#: Most predicted configurations that the process remembers: solving for them takes the cube of their number.
-MOST_POINTS = 1500
-#: Distances (in the unit cube of parameters) over which times are alike, to choose from.
-LENGTHS = (0.3, 0.6, 1.2, 2.4)
-#: Part of the variance that no distance explains, and how strongly the quadratic is kept small.
-NOISE, RIDGE = 0.02, 1e-3
+#: Most predicted configurations that the process remembers, and that it learns its lengths from: solving takes the
+#: cube of their number.
+MOST_POINTS, MOST_LEARNED_FROM = 1500, 300
+#: Steps of the logarithm of a length, and the furthest that it goes from a parameter's whole range.
+STEPS, FURTHEST = (0.8, 0.8, 0.4, 0.4), 3.0
+#: Part of the variance that no distance explains, and that of slopes, before they are learned, and the least.
+NOISE, SLOPE, LEAST_NOISE, LEAST_SLOPE = 0.02, 0.1, 1e-4, 1e-2
+
+#: Configurations predicted before the first estimate, at least, and for each dimension of the space.
+LEAST_SAMPLE, SAMPLE_PER_DIMENSION = 16, 3
+#: Part of the others that comes in the order of the sample: estimates that see only fast configurations misjudge
+#: the rest.
+FAIR_SHARE = 0.375
+
+Points = NDArray[np.float64]
 
 
-def features_of(space: TuningSpace, indices: Sequence[int]) -> NDArray[np.float64]:
-    """Configurations as points: their parameters and the shape of their blocks, each from 0 to 1."""
+def features_of(space: TuningSpace, indices: Sequence[int]) -> Points:
+    """Configurations as points: their parameters and the shape of their launch, each from 0 to 1."""
     chosen = [space.configurations[index] for index in indices]
     columns: list[list[float]] = []
     for name, values in space.parameters.items():
@@ -37,7 +48,7 @@ def features_of(space: TuningSpace, indices: Sequence[int]) -> NDArray[np.float6
     shapes = np.array([_shape(space, each) for each in chosen])
     found = np.hstack([np.array(columns, dtype=np.float64).reshape(len(columns), len(chosen)).T, shapes])
     low, high = found.min(axis=0), found.max(axis=0)
-    varied: NDArray[np.float64] = (found[:, high > low] - low[high > low]) / (high - low)[high > low]
+    varied: Points = (found[:, high > low] - low[high > low]) / (high - low)[high > low]
     return varied
 
 
@@ -47,58 +58,98 @@ def _scaled(value: Any, values: Sequence[Any]) -> float:
 
 
 def _shape(space: TuningSpace, configuration: Configuration) -> list[float]:
-    """Of a block: threads, how full its last warp is, and its width beside a warp and the banks."""
+    """Threads of a block, how full its last warp is, its width beside a warp and the banks; extents of the grid."""
     try:
-        block = space.extents("block", configuration)
+        block, grid = (space.extents(key, configuration) for key in ("block", "grid"))
     except Exception:
-        return [0.0, 0.0, 0.0, 0.0]
+        return [0.0] * 7
     threads, width = max(math.prod(block), 1), max(block[0], 1)
     full = threads / (32 * -(-threads // 32))
-    return [math.log2(threads), full, math.log2(min(width, 32)), math.log2(math.gcd(width, 32))]
+    return [
+        *(math.log2(threads), full, math.log2(min(width, 32)), math.log2(math.gcd(width, 32))),
+        *(math.log2(max(each, 1)) for each in (*grid, 1, 1)[:3]),
+    ]
+
+
+def promising(points: Points, seconds: Mapping[int, float], width: int) -> list[int]:
+    """Which points to predict next, if the order of points is that of a fair sample.
+
+    `seconds` are those of the points that are known, infinite where a configuration cannot run. The sample comes
+    first, then some more of it and those with the lowest time that is likely.
+    """
+    unknown = [place for place in range(len(points)) if place not in seconds]
+    usable = [each for each in seconds.values() if math.isfinite(each)]
+    if len(usable) < max(LEAST_SAMPLE, SAMPLE_PER_DIMENSION * points.shape[1]):
+        return unknown[:width]
+    known, worst = sorted(seconds), max(usable)
+    estimate = Estimate(points, known, np.array([min(seconds[place], worst) for place in known]))
+    likely = estimate.log_seconds - estimate.deviation
+    fair = round(FAIR_SHARE * width)
+    others = sorted(unknown[fair:], key=lambda place: likely[place])
+    return unknown[:fair] + others[: width - fair]
 
 
 class Estimate:
     """Log times of all points, with standard deviations, from those of some."""
 
-    def __init__(self, points: NDArray[np.float64], known: Sequence[int], times: NDArray[np.float64]) -> None:
-        chosen = np.asarray(known)[-MOST_POINTS:]
-        logs = np.log(times)[-MOST_POINTS:]
-        basis = _quadratic(points)
-        own = basis[chosen]
-        normal = own.T @ own + RIDGE * len(chosen) * np.eye(own.shape[1])
-        weights = np.linalg.solve(normal, own.T @ logs)
-        trend = basis @ weights
-        rest = logs - trend[chosen]
-        scale = max(float(np.std(rest)), 1e-6)
-        distance = np.sqrt(np.maximum(_squares(points, points[chosen]), 0.0))
-        best: tuple[float, Any, float] | None = None
-        for length in LENGTHS:
-            covariance = _kernel(distance[chosen], length) + NOISE * np.eye(len(chosen))
-            factor = np.linalg.cholesky(covariance)
-            half = np.linalg.solve(factor, rest / scale)
-            likelihood = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum())
-            if best is None or likelihood > best[0]:
-                best = likelihood, factor, length
-        assert best is not None
-        _, factor, length = best
-        across = np.linalg.solve(factor, _kernel(distance, length).T)
-        self.log_seconds: NDArray[np.float64] = trend + scale * across.T @ np.linalg.solve(factor, rest / scale)
-        self.deviation = scale * np.sqrt(np.maximum(1.0 + NOISE - (across**2).sum(axis=0), NOISE))
+    def __init__(self, points: Points, known: Sequence[int], times: Points) -> None:
+        chosen, logs = np.asarray(known)[-MOST_POINTS:], np.log(times)[-MOST_POINTS:]
+        mean, scale = float(logs.mean()), max(float(logs.std()), 1e-6)
+        rest = (logs - mean) / scale
+        learned = _learned(points[chosen[:MOST_LEARNED_FROM]], rest[:MOST_LEARNED_FROM])
+        factor = learned.factor(points[chosen])
+        across = np.linalg.solve(factor, learned.alike(points[chosen], points))
+        prior = 1.0 + learned.noise + learned.slope * ((points - 0.5) ** 2).sum(axis=1)
+        self.log_seconds: Points = mean + scale * (across.T @ np.linalg.solve(factor, rest))
+        self.deviation: Points = scale * np.sqrt(np.maximum(prior - (across**2).sum(axis=0), learned.noise))
 
 
-def _quadratic(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1, every coordinate, and every product of two."""
-    first, second = np.triu_indices(points.shape[1])
-    return np.hstack([np.ones((len(points), 1)), points, points[:, first] * points[:, second]])
+@dataclass(frozen=True)
+class _Covariance:
+    """How alike times are: a slope in each coordinate, and what changes over its length."""
+
+    lengths: Points
+    noise: float
+    slope: float
+
+    @classmethod
+    def of(cls, logs: Points) -> _Covariance:
+        return cls(np.exp(logs[:-2]), math.exp(logs[-2]), math.exp(logs[-1]))
+
+    def alike(self, a: Points, b: Points) -> Points:
+        one, other = a / self.lengths, b / self.lengths
+        squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2.0 * one @ other.T
+        return _matern(np.sqrt(np.maximum(squares, 0.0))) + self.slope * (a - 0.5) @ (b - 0.5).T
+
+    def factor(self, points: Points) -> Points:
+        alike = self.alike(points, points) + self.noise * np.eye(len(points))
+        return np.asarray(np.linalg.cholesky(alike), dtype=np.float64)
 
 
-def _squares(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2.0 * a @ b.T
-    return found
+def _learned(points: Points, values: Points) -> _Covariance:
+    """Under which the values are likeliest; lengths, noise and slope take turns."""
+    dimensions = points.shape[1]
+    logs = np.array([*[0.0] * dimensions, *np.log((NOISE, SLOPE))])
+    lowest = np.array([*[-FURTHEST] * dimensions, *np.log((LEAST_NOISE, LEAST_SLOPE))])
+    highest = np.array([*[FURTHEST] * dimensions, 0.0, 0.0])
+
+    def likelihood(at: Points) -> float:
+        factor = _Covariance.of(at).factor(points)
+        half = np.linalg.solve(factor, values)
+        return -0.5 * len(values) * math.log(float(half @ half)) - float(np.log(np.diag(factor)).sum())
+
+    best = likelihood(logs)
+    for step in STEPS:
+        for turn, away in ((turn, away) for turn in range(len(logs)) for away in (step, -step)):
+            tried = logs.copy()
+            tried[turn] = np.clip(tried[turn] + away, lowest[turn], highest[turn])
+            if (found := likelihood(tried)) > best:
+                best, logs = found, tried
+    return _Covariance.of(logs)
 
 
-def _kernel(distance: NDArray[np.float64], length: float) -> NDArray[np.float64]:
+def _matern(distance: Points) -> Points:
     """Matérn 3/2: times are continuous in the parameters, but not smooth."""
-    scaled = math.sqrt(3.0) * distance / length
-    found: NDArray[np.float64] = (1.0 + scaled) * np.exp(-scaled)
+    scaled = math.sqrt(3.0) * distance
+    found: Points = (1.0 + scaled) * np.exp(-scaled)
     return found

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,15 @@ from ..sweeps.cluster import Cluster
 from ..sweeps.plan import Unit
 from ..sweeps.processes import Processes
 from ..sweeps.store import Store, read_sweep
-from .estimate import Estimate, features_of
+from .estimate import Points, features_of, promising
 from .evaluate import STAGES, Work, schema_of
 from .result import Tuning
 from .space import TuningSpace, read_space
 
 #: Part of a budget after which the best are refined.
 SEARCH_SHARE = 0.7
-#: Configurations predicted before the first estimate, at least, and for each dimension of the space.
-LEAST_SAMPLE, SAMPLE_PER_DIMENSION = 16, 3
 #: Configurations between two estimates, for each worker.
 ROUND = 4
-#: Part of these that comes in the order of the sample: estimates that see only fast configurations misjudge others.
-FAIR_SHARE = 0.375
 #: Most configurations among which estimates choose.
 MOST_CANDIDATES = 20_000
 #: Most seconds of finished work that a killed process may lose.
@@ -204,21 +201,13 @@ class _Search:
         unknown = self._unknown()
         if self.budget is None:
             return unknown
-        candidates = self.order[:MOST_CANDIDATES]
-        place = {number: index for index, number in enumerate(candidates)}
-        points = features_of(self.space, [self.groups[number][0] for number in candidates])
-        known = [number for number in candidates if self._is_known(number, "search")]
-        usable = [number for number in known if math.isfinite(self._seconds(number))]
-        wanted = max(LEAST_SAMPLE, SAMPLE_PER_DIMENSION * points.shape[1])
-        if len(usable) < wanted:
-            return unknown[: self.width]
-        worst = max(self._seconds(number) for number in usable)
-        times = np.array([min(self._seconds(number), worst) for number in known])
-        estimate = Estimate(points, [place[number] for number in known], times)
-        likely = estimate.log_seconds - estimate.deviation
-        fair = unknown[: round(FAIR_SHARE * self.width)]
-        others = [number for number in candidates if not self._is_known(number, "search") and number not in fair]
-        return fair + sorted(others, key=lambda number: likely[place[number]])[: self.width - len(fair)]
+        places = enumerate(self.order[:MOST_CANDIDATES])
+        known = {place: self._seconds(number) for place, number in places if self._is_known(number, "search")}
+        return [self.order[place] for place in promising(self._points, known, self.width)] or unknown
+
+    @cached_property
+    def _points(self) -> Points:
+        return features_of(self.space, [self.groups[number][0] for number in self.order[:MOST_CANDIDATES]])
 
     def _to_refine(self, top: int) -> list[int]:
         """Of the best, those that were predicted from few blocks only."""

@@ -72,6 +72,7 @@ def validate_tuning_command(
         predict_samples,
         read_sets,
     )
+    from ..validate.tuning_limits import Limits
     from ..validate.tuning_tables import DATASET, all_tables, draw_all, sections
 
     if how.sources is None and (fresh or how.sets is not None or how.sample is not None):
@@ -82,8 +83,10 @@ def validate_tuning_command(
     chosen = [each for each in sets if pattern is None or pattern.search(each.name)]
     files: list[Path] = []
     if how.sources is None:
-        rows = [row for row in kept_rows() if row.gpu in {each.gpu for each in chosen}]
+        gpus = {each.gpu for each in chosen}
+        rows, limits = [row for row in kept_rows() if row.gpu in gpus], Limits.kept(gpus)
     else:
+        limits = Limits.of(chosen, how.sources)
         rows, size = [], how.sample or SAMPLE
         samples = [Sample.of(each, how.sources, size) for each in chosen]
         with counting("predicting configurations", sum(len(each.times) for each in samples)) as finished:
@@ -94,15 +97,15 @@ def validate_tuning_command(
             if failed:
                 warn(f"{each.name} on {each.gpu}: {failed} configurations ran on the GPU but cannot be predicted")
         if fresh:
-            files += [keep_rows(rows), renew_accuracy()]
+            files += [keep_rows(rows), limits.keep(), renew_accuracy()]
             rows = kept_rows()  # pages show what is kept, with its digits
     files.append(write_csv(folder / f"{DATASET}.csv", (row.to_dict() for row in rows)))
     files += draw_all(rows, folder)
     for page in pages:
-        update_sections(page, DATASET, sections(rows))
+        update_sections(page, DATASET, sections(rows, limits))
     summary = [
         {"name": name, "gpu": gpu, "clock": clock, **each.to_dict()}
         for (name, gpu, clock), each in agreements(rows).items()
     ]
-    document = {"dataset": DATASET, "summary": summary, "rows": [row.to_dict() for row in rows]}
-    conclude(document, lambda: all_tables(rows), [*files, *pages], as_json)
+    document = {"dataset": DATASET, "summary": summary, **limits.to_dict(), "rows": [row.to_dict() for row in rows]}
+    conclude(document, lambda: all_tables(rows, limits), [*files, *pages], as_json)

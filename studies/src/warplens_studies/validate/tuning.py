@@ -36,6 +36,7 @@ from warplens.tuning import Measured, TuningSpace, hash_order, read_results, rea
 from warplens.tuning.agreement import Agreement
 from warplens.tuning.evaluate import Work
 from warplens.tuning.expressions import Expression
+from warplens.tuning.space import Configuration
 
 _DATA = Path(__file__).parent / "data" / "tuning"
 SETS, KEPT = _DATA / "sets.toml", _DATA / "predictions.csv.xz"
@@ -60,6 +61,12 @@ class TuningSet:
     where: str = "True"
     #: Parameters that did not reach the kernel that was measured, and the value it had instead.
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    #: A parameter that hardly changes the kernel: how far times differ in it alone is how well a card repeats itself.
+    twin: str = ""
+
+    def reached(self, configuration: Configuration) -> bool:
+        """Whether the kernel that was measured had these values."""
+        return all(configuration.get(name) == value for name, value in self.fixed.items())
 
 
 @dataclass(frozen=True)
@@ -148,8 +155,13 @@ def _value(text: str) -> int | float | str:
 # -- the sample ----------------------------------------------------------------------------------------
 
 
-def sample_of(chosen: TuningSet, space: TuningSpace, measured: Measured, size: int = SAMPLE) -> dict[int, float]:
-    """Configurations to predict, with their measured seconds."""
+def read_measured_space(chosen: TuningSet, sources: Path) -> tuple[TuningSpace, Measured]:
+    space = read_space(find_file(sources, [chosen.space]), sources=sources)
+    return space, read_measured(find_file(sources, chosen.measured))
+
+
+def measured_times(chosen: TuningSet, space: TuningSpace, measured: Measured) -> dict[int, float]:
+    """Seconds of the configurations that count."""
     wanted = Expression(chosen.where, f"set {chosen.name!r}: where")
     times = {
         index: seconds
@@ -158,6 +170,12 @@ def sample_of(chosen: TuningSet, space: TuningSpace, measured: Measured, size: i
     }
     if not times:
         raise InputError(f"set {chosen.name!r}: no configuration of {space.file.path} was measured")
+    return times
+
+
+def sample_of(chosen: TuningSet, space: TuningSpace, measured: Measured, size: int = SAMPLE) -> dict[int, float]:
+    """Configurations to predict, with their measured seconds."""
+    times = measured_times(chosen, space, measured)
     return {index: times[index] for index in hash_order(space, times)[:size]}
 
 
@@ -209,8 +227,8 @@ class Sample:
 
     @classmethod
     def of(cls, chosen: TuningSet, sources: Path, size: int = SAMPLE) -> Sample:
-        space = read_space(find_file(sources, [chosen.space]), sources=sources)
-        times = sample_of(chosen, space, read_measured(find_file(sources, chosen.measured)), size)
+        space, measured = read_measured_space(chosen, sources)
+        times = sample_of(chosen, space, measured, size)
         return cls(chosen, SetWork(space, load_gpu(chosen.gpu), chosen.clocks, chosen.fixed), times)
 
     def key(self, index: int) -> str:

@@ -11,9 +11,10 @@ from warplens.reports.style import LINE_COLOURS, pyplot, save
 from warplens.tuning.agreement import TRIALS
 
 from .report import Sections
-from .signs import CLASSES, signs
+from .signs import CLASSES, Signs, signs
 from .tables import Cell, Table
 from .tuning import TuningRow, agreements
+from .tuning_limits import Limits
 
 DATASET = "tuning"
 PICTURE = "tuning-scatter.png"
@@ -124,12 +125,57 @@ def worst_table(rows: Sequence[TuningRow], most: int = 12) -> Table:
     return Table("predicted worst", columns, tuple(cells), labels=3)
 
 
-def all_tables(rows: Sequence[TuningRow]) -> list[Table]:
-    return [error_table(rows), order_table(rows), sign_table(rows), worst_table(rows)]
+def twin_table(limits: Limits) -> Table:
+    """How well a card predicts itself: the time of a twin in place of a prediction."""
+    cells = []
+    for row in limits.twins:
+        told = row.agreement
+        best = (told.best_of or {}).get(10)
+        near, apart, far = row.signs or (Signs(), Signs(), Signs())
+        cells.append(
+            (
+                *(Cell(row.name), Cell(f"`{row.gpu}`"), Cell(str(row.configurations))),
+                *(_percent(row.far), _percent(told.median_error), _number(told.spearman), _percent(best)),
+                _percent(near.share(near.same)),
+                *(_percent(each.share(each.right)) for each in (apart, far)),
+            )
+        )
+    near_, apart_, far_ = CLASSES
+    columns = (
+        *("kernel", "GPU", "configurations", "30 % apart, %", "median error, %", "Spearman", "best of 10, %"),
+        *(f"{near_}: the same, %", f"{apart_}: right sign, %", f"{far_}: right sign, %"),
+    )
+    names = " and ".join(sorted({row.parameter for row in limits.twins}))
+    note = f"twins differ in {names} alone; first row of a GPU: the sample that is predicted, second: all"
+    return Table("how well a card predicts itself", columns, tuple(cells), labels=2, note=note)
 
 
-def sections(rows: Sequence[TuningRow]) -> Sections:
+def search_table(limits: Limits) -> Table:
+    """What the search of `warplens tune` finds, with measured times in place of predictions."""
+    cells = [
+        (
+            *(Cell(row.name), Cell(f"`{row.gpu}`"), Cell(str(row.launches)), Cell(str(row.of))),
+            *(_percent(row.best), _percent(row.tenth), _number(row.left.spearman), _percent(row.left.median_error)),
+        )
+        for row in limits.steps
+    ]
+    columns = (
+        *("kernel", "GPU", "launches", "of", "best found, %", "tenth best found, %"),
+        *("Spearman of estimates", "their median error, %"),
+    )
+    note = "found: speed over that of the best (tenth best) of all; estimates: of the launches that are left"
+    return Table("a search with measured times in place of predictions", columns, tuple(cells), labels=2, note=note)
+
+
+def all_tables(rows: Sequence[TuningRow], limits: Limits) -> list[Table]:
+    own = [error_table(rows), order_table(rows), sign_table(rows), worst_table(rows)]
+    return own + [table(limits) for table, some in ((twin_table, limits.twins), (search_table, limits.steps)) if some]
+
+
+def sections(rows: Sequence[TuningRow], limits: Limits) -> Sections:
     return {
+        "twins": lambda: [twin_table(limits)],
+        "search": lambda: [search_table(limits)],
         "errors": lambda: [error_table(rows)],
         "order": lambda: [order_table(rows)],
         "signs": lambda: [sign_table(rows)],
