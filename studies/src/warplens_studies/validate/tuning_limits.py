@@ -129,7 +129,8 @@ def _twins(chosen: TuningSet, space: TuningSpace, measured: Measured, times: dic
         if len(pairs) < 2:
             continue
         own, other = ([pair[side] for pair in pairs] for side in (0, 1))
-        classes = signs(own, [Timing(each, None, None, {}) for each in other]) if len(pairs) <= SAMPLE else {}
+        known = [Timing(each, None, None, {}) for each in other]
+        classes = signs(own, known, [""] * len(pairs)) if len(pairs) <= SAMPLE else {}
         far = sum(max(a / b, b / a) >= FAR for a, b in pairs) / len(pairs)
         told = Agreement.of(other, own), tuple(classes.values())
         found.append(Twins(chosen.name, chosen.gpu, chosen.twin, len(pairs), far, *told))
