@@ -33,7 +33,7 @@ from .machine_loops import MachineKernel, match_loops
 from .machine_rows import is_access, joined_tables, machine_rows, pieces_of, same_access, silent_rows
 
 #: In place of the PTX instruction that an address is taken from: none is, or it is on the stack.
-_NOWHERE, _STACK = -1, -2
+_NOWHERE, STACK = -1, -2
 _STACK_BASE = 1 << 20
 #: In place of the part of an access: all of it.
 _WHOLE = -1
@@ -71,15 +71,15 @@ def machine_form(group: WarpGroup, trace: LaunchTrace) -> MachineForm | None:
     code = code_of(trace.header)
     if code is None or not code.opcodes or not code.ptx_blocks or not len(group.static):
         return None
-    writer = _Writer(group, trace.static, machine_rows(code, trace.static), code)
-    written: list[_Written] = []
+    writer = Writer(group, trace.static, machine_rows(code, trace.static), code)
+    written: list[Written] = []
     start = np.zeros(len(group) + 1, dtype=np.int64)
     for warp, (begin, end) in enumerate(pairwise(group.start.tolist())):
         before = len(written)
         if end > begin:
             writer.write(0, [(begin, end)], written)
         start[warp + 1] = start[warp] + sum(len(each.rows) for each in written[before:])
-    whole = _Written(*(np.concatenate(column) for column in zip(*written, strict=True)))
+    whole = Written(*(np.concatenate(column) for column in zip(*written, strict=True)))
     rows, ptx = writer.rows, trace.static
     turns = in_turns(rows, whole.rows, start, 2 * len(rows) + len(trace.static))
     whole = whole._replace(rows=turns.executed)
@@ -114,7 +114,7 @@ def _accessed(table: StaticTable, executed: NDArray[Any]) -> float:
     return float(np.where(constant, 0, table.access_bytes)[executed].sum(dtype=np.int64))
 
 
-class _Written(NamedTuple):
+class Written(NamedTuple):
     """Rows of the static table, and for each the instructions of the group that give its mask and its address.
 
     An access of the PTX that is several in machine code gives each a part of its lanes: the number of the part, or
@@ -172,7 +172,9 @@ class _Executed:
         return found[min(written, len(found) - 1)] if found else 0
 
 
-class _Writer:
+class Writer:
+    """Writes what the warps of a group executed as machine code."""
+
     def __init__(self, group: WarpGroup, ptx: StaticTable, rows: list[StaticInstruction], code: TracedCode) -> None:
         self.group, self.ptx, self.rows = group, ptx, rows
         self.static = group.static.astype(np.int64)
@@ -181,16 +183,20 @@ class _Writer:
         self.address[self.has_access] = group.base
         self.pieces = pieces_of(code, ptx)
         classes = [row.instruction_class for row in rows], [CLASS_NAMES[each] for each in ptx.class_id]
+        self.spilled = frozenset(code.spills.values())
         self.kernel = MachineKernel(code, *classes, self.pieces)
         for i in self.kernel.swaps:
             self.rows[i] = replace(rows[i], opcode=ptx.opcode[self.kernel.origins[i]])
         self.regions = match_loops(self.kernel)
-        self.region = self.regions.of_static[self.static]
+        # A spill belongs where the instruction before it does.
+        spill = np.isin(self.static, list(self.spilled))
+        owner = np.maximum.accumulate(np.where(spill, 0, np.arange(len(self.static))))
+        self.region = self.regions.of_static[self.static[owner]]
         #: Executed PTX that stays as it is.
         self.kept = 0
         self._passes: dict[tuple[int, bytes, tuple[int, ...]], _Pass] = {}
 
-    def write(self, machine: int, spans: list[tuple[int, int]], written: list[_Written]) -> None:
+    def write(self, machine: int, spans: list[tuple[int, int]], written: list[Written]) -> None:
         """Append one pass through machine code: the PTX in `spans`, with the loops in it."""
         inner_of = self.regions.inner_of[machine]
         own: list[Indices] = []
@@ -232,12 +238,12 @@ class _Writer:
                 at += copies
         return passes, (edges[at], end)
 
-    def _keep(self, positions: Indices, written: list[_Written]) -> None:
+    def _keep(self, positions: Indices, written: list[Written]) -> None:
         """Append PTX as it is."""
         self.kept += len(positions)
         addresses = np.where(self.has_access[positions], positions, _NOWHERE)
         parts = np.full(len(positions), _WHOLE)
-        written.append(_Written(2 * len(self.rows) + self.static[positions], positions, addresses, parts))
+        written.append(Written(2 * len(self.rows) + self.static[positions], positions, addresses, parts))
 
     def _pass(self, machine: int, positions: Indices, inner: tuple[int, ...]) -> _Pass:
         key = machine, self.static[positions].tobytes(), inner
@@ -298,19 +304,20 @@ class _Writer:
 
     def _add(self, i: int, made: _Pass, executed: _Executed) -> None:
         """Add a machine instruction. One that a guard keeps from its access only issues."""
-        row, origin = self.rows[i], self.kernel.origins[i]
+        row, code = self.rows[i], self.kernel.code
+        origin = code.spills.get(i, self.kernel.origins[i])
         if not row.access_bytes:
             made.add(i, executed.latest(origin))
             executed.used[origin] += row.instruction_class == "barrier"
         elif origin < 0 or not (
             self.ptx.access_bytes[origin] and same_access(row.instruction_class, self.kernel.ptx_classes[origin])
         ):
-            made.add(i, 0, _STACK)
+            made.add(i, executed.latest(origin), STACK)
         elif executed.left(origin):
             index, part = executed.next(origin)
             made.add(i, index, index, part)
             executed.taken.add(index)
-        else:
+        elif i not in code.spills:
             made.add(len(self.rows) + i, 0)
 
     def _add_bulk(self, i: int, made: _Pass, executed: _Executed, positions: Indices) -> None:
@@ -318,7 +325,7 @@ class _Writer:
         for index in executed.where.get(self.kernel.origins[i], [])[:1]:
             following = index + 1
             while following < len(positions) and self.static[positions[following]] >= self.kernel.code.ptx_size:
-                if following not in executed.taken:
+                if following not in executed.taken and self.static[positions[following]] not in self.spilled:
                     executed.taken.add(following)
                     made.add(2 * len(self.rows) + int(self.static[positions[following]]), following, following)
                 following += 1
@@ -343,12 +350,12 @@ class _Writer:
         )
 
 
-def _append(made: _Pass, begin: int, end: int, positions: Indices, written: list[_Written]) -> None:
+def _append(made: _Pass, begin: int, end: int, positions: Indices, written: list[Written]) -> None:
     if end > begin:
         accesses = np.array(made.accesses[begin:end])
         found = np.where(accesses >= 0, positions[np.maximum(accesses, 0)], accesses)
         rows, parts = (np.array(each[begin:end]) for each in (made.rows, made.parts))
-        written.append(_Written(rows, positions[made.sources[begin:end]], found, parts))
+        written.append(Written(rows, positions[made.sources[begin:end]], found, parts))
 
 
 def _part_of(mask: NDArray[Any], part: Indices, every: Indices) -> NDArray[Any]:
@@ -364,7 +371,7 @@ def _group(
     group: WarpGroup,
     ptx: StaticTable,
     table: StaticTable,
-    whole: _Written,
+    whole: Written,
     start: Indices,
     pieces: Mapping[int, int],
 ) -> WarpGroup:

@@ -17,6 +17,7 @@ _SET_SHIFT, _WAIT_SHIFT, _SCOREBOARDS = 5, 11, 6
 #: Scoreboards are the registers from here on.
 _FIRST_SCOREBOARD = 249
 _PLAIN = ("load_", "store_")
+LOCAL_ACCESSES = ("load_local", "store_local")
 #: Operations whose names tell how many bytes a lane accesses.
 _SIZED = ("LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL")
 
@@ -37,9 +38,9 @@ def same_access(mine: str, theirs: str) -> bool:
 
 
 def machine_rows(code: TracedCode, ptx: StaticTable) -> list[StaticInstruction]:
-    """A row per machine instruction. An access has the space and bytes of the PTX that it stands for.
+    """A row per machine instruction. An access has the space and bytes of the PTX or the spill that it stands for.
 
-    A spilled register stands for none: the L1 keeps it as it keeps shared memory.
+    The L1 keeps what stands for neither, as it keeps shared memory.
     """
     rows = []
     for index, (opcode, control, origin) in enumerate(zip(code.opcodes, code.control, code.origins, strict=True)):
@@ -53,8 +54,10 @@ def machine_rows(code: TracedCode, ptx: StaticTable) -> list[StaticInstruction]:
                 name, space = theirs, SPACES[ptx.space[origin]]
             elif name.startswith("tensor") and theirs.startswith("tensor"):
                 name = theirs
-        if name in ("load_local", "store_local") and not width:
-            name, space, width = name.replace("local", "shared"), "shared", known.access_bytes
+        if name in LOCAL_ACCESSES and not width:
+            width = known.access_bytes
+            if index not in code.spills:
+                name, space = name.replace("local", "shared"), "shared"
         number, waits = control >> _SET_SHIFT & 7, control >> _WAIT_SHIFT
         rows.append(
             StaticInstruction(
@@ -69,6 +72,17 @@ def machine_rows(code: TracedCode, ptx: StaticTable) -> list[StaticInstruction]:
             )
         )
     return rows
+
+
+def spilling(code: TracedCode, ptx: StaticTable) -> list[int]:
+    """Machine instructions that access local memory where the PTX does not: they spill registers to the stack."""
+    found = []
+    for index, (offset, origin) in enumerate(zip(code.offsets, code.origins, strict=False)):
+        name = decode_opcode(code.opcodes[index]).instruction_class
+        known = 0 <= origin < len(ptx) and ptx.access_bytes[origin]
+        if offset >= 0 and not (known and same_access(name, CLASS_NAMES[ptx.class_id[origin]])):
+            found.append(index)
+    return found
 
 
 def pieces_of(code: TracedCode, ptx: StaticTable) -> dict[int, int]:

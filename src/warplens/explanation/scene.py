@@ -22,7 +22,7 @@ from ..models.prediction import Prediction
 from ..models.warplens_model import Warplens
 from ..traces import CLASS_IDS, CLASS_NAMES, SPACES, LaunchHeader, LaunchTrace, StaticTable, WarpGroup
 from ..traces.inlining import Chain, chains_of
-from ..traces.machine_code import MACHINE_CODE
+from ..traces.machine_code import MACHINE_CODE, code_of
 from ..traces.rewrite import (
     Change,
     LaneAddresses,
@@ -76,6 +76,14 @@ class Scene:
     @functools.cached_property
     def spaces(self) -> NDArray[np.str_]:
         return np.array(SPACES)[self.static.space]
+
+    @functools.cached_property
+    def spilled(self) -> NDArray[np.bool_]:
+        """Accesses that the compiler added to PTX, to keep registers in local memory."""
+        found = np.zeros(len(self.static), dtype=bool)
+        code = code_of(self.trace.header)
+        found[list(code.spills.values()) if code else []] = True
+        return found
 
     def kind(self, *names: str) -> NDArray[np.bool_]:
         """Which instructions are of some classes."""
@@ -306,8 +314,12 @@ class Scene:
         return self.with_trace(lambda group, _: repeat_executions(group, np.where(chosen[group.static], times, 1)))
 
     def without_rows(self, chosen: NDArray[np.bool_]) -> Scene:
-        """The scene where some instructions are not executed."""
-        return self.with_trace(lambda group, static: keep_executions(group, static, ~chosen[group.static]))
+        """The scene where some instructions are not executed: in PTX, or in machine code where it spills them."""
+
+        def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
+            return keep_executions(group, static, ~chosen[group.static])
+
+        return self.with_addresses(change) if not (chosen & ~self.spilled).any() else self.with_trace(change)
 
     def with_more_blocks(self, parts: int, *, of_warps: bool) -> Scene:
         """The scene where each block becomes several: with some of its warps each, or with parts of its loops."""

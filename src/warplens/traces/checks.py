@@ -8,6 +8,7 @@ import numpy as np
 
 from ._codes import IRREGULAR
 from .block_set import BlockSet
+from .machine_code import code_of
 from .schema import LaunchHeader, StaticTable, WarpGroup
 
 #: Bytes that a lane can access in one instruction, with room for wider ones than today's 32.
@@ -23,6 +24,13 @@ def problem_of_static(static: StaticTable) -> str | None:
             f"no more than {MOST_ACCESS_BYTES} are possible"
         )
     return None
+
+
+def problem_of_spills(header: LaunchHeader, static: StaticTable) -> str | None:
+    """Whether spills of the machine code in a header have no row, or None."""
+    code = code_of(header)
+    missing = [index for index, row in code.spills.items() if row >= len(static)] if code else []
+    return f"machine_code: the spill {missing[0]} has no instruction" if missing else None
 
 
 def problem_of(group: WarpGroup, static: StaticTable, header: LaunchHeader) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .schema import LaunchHeader
@@ -26,14 +26,18 @@ class TracedCode:
     origins: tuple[int, ...]
     #: First instruction and successors of each basic block of the PTX.
     ptx_blocks: tuple[tuple[int, ...], ...]
-    #: Instructions of the PTX; rows of a trace behind these stand for accesses of bulk copies.
+    #: Instructions of the PTX; rows of a trace behind these stand for accesses of bulk copies and for spills.
     ptx_size: int
+    #: Where on the stack an access to local memory lies, or -1; empty where none does.
+    offsets: tuple[int, ...] = ()
+    #: Spills: machine instructions that keep a register in local memory, and the row of the trace that each has.
+    spills: Mapping[int, int] = field(default_factory=dict)
 
     def packed(self) -> dict[str, Any]:
         """As JSON has it."""
         names = list(dict.fromkeys(self.opcodes))
         numbers = {name: number for number, name in enumerate(names)}
-        return {
+        found = {
             "names": names,
             "opcodes": [numbers[name] for name in self.opcodes],
             "control": list(self.control),
@@ -43,6 +47,11 @@ class TracedCode:
             "ptx_blocks": [list(each) for each in self.ptx_blocks],
             "ptx_size": self.ptx_size,
         }
+        if self.offsets:
+            found["offsets"] = list(self.offsets)
+        if self.spills:
+            found["spills"] = [list(each) for each in self.spills.items()]
+        return found
 
 
 def code_of(header: LaunchHeader) -> TracedCode | None:
@@ -63,6 +72,12 @@ def unpacked_code(packed: Any) -> TracedCode:
     blocks = packed.get("ptx_blocks")
     if not isinstance(blocks, list | tuple):
         raise ValueError(f"{MACHINE_CODE}: ptx_blocks must be a list")
+    spills = packed.get("spills", [])
+    if not isinstance(spills, list | tuple):
+        raise ValueError(f"{MACHINE_CODE}: spills must be a list")
+    pairs = [_numbers(each, "spills", 0, _MOST) for each in spills]
+    if not all(len(each) == 2 and each[0] < size for each in pairs):
+        raise ValueError(f"{MACHINE_CODE}: spills must be pairs of an instruction and its row")
     found = TracedCode(
         opcodes=tuple(names[each] for each in opcodes),
         control=_numbers(packed.get("control"), "control", 0, _MOST),
@@ -71,8 +86,11 @@ def unpacked_code(packed: Any) -> TracedCode:
         origins=_numbers(packed.get("origins"), "origins", -1, _MOST),
         ptx_blocks=tuple(_numbers(each, "ptx_blocks", 0, _MOST) for each in blocks),
         ptx_size=_numbers([packed.get("ptx_size")], "ptx_size", 0, _MOST)[0],
+        offsets=_numbers(packed.get("offsets", []), "offsets", -1, _MOST),
+        spills={each[0]: each[1] for each in pairs},
     )
-    if not all(len(each) == size for each in (found.control, found.guarded, found.targets, found.origins)):
+    columns = found.control, found.guarded, found.targets, found.origins, found.offsets or found.control
+    if not all(len(each) == size for each in columns):
         raise ValueError(f"{MACHINE_CODE}: columns have different lengths")
     if not all(each and max(each[1:], default=0) < len(blocks) for each in found.ptx_blocks):
         raise ValueError(f"{MACHINE_CODE}: ptx_blocks names blocks that are not there")

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from ..errors import TraceError
 from .block_set import BlockSet
-from .checks import problem_of, problem_of_blocks, problem_of_static
+from .checks import problem_of, problem_of_blocks, problem_of_spills, problem_of_static
 from .headers import header_of_json, json_of_header
 from .schema import CLASS_NAMES, SPACES, Described, LaunchHeader, StaticTable, WarpGroup
 
@@ -280,10 +280,10 @@ def _launch(path: Path, container: zipfile.ZipFile, index: int, tables: dict[byt
     if raw not in tables:
         with pa.ipc.open_stream(raw) as stream:
             static = _static(stream.read_all())
-        problem = problem_of_static(static)
-        if problem is not None:
-            raise TraceError(f"{path}: launch {index}: {problem}")
         tables[raw] = static
+    problem = problem_of_static(tables[raw]) or problem_of_spills(header, tables[raw])
+    if problem is not None:
+        raise TraceError(f"{path}: launch {index}: {problem}")
     return StoredLaunch(path, index, header, tables[raw], container.getinfo(f"{index}/warps.arrow"))
 
 

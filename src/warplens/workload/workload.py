@@ -18,6 +18,7 @@ from ..analysis import (
     WorkFlowGraph,
     instruction_kinds,
 )
+from ..analysis.spills import with_spills
 from ..errors import MissingInputError
 from ..machine import INSTRUCTION_CLASSES, Gpu, machine_of_batch
 from ..traces import LaunchTrace
@@ -141,6 +142,7 @@ def workload_of_trace(
     trace: LaunchTrace, *, order: str | None = None, selection: str = "clustering", results: Results | None = None
 ) -> Workload:
     """A workload whose views come from a recorded launch."""
+    trace = with_spills(trace)
     return Workload(
         name=trace.header.kernel,
         launch=launch_of(trace),

@@ -1,8 +1,9 @@
 """Machine code of the kernels in a cubin: opcodes, control bits, branches, and the PTX line of each instruction.
 
 From Volta on an instruction has 128 bits: the lowest nine name the operation, the next three the kind of its
-operands, four more its guard, and the highest are the control bits. That, the width of accesses and the targets of
-branches are all that is read, so no disassembler is needed. The names are those that nvdisasm prints.
+operands, four more its guard, and the highest are the control bits. That, the width of accesses, places on the stack
+and the targets of branches are all that is read, so no disassembler is needed. The names are those that nvdisasm
+prints.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _CONTROL_SHIFT, _CONTROL_MASK = 41, (1 << 21) - 1
 #: Where the upper word has the width of an access: U8, S8, U16, S16, 32, 64 and 128 bits.
 _WIDTH_SHIFT = 9
 _WIDTHS = (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
+#: Where the lower word has the register and the offset of an address; the stack pointer is register 1.
+_BASE_SHIFT, _STACK_POINTER, _OFFSET_SHIFT, _OFFSET_BITS = 24, 1, 40, 24
 _LINES = ".nv_debug_line_sass"
 #: Sections that say which functions a line table is about; from Hopper on they have an addend.
 _RELOCATIONS = {".rela": struct.Struct("<QQq"), ".rel": struct.Struct("<QQ")}
@@ -46,6 +49,7 @@ _NAMES = {int(code, 16): name for code, _, name in (each.partition(":") for each
 #: Operations that later architectures have under a number of an older one.
 _SINCE_100 = {0x035: "IADD"}
 _PLAIN_WIDTH = frozenset(("LD", "ST", "LDG", "STG", "LDS", "STS", "LDL", "STL", "LDC", "LDGSTS"))
+_LOCAL = ("LDL", "STL")
 #: Share of a kernel's instructions.
 _MOST_UNKNOWN = 0.02
 _ALWAYS = 7  # the predicate that is always true
@@ -67,6 +71,8 @@ class MachineCode:
     targets: tuple[int, ...]
     #: Line of the PTX that each comes from, or 0.
     ptx_lines: tuple[int, ...]
+    #: Where on the stack an access to local memory lies, or -1.
+    offsets: tuple[int, ...] = ()
 
 
 def read_machine_code(cubin: bytes) -> dict[str, MachineCode]:
@@ -124,6 +130,10 @@ def _decoded(code: bytes, rows: Iterable[tuple[int, int]], architecture: int) ->
             for index, (opcode, (low, high)) in enumerate(zip(opcodes, words, strict=True))
         ),
         ptx_lines=tuple(lines),
+        offsets=tuple(
+            _stack_offset(low) if opcode.startswith(_LOCAL) else -1
+            for opcode, (low, _) in zip(opcodes, words, strict=True)
+        ),
     )
 
 
@@ -137,6 +147,13 @@ def _opcode(low: int, high: int, architecture: int) -> str:
     if name == "DEPBAR":
         return f"{name}.LE.{low >> 38 & 0x3F}"
     return name
+
+
+def _stack_offset(low: int) -> int:
+    """The offset of an address from the stack pointer; -1 if it has another base."""
+    if low >> _BASE_SHIFT & 0xFF != _STACK_POINTER:
+        return -1
+    return max(_signed(low >> _OFFSET_SHIFT, _OFFSET_BITS), -1)
 
 
 def _target(index: int, low: int, high: int, architecture: int) -> int:

@@ -37,6 +37,7 @@ def traced_code(kernel: FlatKernel, code: MachineCode) -> TracedCode | None:
         origins=tuple(index.get(line, -1) for line in code.ptx_lines),
         ptx_blocks=_blocks(kernel),
         ptx_size=sum(1 for _ in kernel.instructions),
+        offsets=code.offsets if max(code.offsets, default=-1) >= 0 else (),
     )
 
 
