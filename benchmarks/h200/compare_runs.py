@@ -3,8 +3,9 @@
     python benchmarks/h200/compare_runs.py FOLDER [-o benchmarks/h200/runs.csv] [--seconds 60] PROGRAM...
 
 FOLDER holds the programs of `benchmarks/h200/measure_programs.py` (bin, data, work): the same binaries and arguments.
-A row has the measured cycles of a launch, and those that the model `warplens` predicts from its machine code and,
-with the launch recorded while the whole program ran on the CPU, from its PTX. Rows of other programs are kept.
+A row has the measured cycles of a launch, and those that the model `warplens` predicts from a trace of its machine
+code and from the launch as recorded while the whole program ran on the CPU: with the machine code that the program
+holds, and from its PTX alone. Rows of other programs are kept.
 """
 
 from __future__ import annotations
@@ -15,32 +16,43 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parents[2] / "studies" / "src" / "warplens_studies" / "validate" / "data" / "h200"
-COLUMNS = ("program", "launch", "kernel", "measured", "sass", "program_run")
+COLUMNS = ("program", "launch", "kernel", "measured", "sass", "program_run", "ptx_alone")
 CLOCK_HZ = 1.98e9
 
 
 def one(folder: Path, name: str) -> list[dict[str, Any]]:
     """Run a program and predict its measured launches."""
+    from warplens import predict
     from warplens.frontends.runtime import Recording
     from warplens.machine import load_gpu
     from warplens.programs import run_program
+    from warplens.traces import read_trace
 
     measured = json.loads((DATA / "programs.json").read_text(encoding="utf-8"))
     kept = json.loads((DATA / "programs_predictions.json").read_text(encoding="utf-8"))["launches"]
     wanted = {each["launch"]: each for each in measured["launches"] if each["program"] == name}
     command = [str(each) for each in measured["programs"][name]["command"]]
-    result = run_program(
-        [str(folder / command[0]), *command[1:]],
-        [load_gpu("h200")],
-        recording=Recording(launches=frozenset(wanted)),
-        working_folder=folder / "work",
-        program_output=os.open(os.devnull, os.O_WRONLY),
-        advice=False,
-    )
+    gpu = load_gpu("h200")
+    with tempfile.TemporaryDirectory() as kept_in:
+        trace = Path(kept_in) / "run.wlt"
+        result = run_program(
+            [str(folder / command[0]), *command[1:]],
+            [gpu],
+            recording=Recording(launches=frozenset(wanted)),
+            output=trace,
+            working_folder=folder / "work",
+            program_output=os.open(os.devnull, os.O_WRONLY),
+            advice=False,
+        )
+        alone = {
+            each.header.launch_index: predict(each, gpu, options={"machine_code": False}).cycles
+            for each in read_trace(trace)
+        }
     seconds = {each.launch: each.seconds for each in result.timeline if each.launch is not None}
     return [
         {
@@ -50,6 +62,7 @@ def one(folder: Path, name: str) -> list[dict[str, Any]]:
             "measured": round(each["measured"]["elapsed_cycles"]),
             "sass": round(kept[f"{name}:{launch}"]["cycles"]["warplens"]),
             "program_run": round(seconds[launch] * CLOCK_HZ),
+            "ptx_alone": round(float(alone[launch])),
         }
         for launch, each in wanted.items()
         if seconds.get(launch)

@@ -68,5 +68,7 @@ def test_a_program_runs_and_its_kernels_are_predicted(tmp_path, capfd):
     assert "What to change" in shown and "gaps 0" not in shown and "(4 B)" in shown
     assert "fill.cu:5" in shown and "if (i &lt; n) out[i] = i;" in shown
     from warplens.traces import read_trace
+    from warplens.traces.machine_code import MACHINE_CODE
 
+    assert all(MACHINE_CODE in each.header.extra for each in read_trace(trace))
     assert [each.header.launch_index for each in read_trace(trace)] == [0, 1]

@@ -13,6 +13,7 @@ from ...machine import Gpu, occupancy
 from ...traces import WarpGroup
 from ..ptx.execute import Execution, Launch
 from ..ptx.heap import HEAP_BYTES, ROOM, Heap
+from ..ptx.machine_code import with_machine_code
 from ..ptx.memory import GlobalMemory
 from ..ptx.record import kernel_file
 from ..ptx.spaces import GRANULE_BYTES, MOST_SHARED_BYTES
@@ -217,6 +218,7 @@ class Launcher:
         source = kernel.module.files.get(kernel_file(kernel), kernel.module.name)
         extra = {**execution.header.extra, "readable_name": order.function.readable, "source": source}
         execution = replace(execution, header=replace(execution.header, extra=extra))
+        execution = with_machine_code(execution, kernel, order.function.machine_code)
         both = [recorder, plain] if plain else [recorder]
         return sum(each.instructions for each in both), "".join(each.printed.text for each in both), execution
 

@@ -10,6 +10,7 @@ from functools import cache, cached_property
 
 from ...errors import PtxError, WarplensError
 from ..cuda.cubin import KernelResources, read_cubin
+from ..cuda.machine_code import MachineCode
 from ..ptx.execute import MOST_THREADS_PER_BLOCK, CompiledKernel, compile_kernel
 from ..ptx.flatten import function_addresses, variable_addresses
 from ..ptx.memory import initial_bytes
@@ -17,6 +18,7 @@ from ..ptx.parser import parse_ptx
 from ..ptx.program import PtxModule
 from .arena import Arena
 from .fatbin import FatEntry, read_images
+from .machine_code import assembled_machine_code, held_machine_code
 
 #: Dynamic shared memory that a kernel may use without asking for more.
 DEFAULT_SHARED_BYTES = 48 * 1024
@@ -58,6 +60,15 @@ class DeviceFunction:
             if self.resources is None
             else self.resources.registers_per_thread
         )
+
+    @cached_property
+    def machine_code(self) -> MachineCode | None:
+        """Machine code for the GPU; modules that were compiled apart are linked, and have none."""
+        module = self.module
+        found = held_machine_code(module.images, module.gpu_architecture).get(self.name)
+        if found is None and len(module.texts) == 1:
+            found = assembled_machine_code(module.texts[0], self.name, module.target)
+        return found
 
     @cached_property
     def parameters(self) -> list[tuple[int, int]]:
@@ -113,7 +124,15 @@ class DeviceModule:
     resources: dict[str, KernelResources]
     variables: dict[str, tuple[int, int]]
     texts: tuple[str, ...] = ()
+    images: tuple[FatEntry, ...] = ()
+    #: Of the GPU that runs it: 90 for compute capability 9.0.
+    gpu_architecture: int = 0
     functions: dict[str, DeviceFunction] = field(default_factory=dict)
+
+    @property
+    def target(self) -> str:
+        """What machine code is made for: the GPU, or the one architecture that its PTX is for."""
+        return self.ptx.target if self.ptx.target.endswith("a") else f"sm_{self.gpu_architecture}"
 
     @property
     def constant_bytes(self) -> int:
@@ -148,7 +167,9 @@ def load_module(data: bytes, architecture: int, arena: Arena, number: int) -> De
         assert placed == address
         arena.write(address, initial_bytes(module, variable, known))
     sizes = {name: (address, module.variables[name].size_bytes) for name, address in addresses.items()}
-    return DeviceModule(module, found or architecture, _resources(images, architecture), sizes, texts)
+    return DeviceModule(
+        module, found or architecture, _resources(images, architecture), sizes, texts, tuple(images), architecture
+    )
 
 
 def _best_ptx(images: Sequence[FatEntry], architecture: int) -> tuple[list[FatEntry], int]:
