@@ -25,8 +25,9 @@ from .kinds import kinds
 from .mutations import of_json
 
 CASES = Path(__file__).parent / "cases"
-#: Inputs of one kind for each seed, and most seconds for them.
+#: Inputs of one kind for each seed, and most seconds for them; some kinds take long for each.
 AT_ONCE, MOST_SECONDS = 1000, 2.5
+LONGER = {"nsight-rep": 25.0, "prediction": 25.0, "messages": 10.0}
 #: Kernels, kills and requests for each seed.
 KERNELS, KILLS, REQUESTS = 20, 25, 1000
 Counts = dict[str, Any]
@@ -39,7 +40,7 @@ def inputs(seed: int) -> Iterator[Counts]:
     for name, kind in ((name, kinds()[name]) for name in chosen):
         try:
             with tempfile.TemporaryDirectory() as folder:
-                ran, bad = fuzz(kind, Path(folder), seed, AT_ONCE, seconds=MOST_SECONDS)
+                ran, bad = fuzz(kind, Path(folder), seed, AT_ONCE, seconds=LONGER.get(name, MOST_SECONDS))
         except MissingPackageError:
             continue  # its kind cannot be read here
         for each in bad:

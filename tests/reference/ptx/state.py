@@ -19,6 +19,15 @@ class Record:
     addresses: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True)
+class Copy:
+    """An asynchronous copy under way: the bytes that it writes, and what it does in the end."""
+
+    target: Space
+    bytes: range
+    arrive: Callable[[], None]
+
+
 @dataclass
 class Thread:
     index: tuple[int, int, int]
@@ -30,7 +39,7 @@ class Thread:
     parameters: list[dict[str, Space]] = field(default_factory=list)
     local: Space = field(default_factory=lambda: Space("local"))
     #: Groups of asynchronous copies under way, the open one last.
-    copies: list[list[Callable[[], None]]] = field(default_factory=lambda: [[]])
+    copies: list[list[Copy]] = field(default_factory=lambda: [[]])
 
     @property
     def registers(self) -> dict[str, int]:

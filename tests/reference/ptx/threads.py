@@ -21,6 +21,7 @@ from warplens.frontends.ptx.program import (
 from . import arithmetic
 from .integers import NotCoveredError, atomic, ones, signed, with_carry
 from .memory import window_of
+from .state import Copy
 
 if TYPE_CHECKING:
     from .machine import _Warp
@@ -178,7 +179,12 @@ def _copy(warp: _Warp, item: Instruction, lane: int) -> tuple[int, int]:
         for position in range(size):
             target.write(to + position, 1, source.read(start + position, 1) if position < given else 0)
 
-    warp.threads[lane].copies[-1].append(arrive)
+    mine = range(to, to + size)
+    threads = (thread for each in warp.block.warps for thread in each.threads.values())
+    for other in (copy for thread in threads for group in thread.copies for copy in group):
+        if other.target is target and max(mine.start, other.bytes.start) < min(mine.stop, other.bytes.stop):
+            raise NotCoveredError("asynchronous copies to the same bytes: which one comes last is open")
+    warp.threads[lane].copies[-1].append(Copy(target, mine, arrive))
     return recorded, given
 
 
@@ -189,8 +195,8 @@ def _end_or_await_copies(warp: _Warp, item: Instruction, lane: int) -> None:
         return
     staying = 1 + warp.value(lane, item.operands[0], WORD) if item.has("wait_group") else 0
     for group in groups[: max(len(groups) - staying, 0)]:
-        for arrive in group:
-            arrive()
+        for copy in group:
+            copy.arrive()
         group.clear()
 
 

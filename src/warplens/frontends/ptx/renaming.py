@@ -97,6 +97,8 @@ class Renaming:
         address = next(each for each in item.operands if isinstance(each, Address))
         value = next((each for each in item.operands if not isinstance(each, Address)), None)
         kind = item.types[-1] if item.types else TYPES["b32"]
+        if kind.kind == "pred":
+            raise self.fail(item, "a parameter of a call cannot be a predicate")
         assert isinstance(address.base, Symbol)
         base = self._parameter_name(address.base.name, instance)
         values = value.items if isinstance(value, Vector) else (value,)

@@ -42,7 +42,7 @@ def read_images(data: bytes) -> list[FatEntry]:
     at = 0
     while at + _HEADER.size <= len(data):
         magic, _, header_bytes, size = _HEADER.unpack_from(data, at)
-        if magic != MAGIC or at + header_bytes + size > len(data):
+        if magic != MAGIC or header_bytes < _HEADER.size or at + header_bytes + size > len(data):
             break
         found += _entries(data[at + header_bytes : at + header_bytes + size])
         at += header_bytes + size

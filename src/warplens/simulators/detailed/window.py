@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis import collect_events, instruction_kinds
+from ...analysis import collect_events_of, instruction_kinds, timing_of
 from ...analysis._cache_records import BARRIER
 from ...analysis.banks import conflict_degrees, shared_accesses
 from ...analysis.events import Events
 from ...machine import INSTRUCTION_CLASSES, Gpu
-from ...traces import CLASS_NAMES, LaunchTrace, MemoryTrace, StaticTable, WarpGroup
+from ...traces import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
 from ._records import SHARED, InstructionTable, TraceWindow
 
 
@@ -45,12 +45,12 @@ def instruction_table(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[In
 
 def trace_windows(trace: LaunchTrace, line_bytes: int) -> Iterator[TraceWindow]:
     """The groups of a trace, each ready to be appended to the window."""
+    kinds, timing = instruction_kinds(trace.static), timing_of(trace, lambda name: 0.0)
     first_block = 0
     for group in trace.groups():
         if not len(group):
             continue
-        one = MemoryTrace(trace.header, trace.static, (group,))
-        (events,) = collect_events(one, line_bytes, lambda name: 0.0)
+        events = collect_events_of(group, trace.static, kinds, timing, line_bytes)
         yield _window(group, events, trace.static, first_block)
         first_block += len(events.block_start) - 1
 

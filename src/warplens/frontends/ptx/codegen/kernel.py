@@ -370,9 +370,10 @@ class KernelBuilder(DivergentLanes):
 
     def _cluster_barrier(self, item: FlatInstruction) -> None:
         """Only the wait waits; it ends at once if all others of the cluster have arrived since this warp did."""
-        if item.guard is not None:
+        waits = "wait" in item.instruction.modifiers
+        if item.guard is not None or waits == ("arrive" in item.instruction.modifiers):
             raise self.not_covered(item)
-        if "wait" not in item.instruction.modifiers:
+        if not waits:
             self.put(Frame.CLUSTER, int(Arrival.ARRIVED))
             return
         builder = self.builder
