@@ -2,7 +2,7 @@
 
     python3 benchmarks/h200/measure_beside_loads.py > benchmarks/h200/beside_loads.csv
 
-A warp's turn has `loads` loads of 4 bytes a lane (of shared memory, of global memory that hits the L1, or none) and
+A warp's turn has `loads` loads of 4 or 16 bytes a lane (of shared memory, or of global memory that hits the L1) and
 `steps` conversions, exponentials or additions. `cycles` are SM cycles of a turn of a warp, with 32 warps.
 The least of three runs.
 """
@@ -27,16 +27,26 @@ STEPS = {
 SPACES = {
     "shared": ("unsigned at = (unsigned)__cvta_generic_to_shared(tile + threadIdx.x)", "r", 128),
     "global": ("const float *at = data + threadIdx.x", "l", 32),
+    "global, 16 bytes": ("const float *at = data + 4 * threadIdx.x", "l", 128),
+    "global, one address": ("const float *at = data", "l", 32),
+    "global, 16 bytes, one address": ("const float *at = data", "l", 32),
 }
+#: PTX of a load of a lane's word or four, which adds them to %0.
+WORD = "{ .reg .f32 t; ld.SPACE.f32 t, [%1]; add.f32 %0, %0, t; }"
+WORDS = (
+    "{ .reg .f32 t, u, v, w; ld.SPACE.v4.f32 {t, u, v, w}, [%1]; add.f32 t, t, u; "
+    "add.f32 v, v, w; add.f32 t, t, v; add.f32 %0, %0, t; }"
+)
 #: (Loads, steps) of a turn.
 MIXES = ((4, 0), (0, 2), (4, 1), (4, 2), (4, 4), (2, 2))
 ROUNDS, UNROLLED, WARPS, SHARED_BYTES = 64, 8, 32, 16384
 #: Values change with every step and addresses with every turn, so that the assembler keeps all of them.
 SOURCE = """
-__device__ float data[4096];
+__device__ float data[16384];
 extern "C" __global__ void __launch_bounds__(1024, 1) steps(Record *records, int rounds) {
     extern __shared__ float tile[];  // dynamic: functions are loaded for all of it
-    for (int i = threadIdx.x; i < 4096; i += blockDim.x) tile[i] = data[i] = i;
+    for (int i = threadIdx.x; i < 4096; i += blockDim.x) tile[i] = i;
+    for (int i = threadIdx.x; i < 16384; i += blockDim.x) data[i] = i;
     __syncthreads();
     ADDRESS;
     float value = threadIdx.x, loaded[4] = {};
@@ -49,8 +59,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) steps(Record *records, int
         for (int i = 0; i < UNROLLED; ++i) {
 #pragma unroll
             for (int k = 0; k < LOADS; ++k)
-                asm volatile("{ .reg .f32 t; ld." SPACE ".f32 t, [%1]; add.f32 %0, %0, t; }"
-                             : "+f"(loaded[k]) : POINTER(at + LINE * (i * LOADS + k)));
+                asm volatile(LOAD : "+f"(loaded[k]) : POINTER(at + LINE * (i * LOADS + k)));
 #pragma unroll
             for (int k = 0; k < STEPS; ++k) {
                 asm volatile(STEP : "+" SUM(sums[k % 2]) : "f"(value));
@@ -68,10 +77,11 @@ extern "C" __global__ void __launch_bounds__(1024, 1) steps(Record *records, int
 def source_of(space: str, loads: int, step: str, steps: int) -> str:
     address, pointer, line = SPACES[space]
     kind, constraint, ptx = STEPS[step]
+    load = (WORDS if "16 bytes" in space else WORD).replace("SPACE", space.partition(",")[0])
     defines = {
         "ADDRESS": address,
         "POINTER": f'"{pointer}"',
-        "SPACE": f'"{space}"',
+        "LOAD": f'"{load}"',
         "LINE": line,
         "LOADS": loads,
         "TYPE": kind,

@@ -30,6 +30,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["tail"] = generator.uniform(0, 30, total)
     table["port"] = np.where(access, generator.integers(1, 33, total), 0)
     table["shared"] = generator.integers(0, 2, total) * generator.integers(0, 30, total)
+    table["turn"] = np.where(kind == k.LOAD, generator.integers(1, 40, total), 0)
     table["special"] = generator.integers(0, 2, total) * generator.integers(0, 30, total)
     goes = access & np.isin(level, (k.LLC, k.DRAM, k.GIVEN))
     table["misses"] = np.where(goes, generator.uniform(0.5, 32, total), 0.0)
@@ -184,13 +185,14 @@ def test_a_barrier_opens_when_the_last_warp_that_it_waits_for_leaves():
     assert cycles[0] >= 510.0 and waits[0, k.C_SYNC] >= 500.0
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(k.LOAD, 6.0), (k.STORE, 4.0)])
-def test_special_functions_hold_up_data_of_loads_but_not_stores(kind, expected):
-    """16 warps with 8 accesses of 4 cycles each, and special functions of 2 cycles before each."""
-    warps, count = 16, 8
+@pytest.mark.parametrize(("turn", "port", "expected"), [(1.0, 1.0, 3.0), (1.0, 4.0, 4.0), (0.0, 1.0, 2.0)])
+def test_special_functions_take_turns_with_loads(turn, port, expected):
+    """16 warps with 8 accesses each, and special functions of 2 cycles before each: loads, wide loads and stores."""
+    warps, count = 16, 32
     events = np.zeros(warps * count, k.EVENT)
-    events["kind"], events["needs"], events["weight"] = kind, -1, 1.0
-    events["issue"], events["gap"], events["port"], events["special"] = 0.1, 0.1, 4.0, 2.0
+    events["kind"], events["needs"], events["weight"] = k.LOAD if turn else k.STORE, -1, 1.0
+    events["issue"], events["gap"], events["special"] = 0.1, 0.1, 2.0
+    events["turn"], events["port"] = turn, port
     units, order = np.zeros((len(events), 1)), np.zeros(1, dtype=np.int64)
     starts = np.arange(warps + 1) * count
     stream = k.Stream(np.array([0, warps]), starts, events, units, order, np.ones(1))

@@ -13,7 +13,7 @@ from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp
 
 SMOOTHING = 0.1
 LEAST_FREE = 0.02
-SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram", "data")
+SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram", "way")
 
 
 class Network:
@@ -65,10 +65,10 @@ class Network:
         m, weight = self.m, event.weight
         pipe = m["tags"] * weight
         begin = max(now, self.free["port"])
-        if event.kind == "load":
-            begin = max(begin, self.free["data"])
-            self.free["data"] = begin + event.port
-            self.busy["data"] += event.port
+        if event.turn > 0.0:
+            begin = max(begin, self.free["way"])
+            self.free["way"] = begin + event.turn
+            self.busy["way"] += event.turn
         through = begin + event.port
         self.free["port"] = through
         self.busy["port"] += event.port
@@ -239,7 +239,7 @@ class Network:
             if held > 0.0:
                 reach = max(reach, self.held(u, now, held, many))
         if event.special > 0.0:
-            reach = max(reach, self.held("data", now, event.special, many))
+            reach = max(reach, self.held("way", now, event.special, many))
         self.waits["DEP"] += reach - before
         event.blame["unit"] += reach - before
         if event.shared > 0.0:

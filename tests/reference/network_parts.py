@@ -22,6 +22,7 @@ class Event:
     tail: float
     port: float
     shared: float
+    turn: float
     special: float
     misses: float
     places: float

@@ -68,7 +68,7 @@ class L1Cache(_WritePolicy):
     )
     latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
     special_share: Quantity = number(
-        "part of the time of a conversion or special function in which no data of loads come out",
+        "part of the time of a conversion or special function in which no load passes; a load takes a cycle",
         minimum=0.0,
         most=1.0,
         default=0.0,

@@ -24,13 +24,13 @@ from ._network_records import (
     P_NOC,
     P_QUEUE,
     PARTS,
-    R_DATA,
     R_DRAM,
     R_NET_IN,
     R_NET_OUT,
     R_PORT,
     R_SM_IN,
     R_SM_OUT,
+    R_WAY,
     RESOURCES,
     SMOOTHING,
     STORE,
@@ -124,10 +124,10 @@ def hold_until(rings, r, size, place, count, first, last, in_order):
 def look_up(now, event, machine, memory, busy, part):
     """(Begins, last line enters the L1, data of a hit are back): an access goes through the port of the L1."""
     begin = max(now, memory.free[R_PORT])
-    if event.kind == LOAD:
-        begin = max(begin, memory.free[R_DATA])
-        memory.free[R_DATA] = begin + event.port
-        busy[R_DATA] += event.port
+    if event.turn > 0.0:
+        begin = max(begin, memory.free[R_WAY])
+        memory.free[R_WAY] = begin + event.turn
+        busy[R_WAY] += event.turn
     through = begin + event.port
     memory.free[R_PORT] = through
     busy[R_PORT] += event.port

@@ -27,10 +27,10 @@ from ._network_records import (
     LEAST_WAVES,
     MOST_WARPS,
     NEVER,
-    R_DATA,
     R_ISSUE,
     R_PORT,
     R_UNIT,
+    R_WAY,
     RESOURCES,
 )
 from ._warp_kernels import book, call_next, enter_blocks, line_up, pass_event, reset, set_ready
@@ -157,7 +157,7 @@ def issue(w, now, step, stream, machine, sm, free, waits, busy):
     before = reach
     reach = hold_units(warp.event, now, reach, many, stream, sm.units)
     if event.special > 0.0:
-        reach = hold_server(R_DATA, now, event.special, reach, many, free, busy)
+        reach = hold_server(R_WAY, now, event.special, reach, many, free, busy)
     waits[C_DEP] += reach - before
     if len(sm.blame) > 0:
         blame = sm.blame[warp.event]

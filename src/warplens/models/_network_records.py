@@ -28,7 +28,7 @@ BLAMES = CAUSES + 2
 
 # Resources, by the cycles that they are busy, and servers among them. No literals: `serve` is compiled once.
 RESOURCES = 9
-R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM, R_DATA = np.arange(RESOURCES)
+R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM, R_WAY = np.arange(RESOURCES)
 
 # Places for misses in flight: MSHRs for loads, and those of stores and atomics.
 LOADS, STORES = range(2)
@@ -62,7 +62,8 @@ EVENT = _record(
     tail=F64,
     port=F64,
     shared=F64,
-    special=F64,  # cycles for which conversions and special functions before it hold the path of loaded data
+    turn=F64,  # cycles that it holds the way of loads: one for each of them
+    special=F64,  # cycles for which conversions and special functions before it hold that way
     misses=F64,
     places=F64,  # MSHRs that one execution fills
     requests=F64,

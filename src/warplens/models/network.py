@@ -22,13 +22,13 @@ DIFFERENT = 1.1
 EXCEPTION = 2.0
 #: DRAM turns round for all writes if it reads at least one for so many (benchmarks/h200/ratios.csv).
 WRITES_BY_READ = 8.0
-#: Classes whose results take the way that data of loads take.
+#: Classes of instructions that take turns with loads.
 SPECIAL = {"sfu", "conversion"}
 #: Fraction of the golden ratio: its first n multiples, modulo 1, spread evenly for every n.
 _GOLDEN = 0.6180339887498949
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
 #: of all blocks; `_MOVED` are traffic.
-_ASKED = ("port", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
+_ASKED = ("port", "turn", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
 _ISSUED = ("issue", "gap", "tail", "shared", "special")
 _MOVED = ("flits_out", "flits_in", "dram_reads", "dram_writes")
 
@@ -78,7 +78,7 @@ class DemandConfig:
     fetch_cycles: tuple[Quantity, ...]
     #: Cycles of a scheduler for each further register of a bank.
     register_conflict_cycles: Quantity
-    #: Part of the time of a conversion or special function for which the L1 hands out no data of loads.
+    #: Part of the time of a conversion or special function in which no load passes.
     special_share: Quantity
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
@@ -249,7 +249,7 @@ def _events(
     events["issue"] = sample.instructions + _counted(sample, FURTHER_READS) * float(config.register_conflict_cycles)
     events["gap"] = np.maximum(sample.gap, _fetch_cycles(sample, config))
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
-    events["special"] = _special_cycles(sample, config)
+    events["special"], events["turn"] = _special_cycles(sample, config), sample.kind == k.LOAD
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
     replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
     events["requests"] = packets
@@ -266,7 +266,7 @@ def _events(
     for names, factor in ((_ASKED, scale), (_ISSUED, more)):
         for name in names:
             # Accesses of machine code are not as many as those of the PTX, whose executions are known.
-            asked = more if name == "port" and sample.machine_code else factor
+            asked = more if name in ("port", "turn") and sample.machine_code else factor
             events[name] = events[name] * weight * asked
     events["port"] += replies * float(config.reply_cycles) * weight * scale
     _to_totals(events, sample, misses, part, counts)
@@ -295,7 +295,7 @@ def _counted(sample: BlockSample, name: str) -> Any:
 
 
 def _special_cycles(sample: BlockSample, config: DemandConfig) -> Any:
-    """Cycles for which conversions and special functions before each event keep data of loads from coming out."""
+    """Cycles for which conversions and special functions before each event let no load pass."""
     names = (name for name in config.units if name in INSTRUCTION_CLASSES and SPECIAL & set(lineage(name)))
     held = sum(_counted(sample, name) * float(config.units[name][1]) for name in names)
     return held * float(config.special_share)

@@ -25,7 +25,7 @@ from .prediction import Condition
 RESOURCES = {
     "issue": (k.R_ISSUE,),
     "units": (k.R_UNIT,),
-    "L1": (k.R_PORT, k.R_DATA),
+    "L1": (k.R_PORT, k.R_WAY),
     "NoC_SM": (k.R_SM_OUT, k.R_SM_IN),
     "NoC": (k.R_NET_IN, k.R_NET_OUT),
     "DRAM": (k.R_DRAM,),
