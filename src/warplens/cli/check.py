@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -170,8 +171,11 @@ def _update(scope: Scope, baseline: Path, as_json: bool) -> None:
         print_json({"schema": JSON_SCHEMA, "baseline": str(baseline), "verdicts": [each.to_dict() for each in found]})
         return
     _table([each for each in found if each.outcome != "same"])
-    kept = sum(each.outcome == "same" for each in found)
-    wrapped(f"{baseline}: {len(found)} entries, {kept} of them as before; commit it with the change that explains it")
+    counts = Counter(each.outcome for each in found)
+    there = len(found) - counts["removed"]
+    removed = f", {counts['removed']} removed" if counts["removed"] else ""
+    entries = f"{there} entr{'y' if there == 1 else 'ies'}, {counts['same']} as before{removed}"
+    wrapped(f"{baseline}: {entries}; commit it with the change that explains it")
 
 
 # -- for people --------------------------------------------------------------------------

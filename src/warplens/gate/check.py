@@ -68,10 +68,20 @@ class Scope:
     project: Project
     paths: tuple[Path, ...]
     gpus: tuple[Gpu | None, ...]
-    #: Whether that is all of the project.
-    whole: bool
+    #: Whether those are all inputs of the project.
+    all_inputs: bool
     #: What names of kernels must match.
     kernel: re.Pattern[str] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether that is all of the project, on all its GPUs."""
+        usual = {load_gpu(name).name for name in self.project.gpus}
+        return self.all_inputs and usual <= self._gpu_names
+
+    @property
+    def _gpu_names(self) -> set[str]:
+        return {gpu.name for gpu in self.gpus if gpu is not None}
 
     def snapshots(self, progress: Progress | None = None) -> list[Snapshot]:
         return self._chosen(snapshots(self.paths, self.gpus, self.project.root, progress))
@@ -89,9 +99,10 @@ class Scope:
 
     def covers(self, snapshot: Snapshot) -> bool:
         """Whether a kept snapshot is one that would be predicted, if its kernel were still there."""
-        names = {gpu.name for gpu in self.gpus if gpu is not None}
         known = {relative(path, self.project.root) for path in self.paths}
-        meant = (not names or snapshot.gpu in names) and (self.whole or snapshot.identity.path in known)
+        meant = (not self._gpu_names or snapshot.gpu in self._gpu_names) and (
+            self.all_inputs or snapshot.identity.path in known
+        )
         return meant and bool(self._chosen([snapshot]))
 
 
@@ -115,13 +126,17 @@ def check_baseline(scope: Scope, path: Path, limit: float, progress: Progress | 
     found = verdicts([each for each in kept.snapshots if scope.covers(each)], now)
     gone = [each for each in found if each.outcome == "removed"]
     if gone:
-        new = [str(each.identity) for each in found if each.outcome == "new"]
-        renamed = f" (renamed to {' or '.join(dict.fromkeys(new))}?)" if new else ""
-        names = ", ".join(dict.fromkeys(f"{each.identity} of {each.identity.path}" for each in gone))
+        new = dict.fromkeys(_in_words(each) for each in found if each.outcome == "new")
+        renamed = f" (renamed to {' or '.join(new)}?)" if new else ""
+        names = ", ".join(dict.fromkeys(_in_words(each) for each in gone))
         raise InputError(
             f"{path}: has {names}, which the project lacks{renamed}; if that is meant, run `warplens check --update`"
         )
     return _result(scope, found, f"the baseline {path.name}", limit, notes)
+
+
+def _in_words(found: Verdict) -> str:
+    return f"{found.identity} of {found.identity.path}"
 
 
 def check_revision(scope: Scope, name: str, limit: float, progress: Progress | None = None) -> CheckResult:
@@ -144,7 +159,7 @@ def update_baseline(scope: Scope, path: Path, progress: Progress | None = None) 
     now = scope.snapshots(progress)
     new = updated(old, baseline_of(now, machines, compiler_version()), whole=scope.whole)
     write_baseline(path, new)
-    before = () if old is None else [each for each in old.snapshots if scope.covers(each)]
+    before = () if old is None else [each for each in old.snapshots if scope.whole or scope.covers(each)]
     return verdicts(before, now)
 
 

@@ -46,6 +46,8 @@ class _Recipe:
         found = []
         with launched(self.path, self.gpu) as workloads:
             for workload in workloads:
+                if self.gpu is None and workload.machine is None:
+                    raise _no_gpu(self.path)
                 local = self.local_bytes[workload.launch_index] if self.local_bytes else None
                 found.append(snapshot_of(*place(workload, self.gpu), "", "", local))
         return found
@@ -71,6 +73,10 @@ def launched(path: Path, gpu: Gpu | None) -> Iterator[list[Workload]]:
     else:
         with program.launched(gpu) as found:
             yield found
+
+
+def _no_gpu(path: Path) -> InputError:
+    return InputError(f'{path}: names no GPU; choose some with --gpu, or in warplens.toml: [check] gpus = ["h100"]')
 
 
 def relative(path: Path, root: Path) -> str:
@@ -120,7 +126,7 @@ def _recipe(path: Path, root: Path, gpu: Gpu | None) -> _Recipe:
     file = read_toml(path)
     if (program := program_of(file)) is not None:
         if gpu is None:
-            raise InputError(f"{path}: a program names no GPU; choose some with --gpu, or in the settings")
+            raise _no_gpu(path)
         contents = program.contents()
         key = "" if contents is None else result_key((gpu, "program"), *contents)
         return _Recipe(path, root, gpu, key, program=program)

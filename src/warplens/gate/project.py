@@ -63,7 +63,7 @@ class Project:
             names = ", ".join(given or self.paths)
             raise InputError(
                 f"{names}: holds no workload file (*.toml with a table [cuda], [python] or [program]) and no trace "
-                "(*.wlt); docs/guide/workloads.md shows how to write one"
+                "(*.wlt); `warplens init KERNEL.cu` writes a workload file for a CUDA kernel"
             )
         return unique
 
