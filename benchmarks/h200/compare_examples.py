@@ -6,7 +6,13 @@ renews the table of the page. After measure_examples.py and measure_triton.py,
 
     python benchmarks/h200/compare_examples.py examples.json triton.json > benchmarks/h200/examples.csv
 
-keeps the medians. Of a Triton launch, at most BLOCKS thread blocks are run; the rest is assumed alike.
+keeps the medians. Of a Triton launch, at most BLOCKS thread blocks are run; the rest is assumed alike. After
+trace_examples.py, whose traces of machine code are too large to be kept here,
+
+    python benchmarks/h200/compare_examples.py OUT > benchmarks/h200/traced_examples.csv
+
+keeps what is predicted from them: from the traces in OUT, and from those that were left on the machine with the GPU
+as OUT/sass.jsonl has it.
 """
 
 from __future__ import annotations
@@ -19,13 +25,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-KEPT = Path(__file__).parent / "examples.csv"
+KEPT, TRACED = (Path(__file__).parent / name for name in ("examples.csv", "traced_examples.csv"))
 COLUMNS = ("elapsed_cycles", "duration_ns", "warp_instructions", "registers", "l2_sectors")
 BLOCKS = 528
 BEGIN, END = "<!-- examples -->", "<!-- /examples -->"
-HEADER = """| example | measured, µs | cycles | predicted | error, % | of the time, % |
-| --- | --: | --: | --: | --: | --: |
-"""
+NAMES = "example", "measured, µs", "cycles", "from source", "error, %", "of the time, %", "machine code", "error, %"
+HEADER = f"| {' | '.join(NAMES)} |\n| --- |{' --: |' * (len(NAMES) - 1)}\n"
 
 
 def keep(*paths: str) -> None:
@@ -61,26 +66,51 @@ def predictions(rows: list[dict[str, str]]) -> Iterator[tuple[dict[str, str], An
         yield row, warplens.predict(run, "h200")
 
 
+def keep_traced(folder: Path) -> None:
+    """Print the cycles that are predicted from traces of machine code, and where."""
+    import warplens
+    from warplens.traces import read_trace
+
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(("kind", "example", "cycles", "predicted"))
+    for line in sorted((folder / "sass.jsonl").read_text().splitlines()):
+        row = json.loads(line)
+        path, kind = folder / row["trace"], {"examples": "cuda"}.get(row["kind"], row["kind"])
+        if path.exists():
+            made = warplens.predict(read_trace(path)[0], "h200")
+            out.writerow((kind, row["example"], f"{float(made.cycles):.0f}", "from the kept trace"))
+        elif "cycles" in row:
+            out.writerow((kind, row["example"], f"{row['cycles']:.0f}", "where it was traced"))
+
+
 def renew(page: Path) -> None:
     """Put the table, and what it sums to, between the page's markers."""
-    lines, by_cycles, by_time = [], [], []
-    with KEPT.open() as file:
-        rows = list(csv.DictReader(file))
+    with KEPT.open() as kept, TRACED.open() as traced:
+        rows = list(csv.DictReader(kept))
+        from_code = {(row["kind"], row["example"]): float(row["cycles"]) for row in csv.DictReader(traced)}
+    lines: list[str] = []
+    errors: dict[str, list[float]] = {"cycles": [], "time": [], "cycles from machine code": []}
     for row, made in predictions(rows):
         cycles, seconds = float(row["elapsed_cycles"]), float(row["duration_ns"]) * 1e-9
-        by_cycles.append(float(made.cycles) / cycles - 1.0)
-        by_time.append(float(made.seconds) / seconds - 1.0)
+        errors["cycles"].append(float(made.cycles) / cycles - 1.0)
+        errors["time"].append(float(made.seconds) / seconds - 1.0)
         name = row["example"] if row["kind"] == "cuda" else f"Triton {row['example']}"
-        lines.append(
-            f"| {name} | {1e6 * seconds:.1f} | {cycles:.0f} | {float(made.cycles):.0f} "
-            f"| {100 * by_cycles[-1]:+.0f} | {100 * by_time[-1]:+.0f} |\n"
-        )
+        cells = [f"{1e6 * seconds:.1f}", f"{cycles:.0f}", f"{float(made.cycles):.0f}"]
+        cells += [f"{100 * errors[each][-1]:+.0f}" for each in ("cycles", "time")]
+        code = from_code.get((row["kind"], row["example"]))
+        if code is not None:
+            errors["cycles from machine code"].append(code / cycles - 1.0)
+            cells += [f"{code:.0f}", f"{100 * errors['cycles from machine code'][-1]:+.0f}"]
+        else:
+            cells += ["–", "–"]
+        lines.append(f"| {' | '.join((name, *cells))} |\n")
         print(lines[-1], end="", flush=True)
     said = [
-        f"{100 * statistics.mean(map(abs, each)):.0f} % in {what} ({sum(abs(one) > 0.4 for one in each)} above 40 %)"
-        for what, each in (("cycles", by_cycles), ("time", by_time))
+        f"{100 * statistics.mean(map(abs, each)):.0f} % in {what} ({len(each)} launches, "
+        f"{sum(abs(one) > 0.4 for one in each)} above 40 %)"
+        for what, each in errors.items()
     ]
-    table = f"{HEADER}{''.join(lines)}\nMean error of {len(rows)} launches: {said[0]}, {said[1]}.\n"
+    table = f"{HEADER}{''.join(lines)}\nMean error: {', '.join(said)}.\n"
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
@@ -88,5 +118,7 @@ def renew(page: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1].endswith(".md"):
         renew(Path(sys.argv[1]))
+    elif Path(sys.argv[1]).is_dir():
+        keep_traced(Path(sys.argv[1]))
     else:
         keep(*sys.argv[1:])

@@ -165,6 +165,14 @@ def test_the_launch_counts_where_the_machine_gives_it():
     assert with_launch.stack["IDLE"] > without.stack["IDLE"]
 
 
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_clusters_start_as_the_machine_says(blocks):
+    workload = with_profile(Interval(100, 0), blocks=1000, threads_per_block=256, cluster_blocks=blocks)
+    launch = {"launch_overhead": 0, "block_launch": 1, "block_start": 0, "cluster_launch": 50, "cluster_start": 400}
+    found = run("warplens", workload, with_overrides(complete_gpu(), launch))
+    assert (found.cycles > 50 * 1000) == (blocks > 1)
+
+
 def on_h200(kernel: str, changes=None, **options) -> float:
     workload = workload_of_trace(run_on_cpu(SUITE[kernel], "small", record=True).trace)
     machine = with_overrides(gpu("h200"), changes or {})

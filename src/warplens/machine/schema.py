@@ -293,6 +293,8 @@ class Gpu:
         "cycles from the end of a thread block to the start of its successor", minimum=0.0, default=0.0
     )
     block_launch_cycles: Quantity = number("fewest cycles between the starts of two thread blocks", minimum=0.0)
+    cluster_start_cycles: Quantity = number("the same as block_start_cycles, of blocks in clusters", minimum=0.0)
+    cluster_launch_cycles: Quantity = number("the same as block_launch_cycles, of blocks in clusters", minimum=0.0)
     constant_index_cycles: Quantity = number(
         "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
     )

@@ -227,8 +227,10 @@ class Warplens(Model):
         machines["barrier"] = np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0)
         machines["blocks"], machines["blocks_per_sm"], machines["warps_per_block"] = self._blocks(case)
         if self.launch_overhead:
-            machines["block_start"] = gpu.block_start_cycles
-            machines["block_launch"] = np.multiply(_or(gpu.block_launch_cycles, 0.0), sms)
+            start, launch = gpu.block_start_cycles, _or(gpu.block_launch_cycles, 0.0)
+            if case.workload.launch.cluster_blocks > 1:
+                start, launch = _or(gpu.cluster_start_cycles, start), _or(gpu.cluster_launch_cycles, launch)
+            machines["block_start"], machines["block_launch"] = start, np.multiply(launch, sms)
         return machines
 
     def _named(self, case: Case, demand: Demand, rows: Any) -> Any:

@@ -14,6 +14,7 @@ from .schema import LaunchHeader
 #: More than any GPU takes; numbers of analyses stay exact up to there.
 MOST_BLOCKS, MOST_THREADS = 1 << 48, 1 << 16
 MOST_EXTENT = (1 << 31) - 1
+MOST_CLUSTER_BLOCKS = 1 << 10
 MOST_REGISTERS, MOST_SHARED_BYTES = 1 << 16, 1 << 30
 MOST_TEXT = 1 << 24
 
@@ -136,6 +137,7 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
 }
 _EXTRA: dict[str, Callable[[str, Any], Any]] = {
     "recorded_blocks": _whole(1, MOST_BLOCKS),
+    "cluster_blocks": _whole(1, MOST_CLUSTER_BLOCKS),
     "registers_estimated": _flag,
     "opcode_coverage": _share,
     "unknown_opcodes": _table,

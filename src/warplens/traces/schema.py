@@ -49,6 +49,11 @@ class LaunchHeader:
     def threads_per_block(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
 
+    @property
+    def cluster_blocks(self) -> int:
+        """Thread blocks of a cluster; 1 without clusters."""
+        return int(self.extra.get("cluster_blocks", 1))
+
 
 @dataclass(frozen=True, eq=False)
 class StaticTable:

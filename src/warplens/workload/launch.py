@@ -30,6 +30,7 @@ class Launch:
     threads_per_block: int | None = None
     registers_per_thread: int | None = None
     shared_memory_per_block_bytes: int | None = None
+    cluster_blocks: int = 1
     blocks_per_sm: Quantity = None
     warps_per_sm: Quantity = None
 
@@ -138,4 +139,5 @@ def launch_of(trace: LaunchTrace) -> Launch:
         threads_per_block=header.threads_per_block,
         registers_per_thread=header.registers_per_thread or None,
         shared_memory_per_block_bytes=header.shared_memory_per_block_bytes or None,
+        cluster_blocks=header.cluster_blocks,
     )

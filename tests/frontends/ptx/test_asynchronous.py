@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import warplens
 from warplens.errors import KernelFault, PtxError
 from warplens.frontends.ptx import execute, parse_ptx
 from warplens.frontends.ptx.execute import Execution
@@ -218,6 +219,12 @@ mov.u32 %r3, 16;
     expected = np.ones(1024, np.float32)
     expected[where] = stored + (1 if operation else 0)
     np.testing.assert_array_equal(out, expected)
+
+
+def test_the_trace_says_how_many_blocks_a_cluster_has() -> None:
+    source = 'extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(int *out) { out[blockIdx.x] = 1; }'
+    trace = warplens.cuda(source).kernel("kernel").launch(4, 32, np.zeros(4, np.int32)).trace()
+    assert trace.header.cluster_blocks == 2
 
 
 def test_a_block_is_its_own_cluster() -> None:

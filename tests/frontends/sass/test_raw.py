@@ -104,13 +104,22 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
 
 
 @pytest.mark.parametrize(
-    "change", [{"grid": "0 1 1"}, {"grid": "1 1"}, {"index": "x"}, {"module": "../../etc"}, {"kinds": "a"}]
+    "change",
+    [
+        *({"grid": "0 1 1"}, {"grid": "1 1"}, {"index": "x"}, {"module": "../../etc"}, {"kinds": "a"}),
+        *({"cluster": "4 1"}, {"cluster": "-1 1 1"}, {"cluster": "99 99 99"}),
+    ],
 )
 def test_descriptions_that_are_wrong(tmp_path, change):
     with pytest.raises(TraceError, match=r"launch-0\.launch: is not the description"):
         write_raw(tmp_path, _kernel(), b"", **change)
     with pytest.raises(TraceError, match="not the description"):
         read_launch(tmp_path / "absent.launch")
+
+
+@pytest.mark.parametrize(("cluster", "blocks"), [("0 0 0", 1), ("1 1 1", 1), ("4 2 1", 8)])
+def test_clusters(tmp_path, cluster, blocks):
+    assert write_raw(tmp_path, _kernel(), b"", cluster=cluster).cluster_blocks == blocks
 
 
 def test_recorded_samples():

@@ -406,6 +406,8 @@ class Launch:
         if registers is None:
             registers = self.compiled.registers.registers_per_thread
             extra["registers_estimated"] = True
+        if kernel.cluster_blocks > 1:
+            extra["cluster_blocks"] = kernel.cluster_blocks
         if recorded < math.prod(self.grid):
             extra["recorded_blocks"] = recorded
         return LaunchHeader(

@@ -15,6 +15,7 @@ from ._raw_state import BlockRecords, Blocks, RecordLimits
 
 #: Blocks of a recorded launch, for each of which tables have a row, and bytes of its code.
 MOST_BLOCKS, MOST_CODE_BYTES = 1 << 27, 1 << 28
+MOST_CLUSTER_BLOCKS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class RawLaunch:
     kinds: frozenset[int]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
+    cluster_blocks: int
+    """Thread blocks of a cluster; 1 without clusters."""
     index: int
     """Index among the program's launches."""
     occurrence: int
@@ -84,11 +87,15 @@ def read_launch(path: Path) -> RawLaunch:
                 *("dropped", "foreign", "head_bytes", "capacity_bytes", "raw_bytes"),
             )
         }
-        grid, block = (tuple(int(each) for each in values[key].split()) for key in ("grid", "block"))
+        grid, block, cluster = (
+            tuple(int(each) for each in values[key].split()) for key in ("grid", "block", "cluster")
+        )
         if len(grid) != 3 or len(block) != 3 or min(*grid, *block) < 1 or "/" in values["module"]:
             raise ValueError("dimensions")
         if math.prod(grid) > MOST_BLOCKS or math.prod(block) > 1024 or numbers["code_bytes"] > MOST_CODE_BYTES:
             raise ValueError("more blocks, threads or code than a launch has")
+        if len(cluster) != 3 or not 0 <= min(cluster) <= math.prod(cluster) <= MOST_CLUSTER_BLOCKS:
+            raise ValueError("clusters that cannot be")
         if min(numbers.values()) < 0 or max(numbers.values()) >= 1 << 62:
             raise ValueError("a number that cannot be")
         launch = RawLaunch(
@@ -100,6 +107,7 @@ def read_launch(path: Path) -> RawLaunch:
             kinds=frozenset(int(each) for each in values["kinds"].split()),
             grid=grid,
             block=block,
+            cluster_blocks=max(math.prod(cluster), 1),
             raw_limited=values["raw_limited"] == "1",
             **numbers,
         )

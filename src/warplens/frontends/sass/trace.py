@@ -326,6 +326,7 @@ def launch_header(
             "local_base_address": LOCAL_BASE,
             "dynamic_shared_memory_bytes": launch.dynamic_shared_bytes,
             "blocks_traced": launch.block_limit,
+            **({"cluster_blocks": launch.cluster_blocks} if launch.cluster_blocks > 1 else {}),
             "source_file": kernel.source_file,
             **packed_chains([item.inlined for item in kernel.instructions]),
             "exactness": work.exactness.to_dict(),
