@@ -22,26 +22,52 @@ STEPS = st.builds(Step, st.integers(0, 2), st.lists(WORDS, min_size=1, max_size=
 BLOCKS = st.lists(st.lists(st.lists(STEPS, max_size=4), min_size=1, max_size=2), min_size=1, max_size=5)
 
 
-@given(BLOCKS, st.integers(1, 3))
-def test_words_take_one_lane_at_a_time(blocks: list[list[list[Step]]], window: int) -> None:
+def slice_of(sector: int, slices: int) -> int:
+    """Pairs of lines go to two slices in turn, each KiB of 4 to two others."""
+    address = sector * 32
+    group = ((address // 4096 * 0x9E3779B97F4A7C15) % 2**64 >> 32) % max(slices // 8, 1)
+    return (group * 8 + 2 * (address // 1024 % 4) + address // 256 % 2) % slices
+
+
+@given(BLOCKS, st.integers(1, 3), st.sampled_from([1, 8, 96]))
+def test_words_take_one_lane_at_a_time(blocks: list[list[list[Step]]], window: int, slices: int) -> None:
     cycles = (3.0, 1.0)  # of floats, which come first in the table, and of integers
-    by_line: list[Counter[int]] = [Counter() for _ in blocks[::window]]
-    sectors = further = 0
+    by_sector: list[Counter[int]] = [Counter() for _ in blocks[::window]]
+    by_slice: list[Counter[int]] = [Counter() for _ in blocks[::window]]
+    requests = further = 0
     for number, block in enumerate(blocks):
         for step in (step for warp in block for step in warp if step.row < 2):
             lanes = Counter(step.addresses)
             for sector in {address // 32 for address in lanes}:
                 passes = max(count for address, count in lanes.items() if address // 32 == sector)
-                by_line[number // window][sector // 4] += passes * int(cycles[step.row])
-                sectors, further = sectors + 1, further + passes - 1
+                by_sector[number // window][sector] += passes * int(cycles[step.row])
+                by_slice[number // window][slice_of(sector, slices)] += passes
+                requests, further = requests + 1, further + passes - 1
     found = atomic_passes(memory_trace((ADD, COUNT, OTHER), blocks, blocks_per_group=2), assembled=True)
-    assert (found.sectors.sum(), found.further) == (sectors, further)
-    assert found.one_line(window, (cycles[1], cycles[0])) == sum(max(each.values(), default=0) for each in by_line)
+    assert (found.requests.sum(), found.further) == (requests, further)
+    assert found.busiest(window, slices, (cycles[1], cycles[0])) == sum(
+        max(max(one.values(), default=0), max(other.values(), default=0))
+        for one, other in zip(by_sector, by_slice, strict=True)
+    )
 
 
-def test_atomics_without_active_lanes_ask_nothing_of_any_line() -> None:
+def test_atomics_without_active_lanes_ask_nothing_of_any_sector() -> None:
     found = atomic_passes(memory_trace((ADD, COUNT), [[[Step(0, ()), Step(1, ())]]]), assembled=True)
-    assert len(found.line) == found.further == found.one_line(1, (1.0, 1.0)) == 0
+    assert len(found.sector) == found.further == found.busiest(1, 96, (1.0, 1.0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "spacing", "cycles"),
+    [
+        *((1, 1, 1, 46.3), (1, 2, 8, 46.3), (1, 16, 8, 23.5), (1, 16, 32, 12.0), (1, 32, 32, 6.0)),
+        *((0, 1, 1, 111.2), (0, 8, 1, 13.9), (0, 2, 8, 55.6), (0, 4, 8, 46.3), (0, 32, 8, 21.8)),
+    ],
+)
+def test_additions_take_as_long_as_measured(row: int, words: int, spacing: int, cycles: float) -> None:
+    """`benchmarks/h200/additions.csv`: lanes add to some words in order, with the cycles of a pass from there."""
+    step = Step(row, tuple((1 << 22) + 4 * spacing * (lane % words) for lane in range(32)))
+    found = atomic_passes(memory_trace((ADD, COUNT), [[[step]]]), assembled=True)
+    assert found.busiest(1, 96, (1.448, 3.468)) == pytest.approx(cycles, rel=0.07)
 
 
 @pytest.mark.parametrize(("row", "assembled", "passes"), [(0, False, 32), (1, False, 1), (1, True, 32)])

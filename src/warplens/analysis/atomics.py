@@ -12,7 +12,12 @@ from ..traces.rewrite import LaneAddresses, lane_addresses
 from . import instruction_kinds
 from ._cache_records import ATOMIC
 
-WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
+WORD_BYTES, SECTOR_BYTES = 4, 32
+#: How addresses go to slices of the LLC: pairs of lines to two of them in turn, each KiB of a chunk to two others,
+#: and chunks anywhere. Measured on an H200 (benchmarks/h200/additions.csv), assumed of others.
+_PAIR_BYTES, _KIB, _CHUNK_BYTES = 256, 1024, 4096
+CHUNK_SLICES = 2 * _CHUNK_BYTES // _KIB
+_SPREADING = np.uint64(0x9E3779B97F4A7C15)
 #: Atomics that an assembler does once for all lanes of a warp, where it knows that they have one address.
 _COMBINED = ("add", "min", "max", "and", "or", "xor")
 #: PTX types, and operations, of the atomics of 64 bits that shared memory does not have and those that it has.
@@ -21,40 +26,58 @@ _WIDE, _NATIVE = frozenset(("u64", "s64", "b64")), frozenset(("exch", "cas"))
 
 @dataclass(frozen=True, eq=False)
 class AtomicPasses:
-    """What the thread blocks of a launch ask of each line.
+    """What the thread blocks of a launch ask of each sector.
 
     A word takes one lane at a time: a request goes over a sector as often as most of its lanes have one word.
     """
 
-    #: One entry for each line of each block, by block.
+    #: One entry for each sector of each block, by block.
     block: NDArray[np.int64]
-    line: NDArray[np.int64]
-    #: Sectors of requests, and passes over them: of integer and of floating-point atomics.
-    sectors: NDArray[np.int64]
+    sector: NDArray[np.int64]
+    #: Requests for it, and passes over it: of integer and of floating-point atomics.
+    requests: NDArray[np.int64]
     passes: NDArray[np.int64]
 
     @property
     def further(self) -> int:
         """Passes beyond the first over each sector of a request."""
-        return int(self.passes.sum() - self.sectors.sum())
+        return int(self.passes.sum() - self.requests.sum())
 
-    def one_line(self, window: int, cycles: tuple[float, float]) -> float:
-        """Cycles of the busiest line, one window of blocks that run together after the other.
+    def busiest(self, window: int, slices: int, cycles: tuple[float, float]) -> float:
+        """Cycles of the busiest sector or slice, one window of blocks that run together after the other.
 
-        `cycles` are those of an integer and of a floating-point pass.
+        `cycles` are those of an integer and of a floating-point pass over one sector. A slice goes over another
+        sector meanwhile, and begins a pass as often as one of integers.
         """
         if not len(self.block):
             return 0.0
-        key = self.block // max(window, 1) * (int(self.line.max()) + 1) + self.line
-        names, of = np.unique(key, return_inverse=True)
-        busy = np.bincount(of, self.passes @ np.array(cycles), len(names))
-        windows = names // (int(self.line.max()) + 1)
-        first = np.flatnonzero(np.concatenate(([True], windows[1:] != windows[:-1])))
-        return float(np.maximum.reduceat(busy, first).sum())
+        windows = self.block // max(window, 1)
+        one = _most(windows, self.sector, self.passes @ np.array(cycles))
+        all_of_slice = _most(windows, _slices(self.sector, slices), self.passes.sum(axis=1) * cycles[0])
+        return float(np.maximum(one, all_of_slice).sum())
+
+
+def _most(windows: NDArray[np.int64], place: NDArray[np.int64], busy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How long the busiest place of each window is busy."""
+    order = np.lexsort((place, windows))
+    windows, place = windows[order], place[order]
+    new = np.concatenate(([True], np.diff(windows) != 0))
+    begins = np.flatnonzero(new | np.concatenate(([True], np.diff(place) != 0)))
+    sums = np.add.reduceat(busy[order], begins)
+    return np.maximum.reduceat(sums, np.searchsorted(begins, np.flatnonzero(new)))
+
+
+def _slices(sector: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The slice of each sector."""
+    address = sector * SECTOR_BYTES
+    chunk = (address // _CHUNK_BYTES).astype(np.uint64)
+    group = (chunk * _SPREADING >> np.uint64(32)).astype(np.int64) % max(count // CHUNK_SLICES, 1)
+    within = address % _CHUNK_BYTES // _KIB * 2 + address // _PAIR_BYTES % 2
+    return (group * CHUNK_SLICES + within) % count
 
 
 def atomic_passes(trace: LaunchTrace, *, assembled: bool) -> AtomicPasses:
-    """The passes of a trace, by block and line.
+    """The passes of a trace, by block and sector.
 
     Unless it is `assembled`, integer atomics on one address are those of a single lane, as an assembler makes them.
     """
@@ -63,12 +86,11 @@ def atomic_passes(trace: LaunchTrace, *, assembled: bool) -> AtomicPasses:
     chosen &= static.access_bytes > 0
     parts = [_passes(group, static, chosen, assembled) for group in trace.groups()] if chosen.any() else []
     rows = np.concatenate([part for part in parts if len(part)] or [np.zeros((0, 5), dtype=np.int64)])
-    _, rows[:, 1] = np.unique(rows[:, 1], return_inverse=True)  # their order is all that counts
     return AtomicPasses(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3:])
 
 
 def _passes(group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_], assembled: bool) -> NDArray[np.int64]:
-    """Block, line, sectors, integer and floating-point passes of a group, one row for each line of a block."""
+    """Block, sector, requests, integer and floating-point passes of a group, one row for each sector of a block."""
     lanes = lane_addresses(group, static, chosen)
     owner, address, count = words_of(lanes)
     row = group.static[lanes.instruction]
@@ -82,16 +104,16 @@ def _passes(group: WarpGroup, static: StaticTable, chosen: NDArray[np.bool_], as
     sector = (address // np.uint64(SECTOR_BYTES)).astype(np.int64)
     first = np.flatnonzero(np.concatenate(([True], (owner[1:] != owner[:-1]) | (sector[1:] != sector[:-1]))))
     most = np.maximum.reduceat(count, first)
-    owner, line = owner[first], sector[first] // (LINE_BYTES // SECTOR_BYTES)
+    owner, sector = owner[first], sector[first]
     block = group.block[np.searchsorted(group.start, lanes.instruction[owner], side="right") - 1]
-    order = np.lexsort((line, block))
-    new = np.concatenate(([True], (np.diff(block[order]) != 0) | (np.diff(line[order]) != 0)))
+    order = np.lexsort((sector, block))
+    new = np.concatenate(([True], (np.diff(block[order]) != 0) | (np.diff(sector[order]) != 0)))
     begins = np.flatnonzero(new)
     sums = [
         np.add.reduceat(each[order], begins)
         for each in (np.ones_like(most), most * ~is_float[owner], most * is_float[owner])
     ]
-    return np.stack([block[order][begins], line[order][begins], *sums], axis=1)
+    return np.stack([block[order][begins], sector[order][begins], *sums], axis=1)
 
 
 def words_of(lanes: LaneAddresses) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:

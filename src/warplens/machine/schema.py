@@ -152,7 +152,10 @@ class Noc:
     atomic_lane_cycles: Quantity = number(
         "cycles, of all SMs, for each further lane of an atomic that has the word of another", minimum=0.0
     )
-    atomic_word_cycles: Quantity = number("fewest cycles between two integer atomics on one word", minimum=0.0)
+    atomic_word_cycles: Quantity = number(
+        "fewest cycles between two integer atomics on one word, and between atomics in a slice of the LLC",
+        minimum=0.0,
+    )
     float_atomic_word_cycles: Quantity = number(
         "fewest cycles between two floating-point atomics on one word; if absent, as integer ones", minimum=0.0
     )

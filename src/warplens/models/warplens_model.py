@@ -170,8 +170,12 @@ class Warplens(Model):
         of_words = gpu.noc.atomic_word_cycles, _or(gpu.noc.float_atomic_word_cycles, gpu.noc.atomic_word_cycles)
         words = np.stack([case.array(each)[rows] for each in of_words], axis=1)
         windows = (case.array(case.residency.blocks_per_sm) * case.active_sms)[rows]
-        one = [found.one_line(int(window), (each[0], each[1])) for window, each in zip(windows, words, strict=True)]
-        spread = found.sectors.sum() * case.array(_or(gpu.noc.atomic_cycles, 0.0))[rows]
+        slices = case.array(gpu.llc.banks)[rows]
+        one = [
+            found.busiest(int(window), int(count), (each[0], each[1]))
+            for window, count, each in zip(windows, slices, words, strict=True)
+        ]
+        spread = found.requests.sum() * case.array(_or(gpu.noc.atomic_cycles, 0.0))[rows]
         spread = spread + found.further * case.array(_or(gpu.noc.atomic_lane_cycles, 0.0))[rows]
         repeats = (workload.launch.blocks or traced.recorded_blocks) / max(traced.recorded_blocks, 1)
         serial = np.maximum(one, spread) * repeats
