@@ -37,7 +37,6 @@ from warplens.traces import (
     static_table,
 )
 from warplens.traces.checks import problem_of
-from warplens.traces.grouping import joined, part_of
 
 ROWS = (
     StaticInstruction(0, "MOV", "move", destinations=(1,), sources=(255,), immediate=-(2**63)),
@@ -313,28 +312,6 @@ def test_accesses_wider_than_a_lane_can_make_are_refused(tmp_path: Path) -> None
             with pytest.raises(TraceError, match=rf"instruction 1 \(LDG\.E\) accesses {width} bytes per lane"):
                 read_trace(tmp_path / "a.wlt")
         else:
-            read_all(tmp_path / "a.wlt")
-
-
-def test_a_block_is_in_one_place(tmp_path: Path) -> None:
-    """Cut in two, it would be two blocks with fewer warps, and every number another."""
-    launch = made_launch()
-    whole = joined(list(launch.groups()))
-    warps = [part_of(whole, number, number + 1) for number in range(len(whole))]
-    sound = [whole], launch.held, launch.held[::-1], [EMPTY_GROUP, *launch.held, EMPTY_GROUP], [joined(warps[::-1])]
-    for groups in sound:
-        store(tmp_path / "a.wlt", replace(launch, held=tuple(groups)))
-        read_all(tmp_path / "a.wlt")
-    for groups, said in (
-        (warps, "a thread block from 0 to 0 occurs twice, or its warps do not lie together"),
-        ([joined(warps[:3]), joined(warps[3:])], "from 1 to 5 occurs twice"),
-        ([joined(warps[::2]), joined(warps[1::2])], "from 0 to 5 occurs twice"),
-        ([joined([*warps[:4], *warps[:2]])], "from 0 to 0 occurs twice"),
-        ([whole, *launch.held], "from 0 to 1 occurs twice"),
-        ([joined([warps[0], warps[0]])], "warp 0 of thread block 0 occurs twice"),
-    ):
-        store(tmp_path / "a.wlt", replace(launch, held=tuple(groups)))
-        with pytest.raises(TraceError, match=said):
             read_all(tmp_path / "a.wlt")
 
 
