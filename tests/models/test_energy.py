@@ -117,7 +117,7 @@ def test_a_clock_that_the_power_limit_sustains():
     assert machine.nominal_clock_hz > slower.clock_hz > 0.4 * machine.nominal_clock_hz
     assert energy(workload, slower, "warplens").watts == pytest.approx(limit, rel=0.02)
     with pytest.raises(MachineError, match="needs its energies and its power limit"):
-        place(workload, load_gpu("a100"), {"clock": "power"})
+        place(workload, load_gpu("rtx3090"), {"clock": "power"})
     with pytest.raises(OverrideError, match="depends on the kernel"):
         with_overrides(machine, {"clock": "power"})
 
