@@ -109,6 +109,7 @@ def timed_machines(draw: st.DrawFn) -> Gpu:
         gpu,
         scheduler=draw(st.sampled_from(("gto", "oldest", "lrr", "rr"))),
         schedulers=draw(st.sampled_from((1, 2, 4))),
+        operand_collectors=draw(st.sampled_from((None, 1))),
         l1=dataclasses.replace(
             gpu.l1,
             latency_cycles=draw(times),

@@ -79,6 +79,7 @@ LARGER = small_gpu(
     l1={"size_bytes": 128 * 4 * 5, "ways": 4, "mshrs": 16, "queue_entries": 3},
     llc={"size_bytes": 128 * 8 * 21, "ways": 8, "banks": 3},
 )
+COLLECTING = dataclasses.replace(LARGER, operand_collectors=2)
 SECTORED = dataclasses.replace(LARGER, l1=dataclasses.replace(LARGER.l1, sector_bytes=32))
 WRITES_BACK = dataclasses.replace(
     SECTORED,
@@ -87,7 +88,9 @@ WRITES_BACK = dataclasses.replace(
 )
 
 
-@pytest.mark.parametrize("gpu", (LARGER, SECTORED, WRITES_BACK), ids=("lines", "sectors", "write-back"))
+@pytest.mark.parametrize(
+    "gpu", (LARGER, COLLECTING, SECTORED, WRITES_BACK), ids=("lines", "collectors", "sectors", "write-back")
+)
 @pytest.mark.parametrize("order", ("round-robin", "oldest-3", "progress"))
 def test_a_busier_launch_equals_the_oracle(gpu, order):
     """Many blocks per slot, every set full and all buffers of the compiled loops used more than once."""
@@ -295,14 +298,26 @@ def plain(kernel):
     return getattr(kernel, "py_func", kernel)
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), st.integers(-1, 9), st.booleans())
-def test_who_enters_a_full_memory_queue_next(waiting, last, greedy):
-    """Greedy: the one that entered last, else the oldest. In turn: the next after it, else the first."""
-    chosen = waiting[plain(_progress_kernels.pick)(np.array([*waiting, 0]), len(waiting), last, greedy)]
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True),
+    st.integers(-1, 9),
+    st.booleans(),
+    st.lists(st.integers(0, 2), min_size=10, max_size=10),
+)
+def test_who_enters_a_full_memory_queue_next(waiting, last, greedy, runs):
+    """Greedy: the one that entered last, else the oldest. In turn: the next after it, else the first.
+
+    Only those with the fewest runs of other instructions to issue can; all others issue one.
+    """
+    warps = np.zeros(10, _progress_kernels.WARP).view(np.recarray)
+    warps["runs"] = runs
+    chosen = waiting[plain(_progress_kernels.pick)(np.array([*waiting, 0]), len(waiting), last, greedy, warps)]
+    nearest = [warp for warp in waiting if runs[warp] == min(runs[each] for each in waiting)]
     if greedy:
-        assert chosen == (last if last in waiting else min(waiting))
+        assert chosen == (last if last in nearest else min(nearest))
     else:
-        assert chosen == min((warp for warp in waiting if warp > last), default=min(waiting))
+        assert chosen == min((warp for warp in nearest if warp > last), default=min(nearest))
+    assert warps["runs"].tolist() == [max(each - (w in waiting), 0) for w, each in enumerate(runs)]
 
 
 def test_estimated_cycles_of_one_load_are_its_latency():

@@ -42,6 +42,7 @@ def assert_same(found: Events, blocks: list[Block], line_bytes: int, **timing: A
     assert found.event_gap.tolist() == [event.gap for event in expected]
     assert found.event_dependence.tolist() == [event.dependence for event in expected]
     assert found.event_tail.tolist() == [event.tail for event in expected]
+    assert found.event_runs.tolist() == [event.runs for event in expected]
     assert found.line_id.tolist() == [line for event in expected for line in event.lines]
     words = [sum(1 << granule for granule in granules) for event in expected for granules in event.lines.values()]
     assert found.line_words.tolist() == words

@@ -49,7 +49,8 @@ class Event:
 
     `instructions` and `gap` count from the event before it; `dependence` is the
     last event whose data some instruction up to here needs, `tail` the time since
-    that need.
+    that need. `runs` are those of instructions before it that need not wait for
+    each other's results.
     """
 
     row: int
@@ -59,6 +60,7 @@ class Event:
     dependence: int
     tail: float
     lines: dict[int, set[int]] = field(default_factory=dict)
+    runs: int = 0
 
 
 def events_of(
@@ -74,7 +76,7 @@ def events_of(
     computed: dict[int, float] = {}  # register -> time at which its value is there
     loaded: dict[int, int] = {}  # register -> event that brings its value
     now = last_event = 0.0
-    instructions = 0
+    instructions = runs = 0
     newest, needed_at = -1, 0.0
     for place, step in enumerate(warp):
         row = rows[step.row]
@@ -83,19 +85,20 @@ def events_of(
         wanted = max((loaded[register] for register in sources if register in loaded), default=-1)
         if wanted > newest:
             newest, needed_at = wanted, issue
+        kind = kind_of(row)
+        runs += kind == "nothing" and (runs == 0 or issue > now)
         now = issue + stalls.get(step.row, 1.0)
         behind = warp[place + 1].row if place + 1 < len(warp) else step.row + 1
         if row.instruction_class == "control" and behind != step.row + 1:
             now += taken
         instructions += 1
-        kind = kind_of(row)
         if kind != "nothing":
             lines = lines_touched(step.addresses, row.access_bytes, line_bytes) if kind != "barrier" else {}
             # The package keeps these times in single precision.
             gap, tail = float(np.float32(issue - last_event)), float(np.float32(issue - needed_at))
-            found.append(Event(step.row, kind, instructions, gap, newest, tail, lines))
+            found.append(Event(step.row, kind, instructions, gap, newest, tail, lines, runs))
             last_event = issue
-            instructions = 0
+            instructions = runs = 0
         for register in row.destinations:
             if register < 255:
                 computed.pop(register, None)

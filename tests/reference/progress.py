@@ -28,6 +28,7 @@ class Timing:
     outstanding: int
     queue: int
     greedy: bool
+    collects: bool
     hashed: bool
     streaming: bool
     merge_lines: int
@@ -55,6 +56,7 @@ class Timing:
             outstanding=limit or 1_000_000,
             queue=gpu.l1.queue_entries or 8,
             greedy=gpu.scheduler in ("gto", "oldest"),
+            collects=bool(gpu.operand_collectors) and gpu.operand_collectors <= (gpu.l1.queue_entries or 8),
             hashed=bool(gpu.llc.hashed),
             streaming=bool(gpu.l1.streaming),
             merge_lines=0 if gpu.l1.write_policy == "back" else gpu.l1.merge_lines or 0,
@@ -74,6 +76,7 @@ class _Warp:
         self.done: list[float] = []  # when the data of each event so far is there
         self.latest = 0.0  # when that of all loads so far is
         self.at_barrier = False
+        self.runs = 0  # of other instructions that wait for a collector
 
     def reach(self, now: float) -> float:
         """When the next event is reached, or the end: computation first, and data that is needed on the way."""
@@ -210,11 +213,15 @@ class Progress:
                 self._plan(sm, max(now, sm.free))
         else:
             sm.outside.append(warp)
+            warp.runs = warp.events[warp.next].runs if self.timing.collects else 0
         return warp.block
 
     def _next_in(self, sm: _Sm) -> _Warp:
-        """Greedy: the one that entered last, again, else the oldest. Else in turn."""
-        numbers = [warp.number for warp in sm.outside]
+        """Of those with the fewest runs, greedy: the one that entered last, again, else the oldest. Else in turn."""
+        fewest = min(warp.runs for warp in sm.outside)
+        numbers = [warp.number for warp in sm.outside if warp.runs == fewest]
+        for warp in sm.outside:
+            warp.runs = max(warp.runs - 1, 0)
         if self.timing.greedy:
             chosen = sm.last_in if sm.last_in in numbers else min(numbers)
         else:

@@ -67,7 +67,7 @@ class CacheConfig(NamedTuple):
     """Caches, and how warps reach them: what a machine has, with all its overrides.
 
     `cache_run` derives most fields. A field that it does not derive is the machine
-    parameter of that name: `llc_hashed` is `llc.hashed`. The last five matter to the
+    parameter of that name: `llc_hashed` is `llc.hashed`. The last six matter to the
     order `progress` alone. They are 0 for others, so that runs which do not depend on
     them are equal.
     """
@@ -95,6 +95,8 @@ class CacheConfig(NamedTuple):
     queue: int
     #: The scheduler lets the same warp go on, or the oldest.
     greedy: bool
+    #: Where they fill the queue they hold all operand collectors, and others issue only when one of them leaves.
+    collects: bool
     #: Lines on their way have no places in an L1.
     streaming: bool
     #: Misses of an SM in flight.

@@ -56,6 +56,7 @@ class EventColumns(NamedTuple):
     event_gap: Any
     event_dependence: Any
     event_tail: Any
+    event_runs: Any
     line_start: Any
     line_id: Any
     line_words: Any
@@ -147,6 +148,7 @@ def collect_warp(w, events, used, group, instructions, line_shift, registers, co
     time = 0.0
     previous_time = 0.0
     count = 0
+    runs = 0
     dependence = np.int64(-1)
     dependence_time = 0.0
     for i in range(group.start[w], group.start[w + 1]):
@@ -155,11 +157,13 @@ def collect_warp(w, events, used, group, instructions, line_shift, registers, co
         if needed > dependence:
             dependence = needed
             dependence_time = issue
+        what = instructions.kind[s]
+        if what == NOTHING and (runs == 0 or issue > time):
+            runs += 1
         time = issue + instructions.issue[s]
         if i + 1 < group.start[w + 1] and group.static[i + 1] != s + 1:
             time += instructions.jump[s]
         count += 1
-        what = instructions.kind[s]
         width = np.int64(instructions.access_bytes[s])
         active = bit_count(np.int64(group.mask[i])) if width else 0
         if what != NOTHING:
@@ -168,9 +172,11 @@ def collect_warp(w, events, used, group, instructions, line_shift, registers, co
             columns.event_gap[events] = issue - previous_time
             columns.event_dependence[events] = dependence
             columns.event_tail[events] = issue - dependence_time
+            columns.event_runs[events] = runs
             columns.line_start[events] = used
             previous_time = issue
             count = 0
+            runs = 0
             if what != BARRIER and active > 0:
                 used = coalesce(access, lane, active, width, used, line_shift, group, columns)
             events += 1
@@ -191,7 +197,8 @@ def collect(group, instructions, line_bytes, registers, columns):
     Fills `columns`. Per event: `gap` is its distance in cycles from the previous
     one as if memory took no time, `dependence` the last event of the warp whose
     data was needed before it (or -1), `tail` the cycles between that need and the
-    event. Lines are in the order in which lanes touch them first, each with the
+    event, `runs` the runs of instructions since the previous one that need not
+    wait for each other. Lines are in the order in which lanes touch them first, each with the
     granules touched. `line_bytes` is a power of two, `registers` scratch space.
     Returns the number of lines.
     """

@@ -46,6 +46,7 @@ WARP = np.dtype(
         ("end", np.int64),
         ("latest", np.float64),  # when the data of all loads so far are there
         ("held", np.bool_),  # at a barrier, or not started
+        ("runs", np.int64),  # of instructions that it still has to issue while the memory queue is full
     ],
     align=True,
 )
@@ -78,27 +79,33 @@ class Steps(NamedTuple):
     static: NDArray[np.uint32]
     instructions: NDArray[np.int32]
     gap: NDArray[np.float32]
-    dependence: NDArray[np.int64]
+    dependence: NDArray[np.int32]
     tail: NDArray[np.float32]
+    runs: NDArray[np.int32]
     line_start: NDArray[np.int64]
 
 
 @helper
-def pick(queue, count, last, greedy):
-    """Place in an SM's queue of the warp that goes next: the last one again, else the oldest; or in turn."""
-    best = 0
+def pick(outside, count, last, greedy, warps):
+    """Place of the warp that enters an SM's memory queue next: the last one again, else the oldest; or in turn.
+
+    It is one of those with the fewest runs to issue. All others issue one: that a
+    memory instruction leaves frees a collector for it.
+    """
+    fewest = warps[outside[0]].runs
+    for k in range(1, count):
+        fewest = min(fewest, warps[outside[k]].runs)
+    best = -1
+    best_rank = 0
     for k in range(count):
-        w = queue[k]
-        if greedy:
-            if w == last:
-                return k
-            if w < queue[best]:
-                best = k
-        else:
-            after = w > last
-            best_after = queue[best] > last
-            if (after and not best_after) or (after == best_after and w < queue[best]):
-                best = k
+        w = outside[k]
+        near = warps[w].runs == fewest
+        warps[w].runs = max(warps[w].runs - 1, 0)
+        # The last one, or those behind it, come before all others.
+        rank = w if (w == last if greedy else w > last) else w + (1 << 40)
+        if near and (best < 0 or rank < best_rank):
+            best = k
+            best_rank = rank
     return best
 
 
@@ -329,7 +336,7 @@ def let_go(first, last, now, size, block_start, event_start, steps, state):
 
 
 @inlined
-def arrive(w, now, kind, steps, timing, depth, state):
+def arrive(w, now, kind, steps, timing, config, state):
     """A warp reaches its next event: its end, a barrier, or the memory queue of its SM.
 
     (when, entry) of the service that this starts; entry -1: none.
@@ -345,8 +352,8 @@ def arrive(w, now, kind, steps, timing, depth, state):
         warp.event += 1
         warp.held = True
         block.at_barrier += 1
-    elif sm.lined_up < depth:
-        state.line_up[block.sm, (sm.head + sm.lined_up) % (depth + 1)] = w
+    elif sm.lined_up < config.queue:
+        state.line_up[block.sm, (sm.head + sm.lined_up) % (config.queue + 1)] = w
         sm.lined_up += 1
         sm.last = w
         if sm.lined_up == 1:
@@ -354,6 +361,7 @@ def arrive(w, now, kind, steps, timing, depth, state):
     else:
         state.outside[block.sm, sm.outside] = w
         sm.outside += 1
+        warp.runs = steps.runs[warp.event] if config.collects else 0
     return now, np.int64(-1)
 
 
@@ -366,7 +374,7 @@ def leave_queue(number, depth, greedy, state):
     sm.lined_up -= 1
     if sm.outside > 0 and sm.lined_up < depth:
         outside = state.outside[number]
-        k = pick(outside, sm.outside, sm.last, greedy)
+        k = pick(outside, sm.outside, sm.last, greedy, state.warps)
         sm.last = outside[k]
         state.line_up[number, (sm.head + sm.lined_up) % (depth + 1)] = sm.last
         sm.lined_up += 1
@@ -445,7 +453,7 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
         when = now
         if entry < warps:
             w = entry
-            next_time, next_entry = arrive(w, now, kind, steps, timing, config.queue, state)
+            next_time, next_entry = arrive(w, now, kind, steps, timing, config, state)
         else:
             number = entry - warps
             w = leave_queue(number, config.queue, config.greedy, state)

@@ -181,7 +181,7 @@ def sample_of_blocks(
         event_start=events.event_start,
         static=(events.event_static if form is None else form.origin[at]).astype(np.int64),
         kind=kinds[events.event_static].astype(np.int64),
-        dependence=dependence,
+        dependence=dependence.astype(np.int64),
         instructions=events.event_instructions.astype(np.float64),
         gap=events.event_gap.astype(np.float64),
         tail=events.event_tail.astype(np.float64),

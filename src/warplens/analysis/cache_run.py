@@ -157,12 +157,14 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
         config |= {
             "queue": gpu.l1.queue_entries,
             "greedy": gpu.scheduler in ("gto", "oldest"),
+            "collects": _given(gpu.operand_collectors, NO_LIMIT) <= gpu.l1.queue_entries,
             "streaming": gpu.l1.streaming,
             "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
             "merge_lines": np.where(gpu.l1.writes_back, 0, gpu.l1.merge_lines),
         }
     else:
-        config |= {"queue": 0, "greedy": False, "streaming": False, "outstanding": 0, "merge_lines": 0}
+        config |= {"queue": 0, "greedy": False, "collects": False}
+        config |= {"streaming": False, "outstanding": 0, "merge_lines": 0}
     return config | {name: _parameter(gpu, name) for name in CacheConfig._fields if name not in config}
 
 
@@ -202,7 +204,7 @@ def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
 def _latency(gpu: Gpu, instruction_class: str, needed_by: str) -> float:
     if INSTRUCTION_CLASSES[instruction_class].kind == "memory":
         return 0.0
-    return float(gpu.timing(instruction_class, needed_by).latency_cycles)
+    return float(gpu.timing(instruction_class, needed_by).latency_cycles + gpu.with_defaults.operand_cycles)
 
 
 def _at(value: Quantity, row: int) -> Any:

@@ -25,7 +25,14 @@ EVENT_BYTES, LINE_BYTES = 32, 12
 #: Columns of `Events` that begin where others say: blocks of warps, warps of events, events of lines.
 COLUMNS_BELOW: dict[str, tuple[str, ...]] = {
     "block_start": (),
-    "event_start": ("event_static", "event_instructions", "event_gap", "event_dependence", "event_tail"),
+    "event_start": (
+        "event_static",
+        "event_instructions",
+        "event_gap",
+        "event_dependence",
+        "event_tail",
+        "event_runs",
+    ),
     "line_start": ("line_id", "line_words"),
 }
 #: Most bytes of events that are kept; more are collected anew for each simulation.
@@ -41,8 +48,9 @@ class Events:
     event_static: NDArray[np.uint32]
     event_instructions: NDArray[np.int32]
     event_gap: NDArray[np.float32]
-    event_dependence: NDArray[np.int64]
+    event_dependence: NDArray[np.int32]
     event_tail: NDArray[np.float32]
+    event_runs: NDArray[np.int32]
     line_start: NDArray[np.int64]
     line_id: NDArray[np.int64]
     line_words: NDArray[np.uint32]
@@ -215,8 +223,9 @@ def collect_events_of(
         event_static=np.empty(count, dtype=np.uint32),
         event_instructions=np.empty(count, dtype=np.int32),
         event_gap=np.empty(count, dtype=np.float32),
-        event_dependence=np.empty(count, dtype=np.int64),
+        event_dependence=np.empty(count, dtype=np.int32),
         event_tail=np.empty(count, dtype=np.float32),
+        event_runs=np.empty(count, dtype=np.int32),
         line_start=np.empty(count + 1, dtype=np.int64),
         line_id=np.empty(most_lines, dtype=np.int64),
         line_words=np.empty(most_lines, dtype=np.uint32),

@@ -40,6 +40,7 @@ def run_in_progress(
         chunk.event_gap,
         chunk.event_dependence,
         chunk.event_tail,
+        chunk.event_runs,
         chunk.line_start,
     )
     state = _at_start(chunk, caches.config)

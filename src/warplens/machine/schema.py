@@ -290,6 +290,11 @@ class Gpu:
         "bytes that the 32 banks of one SM's shared memory give in a cycle", above=0.0, default=128.0
     )
     operand_collectors: Quantity = entries("operand collectors of one SM, for instructions of all kinds")
+    operand_cycles: Quantity = number(
+        "cycles from an issue to one that needs its result, beyond the latency of its unit or of shared memory",
+        minimum=0.0,
+        default=0.0,
+    )
     launch_overhead_cycles: Quantity = number("time at the start and end of a launch when no warp runs", minimum=0.0)
     cold_start_cycles: Quantity = number("extra time of a launch with cold instruction caches and TLBs", minimum=0.0)
     block_start_cycles: Quantity = number(

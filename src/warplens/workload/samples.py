@@ -109,7 +109,8 @@ def latencies_of(facts: Facts, gpu: Gpu, needed_by: str, *, machine_code: bool) 
     for name in sorted(form.classes - found.keys()) if form else ():
         if INSTRUCTION_CLASSES[name].kind != "memory":
             found[name] = gpu.timing(name, needed_by).latency_cycles
-    return found
+    operands = gpu.with_defaults.operand_cycles
+    return {name: latency + operands for name, latency in found.items()}
 
 
 def sample_latencies(facts: Facts, machine: Gpu, needed_by: str, *, machine_code: bool = False) -> dict[str, float]:

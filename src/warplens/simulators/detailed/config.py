@@ -69,7 +69,9 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
         channels=channels,
         dram_entries=int(dram.queue_entries),
         l1_latency=l1_latency,
-        shared_latency=float(gpu.timing("load_shared", needed_by).latency_cycles),
+        # One of the cycles for operands is that of the load-store unit.
+        shared_latency=float(gpu.timing("load_shared", needed_by).latency_cycles)
+        + max(float(gpu.with_defaults.operand_cycles) - 1.0, 0.0),
         hop=max((llc_latency - l1_latency - in_ports) / 2.0, 0.0),
         dram_latency=float(gpu.dram_latency_cycles_now(needed_by)),
         sm_flit=sm_flit,

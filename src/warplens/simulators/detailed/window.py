@@ -29,7 +29,8 @@ def instruction_table(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[In
             continue
         timing = gpu.timing(name, needed_by)
         unit[index] = units.setdefault(timing.subsystem, len(units))
-        interval[index], latency[index] = timing.interval_cycles, timing.latency_cycles
+        interval[index] = timing.interval_cycles
+        latency[index] = timing.latency_cycles + gpu.with_defaults.operand_cycles
     table = InstructionTable(
         kinds,
         unit,
