@@ -87,7 +87,7 @@ class BulkCopies(PythonCalls):
         self.shared = shared
         self.awaited: list[tuple[int, Callable[[], None]]] = []
         self.threads: dict[int, _Thread] = {}
-        self.record = BulkRecord(launch.compiled.code.bulk_segments, launch.compiled.code.most_words, context)
+        self.record = BulkRecord(launch.compiled.shape.bulk_segments, launch.compiled.shape.most_words, context)
         #: The queues of the cluster's blocks, by rank.
         self.peers = [self]
 

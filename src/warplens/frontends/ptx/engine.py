@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from ...errors import PtxError
 from ...result_cache import content_hash, open_results
+from .codegen.kernel import GeneratedCode
 
 #: Bytes of IR above which code is less optimised, because compile time grows faster than code.
 LARGE_IR_BYTES = 6_000_000
@@ -43,7 +45,31 @@ def _initialised() -> Any:
     return binding
 
 
-def compile_ir(text: str, name: str, warps: float = math.inf, values: int = 0) -> NativeCode:
+@dataclass(frozen=True, eq=False)
+class KeptCode:
+    """The IR of a kernel: generated when it is needed, but a hash of it and two numbers are kept on disk."""
+
+    digest: str
+    ir_bytes: int
+    frame_bytes: int
+    generate: Callable[[], str]
+
+
+def generated_once(key: str | None, generate: Callable[[], GeneratedCode]) -> KeptCode:
+    """The code that `key` stands for; None is never kept."""
+    results = open_results("generated")
+    entry = None if key is None else results.get(key)
+    if entry is not None:
+        return KeptCode(entry["digest"], entry["ir_bytes"], entry["frame_bytes"], lambda: generate().ir)
+    made = generate()
+    found = KeptCode(content_hash([made.ir]), len(made.ir), made.frame_bytes, lambda: made.ir)
+    if key is not None:
+        kept = {"digest": found.digest, "ir_bytes": found.ir_bytes, "frame_bytes": found.frame_bytes}
+        results.put(key, kept)
+    return found
+
+
+def compile_ir(generated: KeptCode, name: str, warps: float = math.inf, values: int = 0) -> NativeCode:
     """Native code for a module with a function `run_blocks`, which so many warps will run; errors call it `name`.
 
     `values` says how hard registers are to allocate, see `MANY_VALUES`.
@@ -52,10 +78,10 @@ def compile_ir(text: str, name: str, warps: float = math.inf, values: int = 0) -
 
     binding = _initialised()
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    level = 1 if len(text) > LARGE_IR_BYTES else 2
-    if values > TOO_MANY_VALUES or (len(text) > UNROLLED_IR_BYTES and warps <= FEW_WARPS):
+    level = 1 if generated.ir_bytes > LARGE_IR_BYTES else 2
+    if values > TOO_MANY_VALUES or (generated.ir_bytes > UNROLLED_IR_BYTES and warps <= FEW_WARPS):
         level = 0
-    key = content_hash([text, cpu, features, llvmlite.__version__, str(level)])
+    key = content_hash([generated.digest, cpu, features, llvmlite.__version__, str(level)])
     entry = open_results("native").get(key)
     code = None if entry is None else entry["object"].tobytes()
     target = binding.Target.from_triple(binding.get_process_triple())
@@ -63,7 +89,7 @@ def compile_ir(text: str, name: str, warps: float = math.inf, values: int = 0) -
     from_cache = code is not None
     if code is None:
         try:
-            module = binding.parse_assembly(text)
+            module = binding.parse_assembly(generated.generate())
             module.verify()
         except RuntimeError as error:
             raise PtxError(f"{name}: mixes types in an unsupported way ({str(error).splitlines()[0]})") from None

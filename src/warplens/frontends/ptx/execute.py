@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from ...cores import usable_cores
 from ...errors import KernelFault, LimitReached
+from ...result_cache import code_digest, content_hash
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
 from ...traces.inlining import packed_chains
 from ..cuda.machine_code import MachineCode
-from .codegen.kernel import KernelCode, build_module
+from .codegen.kernel import RecordShape, build_module, record_shape
 from .device_calls import Printed
-from .engine import NativeCode, compile_ir
+from .engine import KeptCode, NativeCode, compile_ir, generated_once
 from .flat import FlatKernel
 from .flatten import flatten
 from .flow import Flow
@@ -63,7 +64,8 @@ class CompiledKernel:
 
     kernel: FlatKernel
     flow: Flow
-    code: KernelCode
+    shape: RecordShape
+    generated: KeptCode
     native: NativeCode
     registers: Allocation
     recording: bool
@@ -135,14 +137,18 @@ def compile_kernel(
     kernel = flatten(module, entry, cluster)
     flow = Flow(kernel)
     needed = None if results else needed_by_trace(kernel)
-    code = build_module(kernel, flow, recording=recording, needed=needed)
+    depends_on = (entry, module.variables_address, kernel.cluster, recording, results)
+    key = content_hash([code_digest(), module.digest, repr(depends_on)]) if module.digest else None
+    generated = generated_once(key, lambda: build_module(kernel, flow, recording=recording, needed=needed))
     registers = allocate_registers(kernel, flow)
     live = registers.most_live if needed is None else max(len(each & needed.registers) for each in flow.live_in)
     values = max(len(kernel.blocks), live // 2)
     if any(item.opcode in ("mma", "wgmma") for item in kernel.instructions):
         warps *= PRODUCT_WARPS
-    native = compile_ir(code.ir, f"{module.name}: {entry}", warps, values)
-    return CompiledKernel(kernel, flow, code, native, registers, recording)
+    native = compile_ir(generated, f"{module.name}: {entry}", warps, values)
+    return CompiledKernel(
+        kernel, flow, record_shape(kernel, recording=recording), generated, native, registers, recording
+    )
 
 
 def execute(
@@ -238,7 +244,7 @@ class Launch:
         if function.most_threads and threads > math.prod(function.most_threads):
             raise KernelFault(f"{kernel.name} was compiled for at most {math.prod(function.most_threads)} threads")
         self.warps = -(-threads // WARP_LANES)
-        self.frame_bytes = align(compiled.code.frame_bytes, 64)
+        self.frame_bytes = align(compiled.generated.frame_bytes, 64)
         local_bytes = kernel.local_bytes * WARP_LANES + 64
         self.worker_bytes = self.warps * (2 * self.frame_bytes + local_bytes) + self.shared_bytes
         if self.worker_bytes > MOST_WORKING_BYTES:
@@ -379,7 +385,7 @@ class Launch:
     @property
     def stack_bytes(self) -> int:
         """Stack that running the code takes."""
-        return STACK_BYTES + 2 * len(self.compiled.code.ir)
+        return STACK_BYTES + 2 * self.compiled.generated.ir_bytes
 
     def result(self, blocks: int, seconds: float, groups: tuple[WarpGroup, ...] = ()) -> Execution:
         """What came out of running so many blocks."""

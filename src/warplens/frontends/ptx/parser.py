@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...errors import PtxError
+from ...result_cache import content_hash
 from .lexer import Token, tokens
 from .operands import OperandReader, Scope, literal_of, value_bytes
 from .program import (
@@ -34,7 +35,7 @@ _SPACES = (".global", ".const", ".shared", ".local", ".param")
 
 def parse_ptx(text: str, name: str = "PTX") -> PtxModule:
     """Parse a PTX text; errors call it `name`."""
-    return _Parser(tokens(text, name), name).module()
+    return replace(_Parser(tokens(text, name), name).module(), digest=content_hash([text]))
 
 
 class _Parser(OperandReader):

@@ -260,6 +260,8 @@ class PtxModule:
     files: Mapping[int, str] = field(default_factory=dict)
     #: Where its global and constant variables start.
     variables_address: int = GLOBAL_WINDOW
+    #: A hash of the text; empty where there are several.
+    digest: str = ""
 
     @property
     def entries(self) -> dict[str, Function]:

@@ -55,7 +55,7 @@ class Worker:
         self.copies = np.zeros((warps, entries * COPY_ENTRY_BYTES + 64), dtype=np.uint8)
         self.scratch = np.zeros(256, dtype=np.uint8)
         self.parameters = np.frombuffer(launch.memory.parameters.ljust(8, b"\0"), dtype=np.uint8).copy()
-        self.format = record_format(compiled.code.segments)
+        self.format = record_format(compiled.shape.segments)
         values = {
             Context.ARENA: launch.memory.content.ctypes.data,
             Context.ARENA_BYTES: len(launch.memory.content),

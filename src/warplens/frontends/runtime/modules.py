@@ -200,7 +200,7 @@ def _linked(modules: Sequence[PtxModule]) -> PtxModule:
         for name, variable in module.variables.items():
             if name not in variables or (variables[name].external and not variable.external):
                 variables[name] = variable
-    return replace(first, functions=functions, variables=variables, files=files)
+    return replace(first, functions=functions, variables=variables, files=files, digest="")
 
 
 def _resources(images: Sequence[FatEntry], architecture: int) -> dict[str, KernelResources]:

@@ -10,7 +10,7 @@ function resumes it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -45,19 +45,14 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class KernelCode:
-    """The IR of a kernel and what is needed to run it and to read its record."""
+class GeneratedCode:
+    """The IR of a kernel, and the bytes of a warp's frame."""
 
     ir: str
     frame_bytes: int
-    segments: tuple[Segment, ...]
-    #: Segments that stand for the accesses of bulk copies, by the copy.
-    bulk_segments: Mapping[int, int]
-    #: Most words that the code of a basic block records.
-    most_words: int
 
 
-def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool, needed: Needed | None = None) -> KernelCode:
+def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool, needed: Needed | None = None) -> GeneratedCode:
     """`needed` is what the kernel computes where that is not everything."""
     module = ir.Module("kernel")
     builder = KernelBuilder(module, kernel, flow, recording=recording, needed=needed)
@@ -65,9 +60,34 @@ def build_module(kernel: FlatKernel, flow: Flow, *, recording: bool, needed: Nee
         builder.build()
         build_scheduler(module, builder.function)
         text = str(module)
-    bulk = {index: len(builder.segments) + number for number, (index, _) in enumerate(kernel.bulk_accesses)}
-    segments = (*builder.segments, *(Segment((each,)) for _, each in kernel.bulk_accesses))
-    return KernelCode(text, builder.frame_bytes, segments, bulk if recording else {}, builder.most_words)
+    return GeneratedCode(text, builder.frame_bytes)
+
+
+@dataclass(frozen=True)
+class RecordShape:
+    """What is needed to read the record of a kernel."""
+
+    segments: tuple[Segment, ...]
+    #: Segments that stand for the accesses of bulk copies, by the copy.
+    bulk_segments: Mapping[int, int]
+    #: Most words that the code of a basic block records.
+    most_words: int
+
+
+def record_shape(kernel: FlatKernel, *, recording: bool) -> RecordShape:
+    bulk = kernel.bulk_accesses
+    copies = tuple(Segment((each,)) for _, each in bulk)
+    if not recording:
+        return RecordShape(copies, {}, 0)
+    blocks = [_segments(block) for block in kernel.blocks]
+    segments = tuple(segment for block in blocks for segment in block)
+    numbers = {index: len(segments) + number for number, (index, _) in enumerate(bulk)}
+    return RecordShape((*segments, *copies), numbers, max(map(_most_words, blocks), default=0))
+
+
+def _most_words(segments: Sequence[Segment]) -> int:
+    uses = sum(is_recorded_access(item) for segment in segments for item in segment.instructions)
+    return len(segments) + uses * runtime.MOST_ACCESS_WORDS
 
 
 @contextmanager
@@ -101,8 +121,8 @@ class KernelBuilder(DivergentLanes):
         self.needed = needed
         self.saved_at: dict[str, int] = {}
         self.frame_bytes = SAVE_AREA
-        self.segments: list[Segment] = []
-        self.most_words = 0
+        #: Segments of the record so far.
+        self.recorded = 0
         self.resumes: list[_Resume] = []
         self.fields: dict[tuple[type, Context | Frame], Value] = {}
 
@@ -227,15 +247,15 @@ class KernelBuilder(DivergentLanes):
         segments = _segments(block)
         if self.recording and segments:
             self._make_room(segments)
-        position = {item.index: segment for segment in segments for item in segment.instructions[:1]}
+        first_ones = {segment.instructions[0].index for segment in segments}
         for place, item in enumerate(block.instructions):
             if place % PIECE_INSTRUCTIONS == PIECE_INSTRUCTIONS - 1:
                 following = builder.append_basic_block("more")
                 builder.branch(following)
                 builder.position_at_end(following)
             self.begin(item)
-            if self.recording and item.index in position:
-                self._record(position[item.index], item)
+            if self.recording and item.index in first_ones:
+                self._record(item)
             self._instruction(item)
         if builder.block.terminator is None:
             builder.branch(self.labels[block.successors[0]])
@@ -251,20 +271,18 @@ class KernelBuilder(DivergentLanes):
 
     def _make_room(self, segments: list[Segment]) -> None:
         builder = self.builder
-        uses = [item for segment in segments for item in segment.instructions if is_recorded_access(item)]
-        count = len(segments) + len(uses) * runtime.MOST_ACCESS_WORDS
-        self.most_words = max(self.most_words, count)
-        words = i64(count)
+        words = i64(_most_words(segments))
         needed = builder.add(self.get(Frame.RECORD_LENGTH), words)
         with builder.if_then(builder.icmp_unsigned(">", needed, self.get(Frame.RECORD_ROOM)), likely=False):
             where = i32(segments[0].instructions[0].index)
             failed = builder.call(runtime.grow(self.module), [self.context, self.frame, words, where])
             self.leave_if(builder.icmp_unsigned("!=", failed, i32(0)))
 
-    def _record(self, segment: Segment, item: FlatInstruction) -> None:
+    def _record(self, item: FlatInstruction) -> None:
+        """The segment that an instruction begins; they are numbered in order, as in `record_shape`."""
         builder = self.builder
-        number = len(self.segments)
-        self.segments.append(segment)
+        number = self.recorded
+        self.recorded += 1
         mask = self.active() if item.targets or item.opcode in ("ret", "exit") else self.mask(item)
         word = builder.or_(i64(number << 32), builder.zext(mask, I64))
         length = self.get(Frame.RECORD_LENGTH)
