@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import warplens
 from warplens.cli.main import cli
-from warplens.errors import InputError
+from warplens.errors import InputError, MachineError
 from warplens.sweeps.processes import Processes
 from warplens.tuning import estimate, read_results, read_space, run
 from warplens.tuning.agreement import Agreement
@@ -91,6 +91,24 @@ def test_what_cannot_be_asked(tmp_path, options, message):
     done = CliRunner().invoke(cli, ["tune", str(write_space(tmp_path)), "--gpu", "a100", *options])
     assert done.exit_code != 0
     assert message in done.output + str(done.exception)
+
+
+def test_a_space_that_cannot_run_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "_predicted", Mock(side_effect=InputError("no such thing")))
+    monkeypatch.setattr(run, "Processes", _InProcess)
+    monkeypatch.setattr(run, "MOST_FAILURES", 2)
+    monkeypatch.setattr(run, "ROUND", 1)
+    result = warplens.tune(write_space(tmp_path), "a100", budget=1e-9, workers=1)
+    assert (result.predicted, result.first_error) == (0, "no such thing")
+    names = [f"parameters.{name}" for name in result.space.used]
+    rows = [row for row in result.table.to_pylist() if row["parameters.threads"] < 2048]
+    tried = {tuple(row[name] for name in names) for row in rows}
+    assert len(tried) == 2, "not the whole space"
+
+
+def test_a_clock_by_power_needs_energies(tmp_path):
+    with pytest.raises(MachineError, match="needs its energies and its power limit"):
+        warplens.tune(write_space(tmp_path), "rtx3090", overrides={"clock": "power"})
 
 
 def test_estimates_follow_what_is_known(tmp_path):

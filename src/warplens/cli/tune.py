@@ -99,9 +99,8 @@ def tune(
         _show(result, top, known)
         if agreement is not None:
             wrapped(str(agreement))
-        if known is not None and result.estimates:
-            rank = result.agreement_of_estimates(known).spearman
-            wrapped(f"Estimates of what was not predicted: Spearman {rank or 0.0:.2f}.")
+        if known is not None and (rank := result.agreement_of_estimates(known).spearman) is not None:
+            wrapped(f"Estimates of what was not predicted: Spearman {rank:.2f}.")
     if not result.predicted:
         raise WarplensError(f"{space}: no configuration could be predicted; the first error: {result.first_error}")
 

@@ -103,13 +103,18 @@ def energy_of(workload: Workload, gpu: Gpu, model: Model, prediction: Prediction
     return Energy(joules, watts, parts, clocks, np.asarray(lower.seconds), np.asarray(curve), limit, known)
 
 
-def at_power_limit(workload: Workload, gpu: Gpu, model: Model) -> Gpu:
-    """The machine at the clock that its power limit sustains for a kernel, as `clock = "power"` asks."""
+def require_power(gpu: Gpu) -> None:
+    """Refuse `clock = "power"` for a machine that does not say what its kernels draw."""
     if gpu.power.active_watts is None or gpu.power.limit_watts is None:
         raise MachineError(
             f'machine {gpu.name!r}: clock = "power" needs its energies and its power limit ([power]), which the file '
             'does not give; name a clock, for example "base" or 1.2GHz'
         )
+
+
+def at_power_limit(workload: Workload, gpu: Gpu, model: Model) -> Gpu:
+    """The machine at the clock that its power limit sustains for a kernel, as `clock = "power"` asks."""
+    require_power(gpu)
     found = energy_of(workload, gpu, model, solve(workload, gpu, model))
     if found is None:
         raise MachineError(f'{workload.name}: clock = "power" needs the instructions of the kernel: give a trace')

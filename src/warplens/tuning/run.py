@@ -17,6 +17,7 @@ from .._version import __version__
 from ..errors import InputError
 from ..machine import Gpu, load_gpu, with_overrides
 from ..machine.schema import parameters
+from ..models.energy import require_power
 from ..result_cache import content_hash
 from ..sweeps.cluster import Cluster
 from ..sweeps.plan import Unit
@@ -31,6 +32,8 @@ from .space import TuningSpace, read_space
 SEARCH_SHARE = 0.7
 #: Configurations between two estimates, for each worker.
 ROUND = 4
+#: Configurations that are tried beyond the budget where none of them can run.
+MOST_FAILURES = 16
 #: Most configurations among which estimates choose.
 MOST_CANDIDATES = 20_000
 #: Most seconds of finished work that a killed process may lose.
@@ -121,7 +124,7 @@ class _Search:
         self.width = ROUND
         self.store: Store | None = None
         self.tables: dict[int, pa.Table] = {}
-        self.resumed = 0
+        self.resumed = self._tried = 0
         self._unwritten: list[tuple[int, pa.Table]] = []
         self._flushed = time.monotonic()
         first = {group[0]: number for number, group in enumerate(self.groups)}
@@ -172,9 +175,9 @@ class _Search:
     # -- the search
 
     def run(self, top: int) -> None:
-        """Until everything is predicted, or the budget is spent; even a small one predicts something."""
+        """Until everything is predicted, or the budget is spent; even a small one predicts something that can run."""
         self._prune()
-        while self._time_left(1.0) > 0 or not self._any_predicted:
+        while self._time_left(1.0) > 0 or not (self._any_predicted or self._tried >= MOST_FAILURES):
             refining = self._time_left(SEARCH_SHARE) <= 0 or not self._unknown()
             some = self._to_refine(top) if refining else []
             stage = "full" if some else "search"
@@ -226,6 +229,7 @@ class _Search:
         results: Iterator[tuple[int, pa.Table]] = self.runner.results(units, self.works, self._tell)
         for number, table in results:
             self._keep(number, table)
+            self._tried += 1
             self._tell()
             if self._time_left(1.0) <= 0:
                 break
@@ -254,6 +258,8 @@ class _Search:
 def _check(space: TuningSpace, machine: Gpu, overrides: Mapping[str, Any]) -> None:
     """Refuse what concerns every configuration before any work: expressions, and keys of overrides."""
     per_kernel = {"clock"} if overrides.get("clock") == "power" else set()
+    if per_kernel:
+        require_power(machine)
     given = {k: v for k, v in overrides.items() if not k.startswith("launch.") and k not in per_kernel}
     with_overrides(machine, given)
     for key in ("grid", "block"):
