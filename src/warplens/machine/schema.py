@@ -176,6 +176,9 @@ class Dram:
     write_factor: Quantity = number(
         "time to write a byte, mixed with reads, over the time to read one", above=0.0, default=1.0
     )
+    lone_write_factor: Quantity = number(
+        "time to write a sector that is alone in its line, over the time to read as much", above=0.0, default=1.0
+    )
     channels: Quantity = entries("number of channels; if absent, one per L2 bank")
     queue_entries: Quantity = entries("requests that wait at one channel", default=64)
     departure_coalesced_cycles: Quantity = number(

@@ -72,6 +72,8 @@ class DemandConfig:
     llc_spread_cycles: Quantity
     dram_spread_cycles: Quantity
     write_factor: Quantity
+    #: Time to write a sector that is alone in its line, over the time to read as much.
+    lone_write_factor: Quantity
     #: A store sends a header flit with its data, unless the machine gives `noc.store_cycles`.
     store_headers: bool
     #: Cycles of a warp for an instruction from beyond the first instruction cache, and from beyond the second.
@@ -118,6 +120,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         llc_spread_cycles=gpu.llc.spread_cycles,
         dram_spread_cycles=gpu.dram.spread_cycles,
         write_factor=gpu.dram.write_factor,
+        lone_write_factor=gpu.dram.lone_write_factor,
         store_headers=gpu.noc.store_cycles is None,
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
         register_conflict_cycles=0.0 if gpu.register_conflict_cycles is None else gpu.register_conflict_cycles,
@@ -350,15 +353,16 @@ def _put_traffic(
         write_flits = np.where(sample.kind == k.STORE, sectors + masks, write_flits)
     events["flits_out"] = np.where(is_load, packets, write_flits)
     events["flits_in"] = np.where(is_load, sectors, packets)
-    dram_part = np.maximum(misses.levels[:, 2], 1e-300)[static]
-    reads = misses.per_execution("dram_reads")[static] / dram_part
+    reads = misses.per_execution("dram_reads")[static] / np.maximum(misses.levels[:, 2], 1e-300)[static]
     events["dram_reads"] = np.where(events["level"] == k.DRAM, reads, 0.0)
-    early = early_writes(misses, config, repeats)
+    alone = lone_writes(sample, misses) if float(config.lone_write_factor) > 1.0 else 0.0
+    early = early_writes(misses, config, repeats, alone)
     writes = misses.per_execution("dram_writes")[static] * access + leaving * ~is_load * early
     total = float((writes * sample.weight).sum())
     read = float((events["dram_reads"] * sample.weight).sum())
     mixed = min(read * WRITES_BY_READ / total, 1.0) if total > 0.0 else 0.0
-    events["dram_writes"] = writes * (1.0 + (float(config.write_factor) - 1.0) * mixed)
+    factor = 1.0 + (float(config.write_factor) - 1.0) * mixed
+    events["dram_writes"] = writes * (factor + (float(config.lone_write_factor) - factor) * alone)
 
 
 def _partial(sample: BlockSample, misses: MissProfile, config: DemandConfig) -> NDArray[np.bool_]:
@@ -394,14 +398,34 @@ def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, part: floa
         events["dram_reads"] *= part * misses.per_execution("dram_reads") @ misses.executed / found
 
 
-def early_writes(misses: MissProfile, config: DemandConfig, repeats: float) -> float:
-    """DRAM writes per store request for dirty data that fits in L2 but is written back before the launch ends."""
+def early_writes(misses: MissProfile, config: DemandConfig, repeats: float, alone: float = 0.0) -> float:
+    """DRAM writes per store request for dirty data that fits in L2 but is written back before the launch ends.
+
+    Lines are written back: a sector that is `alone` in its line counts as all of it.
+    """
     if config.dirty_bytes is None:
         return 0.0
     dirty = misses.dirty_left * misses.transfer_bytes * repeats
-    stored = misses.misses_per_execution * misses.executed
-    requests = stored[np.isin(misses.kinds, (k.STORE, k.ATOMIC))].sum()
+    dirty *= 1.0 + (float(config.line_bytes) / misses.transfer_bytes - 1.0) * alone
+    requests = _stored(misses, misses.misses_per_execution)
     return misses.dirty_left * max(1.0 - float(config.dirty_bytes) / max(dirty, 1e-300), 0.0) / max(requests, 1.0)
+
+
+def lone_writes(sample: BlockSample, misses: MissProfile) -> float:
+    """Share of the written sectors that are alone in their line: stores to one of each line, and to each but once."""
+    sectors, packets = (_stored(misses, each) for each in (misses.misses_per_execution, misses.packets_per_execution))
+    written = misses.dirty_left + float(misses.per_execution("dram_writes") @ misses.executed)
+    stores = np.repeat(np.isin(sample.kind, (k.STORE, k.ATOMIC)), np.diff(sample.line_start))
+    lines = sample.line_id[stores]
+    if not packets or not written or not len(lines):
+        return 0.0
+    of_line = sectors / packets * len(lines) / len(np.unique(lines))
+    return float(np.clip(2.0 - of_line, 0.0, 1.0) * np.clip(2.0 - sectors / written, 0.0, 1.0))
+
+
+def _stored(misses: MissProfile, each: Any) -> float:
+    """The sum of a value of each execution over all stores and atomics."""
+    return float((each * misses.executed)[np.isin(misses.kinds, (k.STORE, k.ATOMIC))].sum())
 
 
 def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, *, balanced: bool) -> tuple[Any, Any]:
