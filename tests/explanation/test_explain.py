@@ -8,7 +8,8 @@ import pytest
 
 import warplens
 from reference.traces import Step, evenly
-from warplens.explanation.explain import speedup_range
+from warplens.explanation import RULES, words
+from warplens.explanation.explain import explain, speedup_range
 from warplens.traces.machine_code import MACHINE_CODE
 from warplens.traces.rewrite import changed
 from warplens.workload import part
@@ -69,3 +70,7 @@ def test_a_part_of_a_long_trace_gives_the_same_advice(monkeypatch):
     assert scene(long).part.facts.traced.recorded_blocks == 64
     some = advice("uncoalesced-loads", long)
     assert some.seconds == whole.seconds and some.speedup == pytest.approx(whole.speedup, rel=0.1)
+    seen = scene(long)
+    told = explain(seen.workload, seen.gpu, [RULES["uncoalesced-loads"]])
+    assert told.note == "gains are estimated from 64 of 128 recorded thread blocks, as the trace is long"
+    assert words.doubts(told)[-1] == told.note

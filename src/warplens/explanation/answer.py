@@ -132,7 +132,7 @@ class Answer(Displayed):
     lines: tuple[Line, ...] = field(default=(), repr=False)
     #: The rest of the time: launching, idle SMs, and instructions of which no line is known.
     rest: Mapping[str, float] = field(default_factory=dict, repr=False)
-    #: Why there is no advice to give, or why another model answers.
+    #: Why there is no advice to give, why another model answers, or what part of the trace gains come from.
     note: str = ""
     #: The launches that this is the answer for, where there are several alike.
     launches: tuple[int, ...] = ()

@@ -55,11 +55,21 @@ def explain(
         speed_of_light=speed_of_light(found),
         occupancy=occupancy_of(workload, gpu),
         advice=tuple(sorted(advice, key=lambda each: each.seconds_after)),
-        note="" if workload.trace is not None else "advice needs a trace: run the kernel, or record it on a GPU",
+        note=note_of(scene, advice),
         lines=() if workload.trace is None else lines_by_time(scene),
         rest={} if workload.trace is None else rest_of_time(scene),
         energy=energy_of(workload, gpu, model, found),
     )
+
+
+def note_of(scene: Scene, advice: list[Advice]) -> str:
+    """Why there is no advice, or that gains come from a part of the recorded blocks."""
+    if scene.workload.trace is None:
+        return "advice needs a trace: run the kernel, or record it on a GPU"
+    if not advice or scene.part is scene:
+        return ""
+    some, recorded = scene.part.facts.traced.recorded_blocks, scene.facts.traced.recorded_blocks
+    return f"gains are estimated from {some} of {recorded} recorded thread blocks, as the trace is long"
 
 
 def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:

@@ -108,7 +108,8 @@ def closing(answer: Answer) -> str:
 
 def doubts(answer: Answer) -> tuple[str, ...]:
     """What the model warns of, but for what the answer says itself, and what only other models depend on."""
-    return tuple(text for text in answer.prediction.warnings if not text.startswith(("bound by ", "warps differ")))
+    warnings = (text for text in answer.prediction.warnings if not text.startswith(("bound by ", "warps differ")))
+    return (*warnings, answer.note) if answer.advice and answer.note else tuple(warnings)
 
 
 def verdict(found: VersionComparison) -> str:

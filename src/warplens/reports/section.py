@@ -213,7 +213,8 @@ def _make_views(
 
     def what_would_help() -> View:
         kinds = sensitivity(some, machine, base, options=options.get(base), slopes=False)
-        return figures.Tornado(f"{placed.name} on {machine.name}, {base}", tuple(kinds))
+        part = "" if some is placed else f" ({_recorded_blocks(some)} of {_recorded_blocks(placed)} recorded blocks)"
+        return figures.Tornado(f"{placed.name} on {machine.name}, {base}{part}", tuple(kinds))
 
     def occupancies() -> View:
         return figures.occupancy(some, machine, names, options=options, points=points)
