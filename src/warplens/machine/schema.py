@@ -63,8 +63,7 @@ class L1Cache(_WritePolicy):
         "cycles of the port that the reply for each further line of a load takes", minimum=0.0, default=0.0
     )
     banked: Quantity = flag(
-        "32 banks like shared memory: a load takes one cycle per word of its busiest bank",
-        default=False,
+        "32 banks like shared memory: a load takes one cycle per word of its busiest bank", default=False
     )
     latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
     special_share: Quantity = number(
@@ -96,8 +95,7 @@ class LastLevelCache(_WritePolicy):
     line_bytes: Quantity = count("line size")
     banks: Quantity = entries("number of banks", default=1)
     hashed: Quantity = flag(
-        "a hash of the address spreads lines over the banks; false: consecutive lines take turns",
-        default=False,
+        "a hash of the address spreads lines over the banks; false: consecutive lines take turns", default=False
     )
     mshrs: Quantity = entries("miss status holding registers of one bank", default=128)
     fetch_bytes: Quantity = count("bytes that a miss fetches from DRAM, if more than an L1 sector")

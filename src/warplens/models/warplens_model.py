@@ -38,10 +38,11 @@ _IN_WORDS = {
     "NoC": "the L2 ports",
     "DRAM": "DRAM bandwidth",
 }
-#: Half-widths of the range, as fractions of the prediction, chosen by judgement. A saturated resource fixes the time;
+#: Half-widths of the range, as fractions of the prediction, chosen by judgement; `UNSEEN` so that 80 % of the suite's
+#: launches are held. A saturated resource fixes the time;
 #: without one, the time depends on how waits overlap. The suite's PTX has 0.6 to 1.4 times the instructions of the
 #: machine code. Limits that micro-benchmarks do not show make kernels slower, never faster.
-ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.20
+ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.18
 #: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
