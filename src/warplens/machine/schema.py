@@ -63,7 +63,7 @@ class L1Cache(_WritePolicy):
         "cycles of the port that the reply for each further line of a load takes", minimum=0.0, default=0.0
     )
     banked: Quantity = flag(
-        "32 banks like shared memory: a load takes one cycle per word of its busiest bank", default=False
+        "32 banks like shared memory: a load takes a cycle per word of the busiest", default=False
     )
     latency_cycles: Quantity = number("load-to-use latency of a hit", minimum=0.0, default=0.0)
     special_share: Quantity = number(
@@ -80,7 +80,7 @@ class L1Cache(_WritePolicy):
     )
     streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
     reserving: Quantity = flag(
-        "misses of a streaming L1 take its lines while they are in flight: these limit them", default=False
+        "misses of a streaming L1 take its lines while in flight: these limit them", default=False
     )
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="through")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=False)
@@ -133,7 +133,7 @@ class Noc:
         "fewest cycles between two requests of all SMs, each for a line", minimum=0.0, default=0.0
     )
     miss_lookups: Quantity = number(
-        "lookups of LLC tags for a load that misses, beyond the first", minimum=0.0, default=0.0
+        "lookups of LLC tags for a load that misses, beyond one", minimum=0.0, default=0.0
     )
     shared_reads: Quantity = number(
         "share of reads that go along with another's, of those of a line that an SM nearby has under way",
@@ -172,7 +172,7 @@ class Dram:
         "what the last line of a load takes longer each time their number doubles", minimum=0.0, default=0.0
     )
     write_factor: Quantity = number(
-        "time to write a byte, mixed with reads, over the time to read one", above=0.0, default=1.0
+        "time to write a byte, mixed with reads, over that to read one", above=0.0, default=1.0
     )
     lone_write_factor: Quantity = number(
         "time to write a sector that is alone in its line, over the time to read as much", above=0.0, default=1.0
@@ -206,13 +206,9 @@ class OccupancyRules:
     registers_per_block: Quantity = count("registers a block may use")
     register_allocation: Quantity = choice("registers are rounded up per", ("warp", "block"), default="warp")
     register_unit: Quantity = count("registers are allocated in multiples of this", default=1)
-    warp_granularity: Quantity = count(
-        "warps of a block are rounded up to a multiple of this for registers", default=1
-    )
+    warp_granularity: Quantity = count("warps of a block round up to a multiple of this for registers", default=1)
     shared_memory_unit_bytes: Quantity = count("shared memory is allocated in multiples of this", default=1)
-    shared_memory_reserved_bytes: Quantity = count(
-        "shared memory that the system reserves per block", minimum=0, default=0
-    )
+    shared_memory_reserved_bytes: Quantity = count("shared memory that is reserved per block", minimum=0, default=0)
     shared_memory_per_block_bytes: Quantity = count("shared memory a block may use")
 
 
@@ -316,16 +312,12 @@ class Gpu:
     swap_port_cycles: Quantity = number("cycles that a turn holds the port of shared memory", minimum=0.0)
     branch_cycles: Quantity = number("cycles of a warp from a branch to its next instruction", minimum=1.0)
     taken_branch_cycles: Quantity = number("cycles that this takes longer if the branch is taken", minimum=0.0)
-    predicate_latency_cycles: Quantity = number(
-        "latency of a comparison whose result guards an instruction", minimum=0.0
-    )
+    predicate_latency_cycles: Quantity = number("latency of a comparison that guards an instruction", minimum=0.0)
     code_cache_bytes: Quantity = count("instruction cache of one SM that feeds warps at full speed")
     far_code_cache_bytes: Quantity = count("instruction cache behind it")
     fetch_cycles: Quantity = number("cycles of a warp for each instruction from the cache behind", minimum=0.0)
     far_fetch_cycles: Quantity = number("cycles of a warp for each instruction from beyond both", minimum=0.0)
-    fetch_interval_cycles: Quantity = number(
-        "cycles of an SM for each instruction from beyond the first", minimum=0.0
-    )
+    fetch_interval_cycles: Quantity = number("cycles of an SM for an instruction from beyond the first", minimum=0.0)
     register_conflict_cycles: Quantity = number(
         "cycles of a scheduler for each further register that an instruction reads from a bank", minimum=0.0
     )
