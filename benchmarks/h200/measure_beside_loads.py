@@ -27,9 +27,9 @@ STEPS = {
 SPACES = {
     "shared": ("unsigned at = (unsigned)__cvta_generic_to_shared(tile + threadIdx.x)", "r", 128),
     "global": ("const float *at = data + threadIdx.x", "l", 32),
-    "global, 16 bytes": ("const float *at = data + 4 * threadIdx.x", "l", 128),
-    "global, one address": ("const float *at = data", "l", 32),
-    "global, 16 bytes, one address": ("const float *at = data", "l", 32),
+    "global 16 bytes": ("const float *at = data + 4 * threadIdx.x", "l", 128),
+    "global at one address": ("const float *at = data", "l", 32),
+    "global 16 bytes at one address": ("const float *at = data", "l", 32),
 }
 #: PTX of a load of a lane's word or four, which adds them to %0.
 WORD = "{ .reg .f32 t; ld.SPACE.f32 t, [%1]; add.f32 %0, %0, t; }"
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) steps(Record *records, int
 def source_of(space: str, loads: int, step: str, steps: int) -> str:
     address, pointer, line = SPACES[space]
     kind, constraint, ptx = STEPS[step]
-    load = (WORDS if "16 bytes" in space else WORD).replace("SPACE", space.partition(",")[0])
+    load = (WORDS if "16 bytes" in space else WORD).replace("SPACE", space.split()[0])
     defines = {
         "ADDRESS": address,
         "POINTER": f'"{pointer}"',
