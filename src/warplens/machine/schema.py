@@ -79,9 +79,7 @@ class L1Cache(_WritePolicy):
         "adaptive L1: storage of L1 and shared memory together, of which the L1 has what a launch's blocks leave"
     )
     streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
-    reserving: Quantity = flag(
-        "misses of a streaming L1 take its lines while in flight: these limit them", default=False
-    )
+    reserving: Quantity = flag("misses of a streaming L1 take lines while in flight: they limit them", default=False)
     write_policy: Quantity = choice("write policy", WRITE_POLICIES, default="through")
     write_allocate: Quantity = flag("stores that miss enter the cache", default=False)
 
@@ -172,7 +170,7 @@ class Dram:
         "what the last line of a load takes longer each time their number doubles", minimum=0.0, default=0.0
     )
     write_factor: Quantity = number(
-        "time to write a byte, mixed with reads, over that to read one", above=0.0, default=1.0
+        "time to write a byte, mixed with reads, over that to read it", above=0.0, default=1.0
     )
     lone_write_factor: Quantity = number(
         "time to write a sector that is alone in its line, over the time to read as much", above=0.0, default=1.0
