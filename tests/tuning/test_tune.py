@@ -106,6 +106,32 @@ def test_a_space_that_cannot_run_ends(tmp_path, monkeypatch):
     assert len(tried) == 2, "not the whole space"
 
 
+def test_parameters_can_be_fixed(tmp_path):
+    space = read_space(write_space(tmp_path))
+    part = space.with_fixed({"threads": "64", "unroll": "2"})
+    assert 0 < len(part) < len(space)
+    assert {(each["threads"], each["unroll"]) for each in part.configurations} == {(64, 2)}
+    for given, message in (
+        ({"threats": "64"}, "did you mean 'threads'"),
+        ({"threads": "65"}, "never 65; .* 64, 128"),
+    ):
+        with pytest.raises(InputError, match=message):
+            space.with_fixed(given)
+    asked = ["tune", str(write_space(tmp_path)), "--gpu", "a100", "--fix", "threads"]
+    assert "for example --fix tile=4" in CliRunner().invoke(cli, asked).output
+
+
+def test_the_fastest_counts_that_was_not_predicted(found):
+    folder, _, result = found
+    result.write_cache(folder / "all.json")
+    first = result.best(1)[0]
+    left_out = next(group for group in result.space.twins if first.configuration in group)
+    rows = [index not in left_out for index in result.table["configuration"].to_pylist()]
+    part = dataclasses.replace(result, table=result.table.filter(rows))
+    reached = first.seconds / part.best(1)[0].seconds
+    assert reached < 1.0 and part.agreement(read_results(folder / "all.json")).best_of[50] == pytest.approx(reached)
+
+
 def test_a_clock_by_power_needs_energies(tmp_path):
     with pytest.raises(MachineError, match="needs its energies and its power limit"):
         warplens.tune(write_space(tmp_path), "rtx3090", overrides={"clock": "power"})

@@ -30,6 +30,13 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
+def _fixed(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    for each in given:
+        if not re.fullmatch(r"\w+=.+", each):
+            raise click.UsageError(f"--fix {each!r}: write a parameter and its value, for example --fix tile=4")
+    return dict(each.split("=", 1) for each in given)
+
+
 @click.command(short_help="Find the fastest configurations of a tuning space.")
 @click.argument("space", type=FILE, metavar="SPACE", required=True)
 @click.option(
@@ -38,6 +45,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
 @click.option("--budget", metavar="TIME", callback=_seconds, help="Stop after 60s, 10m, 1h; default: predict all.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Configurations to show.")
 @set_option()
+@click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", callback=_fixed, help="Only this value; repeat.")
 @click.option("--sources", type=FOLDER, metavar="DIR", help="Where the kernel's source lies, if not beside SPACE.")
 @click.option("-o", "--output", type=FILE, metavar="OUT.parquet", help="Keep all rows there, and resume from there.")
 @click.option("--measured", type=FILE, metavar="CACHE", help="Compare with a cache or T4 file of Kernel Tuner.")
@@ -51,6 +59,7 @@ def tune(
     budget: float | None,
     top: int,
     overrides: dict[str, Any],
+    fixed: dict[str, str],
     sources: Path | None,
     output: Path | None,
     measured: Path | None,
@@ -72,7 +81,7 @@ def tune(
             "--workers starts processes here, but --scheduler has its own workers: give one of them"
         )
     known = None if measured is None else read_results(measured)
-    found = read_space(space, sources=sources)
+    found = read_space(space, sources=sources).with_fixed(fixed)
     with waiting("tuning") as report:
         result = run_tuning(
             found,

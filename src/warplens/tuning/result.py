@@ -179,11 +179,13 @@ class Tuning:
         return PredictedFirst(seconds, keys)
 
     def agreement(self, measured: Measured) -> Agreement:
-        """How well predicted times order what a tuner measured."""
+        """How well predicted times order what a tuner measured; the fastest of the space counts if not predicted."""
         pairs = [
             (each.seconds, time) for each in self.candidates if (time := measured.of(each.parameters)) is not None
         ]
-        return Agreement.of([p for p, _ in pairs], [m for _, m in pairs])
+        times = (measured.of(each) for each in self.space.configurations)
+        fastest = min((each for each in times if each is not None), default=None)
+        return Agreement.of([p for p, _ in pairs], [m for _, m in pairs], fastest)
 
     def agreement_of_estimates(self, measured: Measured) -> Agreement:
         """How well estimates order the configurations that a budget left out."""

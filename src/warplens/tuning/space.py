@@ -96,6 +96,18 @@ class TuningSpace:
         mentioned = {name for text in texts for name in _NAME.findall(text)}
         return tuple(name for name in self.parameters if name in mentioned and name not in filled)
 
+    def with_fixed(self, values: Mapping[str, str]) -> TuningSpace:
+        """The part of the space where parameters have these of their values, given as text."""
+        parameters = dict(self.parameters)
+        for name, text in values.items():
+            if name not in parameters:
+                raise InputError(f"{self.file.path}: {name!r} is no parameter; {nearest(name, parameters)}")
+            parameters[name] = tuple(each for each in parameters[name] if str(each) == text)
+            if not parameters[name]:
+                known = ", ".join(map(str, self.parameters[name]))
+                raise InputError(f"{self.file.path}: {name} is never {text}; its values are {known}")
+        return replace(self, parameters=parameters)
+
     def _where(self, key: str) -> str:
         return f"{self.file.where(f'cuda.{key}')}: cuda.{key}"
 
