@@ -99,6 +99,8 @@ def _entry_name(record: Hashable) -> str:
 
 def _misses_name(order: str, config: CacheConfig, line_bytes: int, transfer_bytes: int) -> str:
     structure = {"order": order, "line_bytes": line_bytes, "transfer_bytes": transfer_bytes, **config._asdict()}
+    if not config.collects:  # files made before this parameter do not name it
+        del structure["collects"]
     return json.dumps(["misses", structure])
 
 
