@@ -25,6 +25,23 @@ def show_name(kernel: str, most: int = MOST_NAME) -> str:
     return kernel if len(kernel) <= most else f"{kernel[: most - 17]}…{kernel[-16:]}"
 
 
+def bare_name(kernel: str) -> str:
+    """A kernel's name as the source has it, without its result's type and its parameters."""
+    end = len(kernel)
+    if kernel.endswith(")"):
+        depth = 0
+        for end in range(len(kernel) - 1, -1, -1):
+            depth += {")": 1, "(": -1}.get(kernel[end], 0)
+            if depth == 0:
+                break
+    name, depth = kernel[:end], 0
+    for at, letter in enumerate(name):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
+        if letter == " " and depth == 0:
+            return name[at + 1 :] or kernel
+    return name or kernel
+
+
 def show_seconds(value: float, digits: int = 4) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if float(f"{value / scale:.{digits}g}") >= 1.0:

@@ -46,7 +46,7 @@ def test_launches_of_a_kernel_have_their_numbers(good, tmp_path):
     lines = text.splitlines()
     launches = [line.split()[1] for line in lines if line.split()[:1] == ["mdm"]]
     assert launches[:2] == ["0", "4"] and sum(line.split()[:2] == ["model", "launch"] for line in lines) == 1
-    assert any(line.startswith("bxxx") and "…xx" in line and "end on mdm2020" in line for line in lines)
+    assert any(line.startswith("space::bxxx") and "…xx" in line and "end on mdm2020" in line for line in lines)
     assert sum("a: misses" in line for line in lines) == 1
     chosen = good("predict", tmp_path / "app.wlt", "--gpu", "mdm2020", "--model", "mdm", "--kernel", "space::a")
     assert "a on mdm2020" in chosen and "bxxx" not in chosen

@@ -65,12 +65,14 @@ def models_or_rules(context: click.Context, parameter: click.Parameter, incomple
 def recorded_kernels(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Kernels of the traces that the command names before --kernel."""
     from ..errors import WarplensError
+    from ..formatting import bare_name
     from ..traces import read_trace
 
     found: set[str] = set()
     for path in (*(context.params.get("inputs") or ()), *context.args):
         try:
-            found |= {launch.header.kernel for launch in read_trace(path)} if path.endswith(".wlt") else set()
+            headers = [launch.header for launch in read_trace(path)] if path.endswith(".wlt") else []
+            found |= {bare_name(each.extra.get("readable_name", each.kernel)) for each in headers}
         except WarplensError:
             continue  # the command itself says what is wrong with the file
     return _completed(lambda: sorted(found))(context, parameter, incomplete)

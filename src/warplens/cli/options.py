@@ -156,10 +156,11 @@ class Selection:
 
 
 def _names(workload: Workload) -> tuple[str, ...]:
-    """Of its kernel: as compiled, and as the source has it where that is known."""
+    """Of its kernel: as it is shown, as compiled, and as the source has it where that is known."""
     if workload.trace is None:
         return (workload.name,)
-    return workload.name, workload.trace.header.extra.get("readable_name", "")
+    header = workload.trace.header
+    return workload.name, header.kernel, header.extra.get("readable_name", "")
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..formatting import show_name, show_share
+from ..formatting import bare_name, show_name, show_share
 from .common import console, escape, print_json, say, show_seconds, table, warn, wrapped
 from .options import FILE, gpus_option, json_option, parse_ranges, pattern_of
 
@@ -168,7 +168,7 @@ def _about(total: Any) -> list[str]:
     """A kernel's name, what limits it, and the first piece of advice."""
     from ..explanation import words
 
-    found = [show_name(total.kernel.partition("(")[0] or total.kernel, 44)]
+    found = [show_name(bare_name(total.kernel), 44)]
     if total.answer is not None:
         if total.answer.limiter is not None:
             found.append(words.limit(total.answer))

@@ -80,18 +80,11 @@ class Program:
             seen: Counter[str] = Counter()
             found = []
             for each in load_workloads(trace) if trace.is_file() and result.launches else ():
-                name = _readable(each)
-                found.append(replace(each, name=name, launch_index=seen[name]))
-                seen[name] += 1
+                found.append(replace(each, launch_index=seen[each.name]))
+                seen[each.name] += 1
             if not found:
                 raise InputError(f"{self.path}: the program launched no kernel")
             yield found
-
-
-def _readable(workload: Workload) -> str:
-    """The kernel's name in the source; the compiler's mangled name would change with the types of its arguments."""
-    extra = workload.trace.header.extra if workload.trace is not None else {}
-    return str(extra.get("readable_name", workload.name)).partition("(")[0]
 
 
 def program_of(file: TomlFile) -> Program | None:

@@ -20,6 +20,7 @@ from ..analysis import (
 )
 from ..analysis.spills import with_spills
 from ..errors import MissingInputError
+from ..formatting import bare_name
 from ..machine import INSTRUCTION_CLASSES, Gpu, machine_of_batch
 from ..traces import LaunchTrace
 from .launch import Launch, launch_of, launch_with_overrides
@@ -144,7 +145,7 @@ def workload_of_trace(
     """A workload whose views come from a recorded launch."""
     trace = with_spills(trace)
     return Workload(
-        name=trace.header.kernel,
+        name=_name_of(trace),
         launch=launch_of(trace),
         launch_index=trace.header.launch_index,
         trace=trace,
@@ -152,3 +153,9 @@ def workload_of_trace(
         selection=selection,
         results=Results() if results is None else results,
     )
+
+
+def _name_of(trace: LaunchTrace) -> str:
+    """The kernel's name as the source has it, where the trace tells it; compiled names are for machines."""
+    readable = trace.header.extra.get("readable_name")
+    return bare_name(readable) if isinstance(readable, str) and readable else trace.header.kernel
