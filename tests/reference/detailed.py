@@ -192,7 +192,7 @@ class Simulation:
         elif issued.kind == "nothing":
             unit, interval, latency = self.machine.timings[issued.row.instruction_class]
             sm.units[unit] = max(sm.units.get(unit, 0.0), t) + interval
-            warp.ready.update(dict.fromkeys(issued.written, t + latency))
+            warp.ready.update(dict.fromkeys(issued.written, t + latency + self.machine.operand_cycles))
         else:
             access = Access(warp, issued, t, deque(issued.lines), ready=t + 1)
             sm.lsu.append(access)
@@ -223,7 +223,7 @@ class Simulation:
         kind = head.instruction.kind
         if kind == "shared":
             sm.lsu_free = t + head.instruction.degree
-            head.warp.give(head.instruction, t + head.instruction.degree - 1 + self.machine.shared_latency)
+            head.warp.give(head.instruction, t + head.instruction.degree - 1 + self.machine.shared_to_use)
         elif not head.instruction.lines:
             if kind == "store":
                 head.warp.in_flight -= 1

@@ -35,6 +35,7 @@ class Machine:
     active_warps: int = 8
     lsu_queue: int = 8
     collectors: int | None = None
+    operand_cycles: float = 0.0
     line_bytes: int = 128
     sectors: int = 1
     l1_sets: int = 1
@@ -71,6 +72,11 @@ class Machine:
         """What the ports leave of the way to the LLC and back."""
         in_ports = (1 + self.transfer_flits) * (self.sm_flit + self.bank_flit)
         return max((self.llc_latency - self.l1_latency - in_ports) / 2, 0.0)
+
+    @property
+    def shared_to_use(self) -> float:
+        """Cycles from a service of shared memory, one of the cycles for operands, to the use of its result."""
+        return self.shared_latency + max(self.operand_cycles - 1, 0.0)
 
     def sectors_of(self, granules: set[int]) -> set[int]:
         return {granule * self.sectors // GRANULES for granule in granules}

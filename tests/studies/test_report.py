@@ -55,7 +55,10 @@ def test_bounds(small: Validation) -> None:
     assert strided.l1_port == lines / 28
     assert strided.busiest_bank == pytest.approx(1, abs=1e-3)
     assert (strided.dram_lines_read, strided.dram_lines_written, strided.dirty_lines_left) == (lines, 0, 0)
-    assert in_llc.noc == pytest.approx(28 * 64 * 6 * 32 * 1.4e9 * 128 / 1050e9, rel=1e-3)
+    # Accel-Sim misses all of these lines in L1.
+    missed = next(row.l1 for row in small.misses if row.kernel == "strided32_l2")
+    assert 0.95 < missed <= 1.0
+    assert in_llc.noc == pytest.approx(missed * 28 * 64 * 6 * 32 * 1.4e9 * 128 / 1050e9, rel=1e-6)
     assert in_llc.in_step == pytest.approx(in_llc.noc, rel=2e-3)
     assert compute.issue == 1760 and compute.largest == "issue"
     assert compute.latency == 636

@@ -40,6 +40,7 @@ def gpu_of(machine: Machine) -> Gpu:
         "schedulers": machine.schedulers,
         "scheduler": machine.policy,
         "issue_width": machine.issue_width,
+        "operand_cycles": machine.operand_cycles,
         "max_blocks": machine.blocks_per_sm,
         "l1.queue": machine.lsu_queue,
         "l1.size": max(machine.l1_sets, 1) * machine.l1_ways * machine.line_bytes,

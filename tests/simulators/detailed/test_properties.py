@@ -115,6 +115,13 @@ def test_dependent_instruction_waits_for_the_latency():
     assert cycles([[[Step(USE)] * 11]], WIDE) - cycles([[[Step(USE)]]], WIDE) == 40
 
 
+def test_operands_take_their_cycles_beyond_latencies():
+    later = dataclasses.replace(WIDE, operand_cycles=5.0)
+    assert cycles([[[Step(USE)] * 11]], later) - cycles([[[Step(USE)] * 11]], WIDE) == 10 * 5
+    one = [[[Step(SHARED, evenly(1024, 4)), Step(USE)]]]
+    assert cycles(one, later) - cycles(one, WIDE) == 4  # the cycle of the load-store unit is one of the five
+
+
 def test_a_result_the_warp_does_not_need_does_not_hold_it():
     """A shared access in conflict comes back long after the load that the warp waits for."""
     hit = [line(0), *[Step(USE)] * 100]

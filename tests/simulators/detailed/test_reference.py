@@ -91,6 +91,7 @@ def machines(draw):
         active_warps=draw(few),
         lsu_queue=draw(st.integers(1, 5)),
         collectors=draw(st.sampled_from([None, 1, 2])),
+        operand_cycles=draw(st.sampled_from([0.0, 0.0, 0.5, 3.0])),
         sectors=draw(st.sampled_from([1, 2, 4])),
         l1_sets=draw(st.integers(0, 4)),
         l1_ways=draw(st.integers(1, 2)),
