@@ -67,20 +67,25 @@ def predictions(rows: list[dict[str, str]]) -> Iterator[tuple[dict[str, str], An
 
 
 def keep_traced(folder: Path) -> None:
-    """Print the cycles that are predicted from traces of machine code, and where."""
+    """Print the cycles that are predicted from traces of machine code, and the sectors that these send to the L2."""
     import warplens
-    from warplens.traces import read_trace
+    from warplens.workload.traced import cache_misses
 
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(("kind", "example", "cycles", "predicted"))
+    out.writerow(("kind", "example", "cycles", "l2_sectors", "predicted"))
+    gpu = warplens.load_gpu("h200")
     for line in sorted((folder / "sass.jsonl").read_text().splitlines()):
         row = json.loads(line)
         path, kind = folder / row["trace"], {"examples": "cuda"}.get(row["kind"], row["kind"])
         if path.exists():
-            made = warplens.predict(read_trace(path)[0], "h200")
-            out.writerow((kind, row["example"], f"{float(made.cycles):.0f}", "from the kept trace"))
+            workload = warplens.load_workload(path)
+            made, misses = warplens.predict(workload, gpu), cache_misses(workload, gpu)
+            traced = workload.trace.header.extra["blocks_traced"] / workload.trace.header.blocks
+            sectors = (misses.column("requests") - misses.column("l1_hits")).sum() / traced
+            numbers = f"{float(made.cycles):.0f}", f"{sectors:.0f}"
+            out.writerow((kind, row["example"], *numbers, "from the kept trace"))
         elif "cycles" in row:
-            out.writerow((kind, row["example"], f"{row['cycles']:.0f}", "where it was traced"))
+            out.writerow((kind, row["example"], f"{row['cycles']:.0f}", "", "where it was traced"))
 
 
 def renew(page: Path) -> None:
