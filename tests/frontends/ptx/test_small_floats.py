@@ -93,3 +93,22 @@ st.global.b32 [%out], %r;"""
     run(body, given, out)
     above = 0x3F800000 if mode == "rz" else 0x3F802000
     assert out[:4].tolist() == [expected, above, 0x7F800000, 0x7FFFFFFF]
+
+
+@pytest.mark.parametrize("name", ["ex2.approx.f16", "ex2.approx.ftz.bf16", "tanh.approx.f16", "tanh.approx.bf16"])
+def test_functions_of_pairs_are_those_of_their_halves(name):
+    halves = f"mov.b32 {{%h1,%h2}}, %r2; {name} %h1, %h1; {name} %h2, %h2; mov.b32 %r3, {{%h1,%h2}};"
+    found = []
+    for body in (halves, f"{name}x2 %r3, %r2;"):
+        text = f""".version 8.5
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p)
+{{ .reg .b16 %h<3>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+ ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+ ld.global.u32 %r2, [%rd3]; {body} st.global.u32 [%rd3], %r3; ret; }}
+"""
+        values = np.random.default_rng(3).integers(0, 2**32, 256, dtype=np.uint32)
+        execute(parse_ptx(text), "k", 1, 256, [values])
+        found.append(values)
+    assert np.array_equal(*found)

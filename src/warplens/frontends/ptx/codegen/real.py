@@ -78,33 +78,37 @@ def _without_large_divisors(g: Lanes, result: Value, a: Value, b: Value) -> Valu
 @lowers("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
 def _function(g: KernelBuilder, item: FlatInstruction) -> None:
     kind = type_of(g, item)
-    if kind.packed != 1 or (kind.bits == 16 and item.opcode not in ("ex2", "tanh")):
+    if (kind.packed != 1 or kind.bits == 16) and item.opcode not in ("ex2", "tanh"):
         raise g.not_covered(item)
     (bits,) = sources(g, item, kind, 1)
-    builder = g.builder
-    value = rounding.widen(g, bits, kind.kind) if kind.bits == 16 else g.as_float(bits)
+    if kind.bits == 16:
+        found = g.packed(
+            kind,
+            lambda part: rounding.narrow(g, _value(g, item, rounding.widen(g, part, kind.kind), 32), kind.kind),
+            bits,
+        )
+        return g.write(item, found)
     flushing = kind.bits == 32 and item.instruction.has("ftz")
-    if flushing:
-        value = rounding.flush(g, value)
+    value = rounding.flush(g, g.as_float(bits)) if flushing else g.as_float(bits)
+    result = _value(g, item, value, kind.bits)
+    return g.write(item, rounding.result_bits(g, rounding.flush(g, result) if flushing else result))
+
+
+def _value(g: KernelBuilder, item: FlatInstruction, value: Value, width: int) -> Value:
+    """The function of numbers of 32 or 64 bits."""
+    builder = g.builder
     mode = next((each for each in rounding.DIRECTED if item.instruction.has(each)), "rn")
-    width = max(kind.bits, 32)
-    one = g.real(width, 1.0)
     if item.opcode == "rcp":
-        result = _rounded(g, "div", [one, value], mode)
-    elif item.opcode == "sqrt":
-        result = _rounded(g, "sqrt", [value], mode)
-    elif item.opcode == "rsqrt":
+        return _rounded(g, "div", [g.real(width, 1.0), value], mode)
+    if item.opcode == "sqrt":
+        return _rounded(g, "sqrt", [value], mode)
+    if item.opcode == "rsqrt":
         wide = value if width == 64 else builder.fpext(value, floats(64))
         result = builder.fdiv(g.real(64, 1.0), g.intrinsic("sqrt", wide))
-        result = result if width == 64 else builder.fptrunc(result, floats(32))
-    elif item.opcode == "tanh":
-        result = _tanh(g, value)
-    else:
-        name = {"ex2": "exp2", "lg2": "log2"}.get(item.opcode, item.opcode)
-        result = g.per_lane(name, value)
-    if flushing:
-        result = rounding.flush(g, result)
-    g.write(item, rounding.narrow(g, result, kind.kind) if kind.bits == 16 else rounding.result_bits(g, result))
+        return result if width == 64 else builder.fptrunc(result, floats(32))
+    if item.opcode == "tanh":
+        return _tanh(g, value)
+    return g.per_lane({"ex2": "exp2", "lg2": "log2"}.get(item.opcode, item.opcode), value)
 
 
 def _tanh(g: KernelBuilder, value: Value) -> Value:
