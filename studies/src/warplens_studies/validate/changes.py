@@ -56,7 +56,7 @@ SWITCHES = {
         {"noc.bandwidth": "16TB/s", "noc.sm_bandwidth": "16TB/s", "dram.bandwidth": "16TB/s"},
     ),
     "latency": Switch(
-        "results of computation after 10 cycles instead of 4",
+        "a latency of computation of 10 cycles instead of 4",
         {f"instructions.{name}.latency": 10 for name in ("comp", "int32", "fp32")},
     ),
 }
