@@ -123,3 +123,24 @@ def test_reading_a_source_takes_little_time_whatever_it_holds(text: str) -> None
         assert host.value(launch.configuration[0], launch.position) is None
     assert kernel_source(text) == []
     assert time.process_time() - started < 5
+
+
+def test_shared_memory_of_a_called_function_is_found(tmp_path):
+    path = tmp_path / "sum.cu"
+    path.write_text(
+        "__device__ float* room() { extern __shared__ float held[]; return held; }\n"
+        "__global__ void sum(float* out) { float* s = room(); s[threadIdx.x] = 1; __syncthreads();"
+        " out[blockIdx.x * blockDim.x + threadIdx.x] = s[blockDim.x - 1 - threadIdx.x]; }\n"
+    )
+    trial = tried_draft(path)
+    assert trial.failure is None and trial.draft.shared_bytes >= 4 * trial.draft.block[0]
+
+
+def test_a_grid_that_is_a_product_of_guesses_is_guessed_itself(tmp_path):
+    path = tmp_path / "fill.cu"
+    path.write_text(
+        "__global__ void fill(float* out, int n) { out[blockIdx.x * blockDim.x + threadIdx.x] = n; }\n"
+        "void launch(float* out, unsigned rows, unsigned length) { fill<<<rows * length / 4, 256>>>(out, length); }\n"
+    )
+    trial = tried_draft(path)
+    assert trial.failure is None and trial.draft.grid[0] <= 1 << 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError, KernelFault, LimitReached, OutOfBounds
+from ..errors import CompileError, InputError, KernelFault, LimitReached, OutOfBounds
 from ..frontends.cuda.arguments import Argument, Built
 from ..frontends.cuda.draft import GUESSED, Draft, Sizes, draft_of
 from ..tomlfile import TomlFile
@@ -49,7 +49,7 @@ def tried_draft(path: Path, kernel: str | None = None, *, run_seconds: float = R
         if trial.failure is None:
             return trial
         first = first or trial
-        if not isinstance(trial.failure, KernelFault) or time.monotonic() > deadline:
+        if isinstance(trial.failure, CompileError) or time.monotonic() > deadline:
             break
     assert first is not None
     return first
@@ -121,7 +121,9 @@ def _mended(draft: Draft, error: InputError) -> Draft | None:
     if isinstance(error, LimitReached):
         blocks = draft.blocks or math.prod(draft.grid)
         return replace(draft, blocks=max(blocks // 8, 1)) if blocks > 1 else None
-    grows = draft.shared_source == GUESSED and 2 * draft.shared_bytes <= _MOST_SHARED_BYTES
+    # A kernel may get its dynamic shared memory from a function that it calls.
+    larger_bytes = max(2 * draft.shared_bytes, 8 * math.prod(draft.block))
+    grows = draft.shared_source in ("", GUESSED) and larger_bytes <= _MOST_SHARED_BYTES
     if grows and isinstance(error, KernelFault) and "of shared memory out of bounds" in str(error):
-        return replace(draft, shared_bytes=2 * draft.shared_bytes)
+        return replace(draft, shared_bytes=larger_bytes, shared_source=GUESSED)
     return None

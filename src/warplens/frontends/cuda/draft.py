@@ -16,6 +16,8 @@ from .host_calls import HostCode, parameter_name
 from .signatures import TYPES, VECTORS, kernel_source, struct_members
 
 GUESSED = "guessed"
+#: A grid that is computed from several guesses may be their product; one larger than this is guessed itself.
+_MOST_GUESSED_BLOCKS = 1 << 20
 _ROW_STARTS = re.compile(
     r"(?i)(row|col)?_?(ptrs?|offsets?|starts?|begins?)|(row|col)_?(ptrs?|offsets?|index)|indptr|offsets?"
 )
@@ -311,8 +313,10 @@ class _Drafting:
             written = self.launch.configuration
             parts = [self.host.value(each, self.launch.position) for each in written[:3]]
             grid, block = (_extents(part) for part in (*parts, None, None)[:2])
+            source = f"line {self.launch.line}" if self.assumed == before else GUESSED
+            if source == GUESSED and math.prod(grid) > _MOST_GUESSED_BLOCKS:
+                grid = ()
             if grid and block and math.prod(block) <= 1024:
-                source = f"line {self.launch.line}" if self.assumed == before else GUESSED
                 shared = parts[2] if len(parts) > 2 and isinstance(parts[2], int) else 0
                 if shared or not dynamic:
                     return grid, block, shared, source, source if shared else ""
