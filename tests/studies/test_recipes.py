@@ -36,7 +36,7 @@ TIMED = ("gpumech-collection", "gpumech-speed", "mdm-collection", "mdm-table2")
 EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in TIMED else name for name in NAMES]
 #: Both references agree on these, and the suite's stand-ins with them.
 BOTH = ("reference simulator", "Accel-Sim")
-STANDINS = "simulated stand-ins"
+STANDINS, PROGRAMS = "simulated stand-ins", "simulated programs"
 ALL = (STANDINS, *BOTH)
 
 _PIPELINE_SHAPE = "MAPE_shape of the Pipeline model is below 10 %"
@@ -151,7 +151,7 @@ NOT_BORNE_OUT = {
                 "GPUMech+, MDM-Queue and MDM-MSHR lie between",
             )
         ),
-        "both err about alike on the others (§V-A); Accel-Sim",
+        *(f"both err about alike on the others (§V-A); {source}" for source in BOTH),
         *(
             f"{text} (§V-A); {STANDINS}"
             for text in (
@@ -166,7 +166,7 @@ NOT_BORNE_OUT = {
     ),
     "mdm-fig7": (
         *(f"MDM is the most accurate across DRAM bandwidths (§V-B); {source}" for source in ALL),
-        *(f"GPUMech's error grows with DRAM bandwidth (§V-B); {source}" for source in BOTH),
+        *(f"GPUMech's error grows with DRAM bandwidth (§V-B); {source}" for source in ALL),
         f"MDM-Queue and MDM-MSHR err less than GPUMech+ (§V-B); {STANDINS}",
     ),
     "mdm-fig8": (
@@ -182,6 +182,38 @@ NOT_BORNE_OUT = {
     "mdm-fig11": ("MDM captures the performance trend",),
     "mdm-fig12": ("the gain of more SMs and bandwidth is small",),
     "mdm-fig14": ("the same, nearer to the simulated CPI on every machine",),
+}
+
+
+#: The same for public programs.
+NOT_BY_PROGRAMS = {
+    "gpumech-fig11": ("MT is better than Markov_Chain", "MT_MSHR brings most kernels below 30 %"),
+    "gpumech-fig12": ("divergent stores need the DRAM queue",),
+    "gpumech-fig13": ("with many warps MT is better", "GPUMech errs more with few warps per core"),
+    "gpumech-fig15": ("GPUMech errs most with the least bandwidth", "GPUMech errs by less than 17.8 %"),
+    "gpumech-fig16": (
+        "GPUMech predicts the scaling trend (§VII-A); rod-cfd: cuda_compute_step_factor",
+        "coalesced: MSHR and QUEUE are negligible",
+        "medium divergence: with 32 warps MSHR dominates",
+        "divergent stores: QUEUE is high with 8 warps",
+    ),
+    "mdm-fig5": (
+        "MDM errs far less than GPUMech on divergent applications",
+        "GPUMech+, MDM-Queue and MDM-MSHR lie between",
+        "over all applications MDM errs by 13.9 %",
+        "MDM errs by at most 50 % on a divergent application",
+    ),
+    "mdm-fig6": ("MDM-MSHR improves on GPUMech+", "MDM is the most accurate across NoC bandwidths"),
+    "mdm-fig7": ("MDM is the most accurate across DRAM bandwidths",),
+    "mdm-fig8": ("MDM is the most accurate across MSHRs",),
+    "mdm-fig9": (
+        "MDM errs by less than 26 % on average",
+        "MDM is the most accurate across SMs",
+    ),
+    "mdm-fig15": (
+        "MDM errs less than GPUMech with a streaming L1",
+        "MDM does as well as with conventional L1 caches",
+    ),
 }
 
 
@@ -243,12 +275,14 @@ class TestEvery:
         assert all(claim.found for claim in made(name).claims)
         if name in TIMED:
             return
-        expected = NOT_BORNE_OUT.get(name, ())
         assert outcomes()[name] == statements(made(name)), "run: python tests/docs/pages.py"
         failing = sorted(claim.text for claim in made(name).claims if not claim.holds)
-        assert len(failing) == len(expected), failing
-        for text, start in zip(failing, sorted(expected), strict=True):
-            assert text.startswith(start)
+        by_programs = [text for text in failing if text.endswith(PROGRAMS)]
+        others = [text for text in failing if text not in by_programs]
+        for found, expected in ((others, NOT_BORNE_OUT), (by_programs, NOT_BY_PROGRAMS)):
+            starts = sorted(expected.get(name, ()))
+            assert len(found) == len(starts), found
+            assert all(text.startswith(start) for text, start in zip(found, starts, strict=True))
 
     def test_written_csv(self, name, tmp_path):
         path = write_csv(made(name), tmp_path / "new" / "folder")

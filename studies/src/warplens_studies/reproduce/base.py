@@ -23,8 +23,8 @@ COMPARISON = ("quantity", "paper", "ours", "difference")
 #: Data that a recipe's numbers come from.
 FROM_THE_PAPER = "inputs that the paper prints"
 FROM_KERNELS = "16 kernels on our simulator and Accel-Sim"
-FROM_STANDINS = "the suite's stand-ins, and 16 kernels on our simulator and Accel-Sim"
-FROM_STANDINS_SIMULATED = "the suite's stand-ins and three small kernels, on our simulator"
+FROM_SETS = "public programs, the suite's stand-ins, and 16 kernels on our simulator and Accel-Sim"
+FROM_SETS_SIMULATED = "public programs, the suite's stand-ins and three small kernels, on our simulator"
 FROM_H200 = "the suite, measured on an H200"
 FROM_H200_AND_STANDINS = "the suite, measured on an H200, and its kernels after Rodinia's on our simulator"
 FROM_SUITE = "the suite's CUDA kernels, run on the CPU"

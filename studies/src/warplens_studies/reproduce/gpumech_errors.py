@@ -18,13 +18,17 @@ from warplens.workload import workload_of_trace
 
 from ..validate.metrics import ipc_error
 from ..validate.recorded import DRAM_GB, GPUMECH_GPU, GPUMECH_PARTS, MSHRS, WARPS
-from .base import FROM_STANDINS, Claim, Findings, Row, Table, recipe
+from .applications import TABLE_II
+from .base import FROM_SETS, Claim, Findings, Row, Table, recipe
 from .control_divergence import PLANS, trace_of
 from .drawing import grouped_bars
 from .kernels import (
+    OF_PROGRAMS,
     OF_SUITE,
     OURS,
+    PROGRAMS,
     RECORDED,
+    SETS,
     STAND_IN,
     STANDINS,
     THEIRS,
@@ -36,21 +40,25 @@ from .kernels import (
 )
 
 #: Models of Table II.
-SHOWN = {
-    "Naive_Interval": "naive-interval",
-    "Markov_Chain": "markov-chain",
-    "MT": "gpumech-mt",
-    "MT_MSHR": "gpumech-mt-mshr",
-    "GPUMech": "gpumech",
-}
+SHOWN = dict(zip(("Naive_Interval", "Markov_Chain", "MT", "MT_MSHR", "GPUMech"), TABLE_II, strict=True))
 _COLOURS = tuple(LINE_COLOURS[index] for index in (7, 3, 5, 4, 0))
-_MACHINES = {STANDINS: "machine of Table I", OURS: "machine of Table I", THEIRS: "machine of the validation data"}
+_MACHINES = {
+    **dict.fromkeys((PROGRAMS, STANDINS, OURS), "machine of Table I"),
+    THEIRS: "machine of the validation data",
+}
 PARTS = (
     "Table I does not say how L2 and DRAM are divided: six parts, each 128 KiB and 32 GB/s, and a network that "
     "limits nothing"
 )
+#: Names of more kernels than this stand upright.
+_CROWDED = 20
 #: The kernel for invert_mapping, whose stores diverge.
-_STORES = {STANDINS: "kmeans_invert_mapping", OURS: "scatter", THEIRS: "scatter"}
+_STORES = {
+    PROGRAMS: "hec-kmeans: feature_transpose",
+    STANDINS: "kmeans_invert_mapping",
+    OURS: "scatter",
+    THEIRS: "scatter",
+}
 _IPC = (
     "errors are those of IPC: a CPI that is too low errs by at most 100 %, but the text has 330 % for MT, which is "
     "too fast"
@@ -178,7 +186,8 @@ def _policy(name: str, settings: Mapping[str, str], stated: tuple[float, float])
                 f"{below(source, 'MT_MSHR', 30):.0f} % of the kernels",
             ),
             Claim(
-                f"divergent stores need the DRAM queue, 180 to 35 % on invert_mapping; {_STORES[source]}, {source}",
+                f"divergent stores need the DRAM queue, 180 to 35 % on invert_mapping; {_STORES[source]}, {name}, "
+                f"{source}",
                 2 * found[source]["GPUMech"][stores] < found[source]["MT_MSHR"][stores],
                 f"{found[source]['MT_MSHR'][stores]:.0f} to {found[source]['GPUMech'][stores]:.0f} %",
             ),
@@ -193,7 +202,7 @@ def _policy(name: str, settings: Mapping[str, str], stated: tuple[float, float])
         ),
         draw=partial(_draw_policy, kernels, found, means),
         claims=tuple(claims),
-        assumptions=(OF_SUITE, STAND_IN, RECORDED, PARTS),
+        assumptions=(OF_PROGRAMS, OF_SUITE, STAND_IN, RECORDED, PARTS),
         remarks=(_IPC, f"{name} of the machine; small kernels fill it less than the three times that the paper asks"),
         summary=Table(
             ("mean |IPC error|, %", "paper", *(f"{source}, {_MACHINES[source]}" for source in means)),
@@ -215,7 +224,7 @@ def _draw_policy(
     means: Mapping[str, Mapping[str, float]],
     plt: Any,
 ) -> Any:
-    figure, axes = plt.subplots(len(found), 1, figsize=(10.4, 0.6 + 3.2 * len(found)))
+    figure, axes = plt.subplots(len(found), 1, figsize=(10.4, 1.6 + 3.2 * len(found)))
     for axis, (source, series) in zip(axes, found.items(), strict=True):
         axis.set_yscale("symlog", linthresh=10)
         shown = {title: [*values, means[source][title]] for title, values in series.items()}
@@ -223,9 +232,12 @@ def _draw_policy(
         axis.axvline(len(kernels[source]) - 0.5, color="#999999", linewidth=0.8, linestyle=":")
         axis.set_ylabel("|IPC error|, %")
         axis.set_yticks((0, 10, 100, 1000), ("0", "10", "100", "1000"))
-        axis.set_title(f"Against {source}, {_MACHINES[source]}", loc="left", fontsize=9)
+        axis.set_title(f"{SETS[source]}, {_MACHINES[source]}", loc="left", fontsize=9)
+        crowded = len(kernels[source]) > _CROWDED
         for label in axis.get_xticklabels():
-            label.set(rotation=25, ha="right", fontsize=8)
+            label.set(
+                rotation=90 if crowded else 25, ha="center" if crowded else "right", fontsize=6 if crowded else 8
+            )
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)
     return figure
@@ -235,24 +247,24 @@ def _draw_policy(
     "gpumech-fig11",
     GPUMECH,
     "Figure 11: model comparison for the round-robin policy",
-    "|IPC error| of the models of Table II, on stand-ins, and on small kernels against our simulator and Accel-Sim",
-    data=FROM_STANDINS,
+    "|IPC error| of the models of Table II, on programs, stand-ins and small kernels (our simulator, Accel-Sim)",
+    data=FROM_SETS,
 )
 def figure11() -> Findings:
-    return _policy("loose round robin", {STANDINS: "gpumech-rr", OURS: "gpumech-rr", THEIRS: "lrr"}, (13.2, 62.9))
+    settings = dict.fromkeys((PROGRAMS, STANDINS, OURS), "gpumech-rr") | {THEIRS: "lrr"}
+    return _policy("loose round robin", settings, (13.2, 62.9))
 
 
 @recipe(
     "gpumech-fig12",
     GPUMECH,
     "Figure 12: model comparison for the greedy-then-oldest policy",
-    "|IPC error| of the models of Table II, on stand-ins, and on small kernels against our simulator and Accel-Sim",
-    data=FROM_STANDINS,
+    "|IPC error| of the models of Table II, on programs, stand-ins and small kernels (our simulator, Accel-Sim)",
+    data=FROM_SETS,
 )
 def figure12() -> Findings:
-    return _policy(
-        "greedy-then-oldest scheduler", {STANDINS: "gpumech-gto", OURS: "gpumech-gto", THEIRS: "base"}, (14.0, 65.3)
-    )
+    settings = dict.fromkeys((PROGRAMS, STANDINS, OURS), "gpumech-gto") | {THEIRS: "base"}
+    return _policy("greedy-then-oldest scheduler", settings, (14.0, 65.3))
 
 
 # -- Figures 13 to 15 ----------------------------------------------------------------------
@@ -277,15 +289,15 @@ def _sweep(xlabel: str, settings: Mapping[str, Mapping[str, str]]) -> tuple[Erro
 
     def draw(plt: Any) -> Any:
         labels = {source: list(named) for source, named in settings.items()}
-        titled = {f"{source}, {_MACHINES[source]}": series for source, series in found.items()}
-        named = {f"{source}, {_MACHINES[source]}": each for source, each in labels.items()}
+        titled = {f"{SETS[source]}, {_MACHINES[source]}": series for source, series in found.items()}
+        named = {f"{SETS[source]}, {_MACHINES[source]}": each for source, each in labels.items()}
         return error_panels(plt, named, titled, xlabel=xlabel, colours=_COLOURS, log=True)
 
     return found, Findings(
         columns=("reference", xlabel, "model", "mean |IPC error| [%]"),
         rows=tuple(rows),
         draw=draw,
-        assumptions=(OF_SUITE, STAND_IN, RECORDED, PARTS),
+        assumptions=(OF_PROGRAMS, OF_SUITE, STAND_IN, RECORDED, PARTS),
         remarks=(_IPC,),
         summary=Table(
             ("reference", xlabel, *(f"{title}, %" for title in SHOWN)),
@@ -306,12 +318,12 @@ def _rising(values: Sequence[float]) -> bool:
     "gpumech-fig13",
     GPUMECH,
     "Figure 13: errors with different numbers of warps per core",
-    "mean |IPC error| of the five models of Table II with 8, 16, 32 and 48 warps, on stand-ins and small kernels",
-    data=FROM_STANDINS,
+    "mean |IPC error| of the five models of Table II with 8, 16, 32 and 48 warps, on all three sets of kernels",
+    data=FROM_SETS,
 )
 def figure13() -> Findings:
     named = {str(n): "gpumech-rr" if n == 32 else f"gpumech-warps{n}" for n in WARPS}
-    found, findings = _sweep("warps per core", {STANDINS: named, OURS: named})
+    found, findings = _sweep("warps per core", dict.fromkeys((PROGRAMS, STANDINS, OURS), named))
     return replace(findings, claims=tuple(claim for source in found for claim in _figure13_claims(source, found)))
 
 
@@ -347,13 +359,13 @@ def _figure13_claims(source: str, found: Errors) -> list[Claim]:
     "gpumech-fig14",
     GPUMECH,
     "Figure 14: errors with different numbers of MSHR entries",
-    "mean |IPC error| of the models of Table II, on stand-ins, and on small kernels (our simulator, Accel-Sim)",
-    data=FROM_STANDINS,
+    "mean |IPC error| of the models of Table II, on programs, stand-ins and small kernels (our simulator, Accel-Sim)",
+    data=FROM_SETS,
 )
 def figure14() -> Findings:
     ours = {str(n): "gpumech-rr" if n == 32 else f"gpumech-mshr{n}" for n in MSHRS}
     theirs = {str(n): "base" if n == 128 else f"mshr{n}" for n in MSHRS}
-    found, findings = _sweep("MSHR entries", {STANDINS: ours, OURS: ours, THEIRS: theirs})
+    found, findings = _sweep("MSHR entries", {PROGRAMS: ours, STANDINS: ours, OURS: ours, THEIRS: theirs})
     claims = []
     for source, each in found.items():
         gap = [a - b for a, b in zip(each["MT"], each["MT_MSHR"], strict=True)]
@@ -381,13 +393,13 @@ def figure14() -> Findings:
     "gpumech-fig15",
     GPUMECH,
     "Figure 15: errors with different DRAM bandwidths",
-    "mean |IPC error| of the models of Table II, on stand-ins, and on small kernels (our simulator, Accel-Sim)",
-    data=FROM_STANDINS,
+    "mean |IPC error| of the models of Table II, on programs, stand-ins and small kernels (our simulator, Accel-Sim)",
+    data=FROM_SETS,
 )
 def figure15() -> Findings:
     ours = {str(n): "gpumech-rr" if n == 192 else f"gpumech-dram{n}" for n in DRAM_GB}
     theirs = {"240": "dram240", "480": "base", "960": "dram960"}
-    found, findings = _sweep("DRAM bandwidth, GB/s", {STANDINS: ours, OURS: ours, THEIRS: theirs})
+    found, findings = _sweep("DRAM bandwidth, GB/s", {PROGRAMS: ours, STANDINS: ours, OURS: ours, THEIRS: theirs})
     claims = []
     for source, each in found.items():
         gap = [a - b for a, b in zip(each["MT_MSHR"], each["GPUMech"], strict=True)]
@@ -398,7 +410,7 @@ def figure15() -> Findings:
                 f"by {percentages(gap, 'points')}",
             )
         )
-    for source in (STANDINS, OURS):
+    for source in (PROGRAMS, STANDINS, OURS):
         mine = found[source]["GPUMech"]
         claims += [
             Claim(

@@ -1,7 +1,7 @@
 """Kernels that stand for the papers' benchmarks: predictions, references, and errors that figures share.
 
-Two sets: the suite's stand-ins for the benchmarks of MDM's Table IV, on our reference simulator, and small kernels
-of the validation data, on our simulator and on Accel-Sim.
+Three sets: kernels of public programs and the suite's stand-ins for the benchmarks of MDM's Table IV, both on our
+reference simulator, and small kernels of the validation data, on our simulator and on Accel-Sim.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from warplens.api import place, predict
 from warplens.errors import InputError
-from warplens.machine import Gpu, load_gpu, with_overrides
 from warplens.models import Prediction
 from warplens.simulators.detailed import DetailedResult, simulate_detailed
 from warplens.suite.catalog import SUITE
@@ -24,19 +23,31 @@ from warplens.workload import Workload, analyse, workload_of_trace
 from ..validate import accelsim
 from ..validate.harness import DIVERGENT_DPKI, VARIANTS, traced
 from ..validate.metrics import ipc_error
-from ..validate.recorded import GPUMECH_GPU, recorded, settings
+from ..validate.recorded import recorded
+from .applications import applications
 from .drawing import grouped_bars
+from .machines import machine_of
 from .suite_tables import SIZE, TABLE_IV
 
 OURS, THEIRS = "reference simulator", "Accel-Sim"
-#: The suite's stand-ins, on our reference simulator.
-STANDINS = "simulated stand-ins"
+#: Kernels of public programs and the suite's stand-ins, on our reference simulator.
+PROGRAMS, STANDINS = "simulated programs", "simulated stand-ins"
+#: What panels show, by reference.
+SETS = {
+    PROGRAMS: "Public programs, our reference simulator",
+    STANDINS: "The suite's stand-ins, our reference simulator",
+    OURS: "Small kernels, our reference simulator",
+    THEIRS: "Small kernels, Accel-Sim",
+}
 STAND_IN = "the 16 kernels of the validation data stand for the paper's benchmarks, and our simulator for its"
-#: Stand-ins run on this part of a machine, which their small inputs fill.
-PARTS_OF = {accelsim.GPU: 14, GPUMECH_GPU: 8}
 OF_SUITE = (
     "stand-ins are the suite's kernels for the benchmarks of MDM's Table IV, with small inputs, on a fourteenth (for "
     "GPUMech an eighth) of the machine: two SMs, and their share of NoC, L2 and DRAM"
+)
+OF_PROGRAMS = (
+    "programs are public ones (validation/whole-programs.md lists them) with small inputs: of each kernel the "
+    "longest launch, on the same part of the machine as stand-ins; it is divergent where more than 10 loads per "
+    "thousand instructions touch more than four lines"
 )
 RECORDED = "simulated cycles are the recorded ones (scripts/record-simulations)"
 
@@ -51,39 +62,21 @@ def workload(kernel: str, selection: str = "clustering") -> Workload:
 def predicted(model: str, setting: str, kernel: str, selection: str = "clustering") -> Prediction:
     """The prediction of a model or variant for a kernel in a setting of `validate.recorded`."""
     name, options = VARIANTS.get(model, (model, {}))
-    placed, gpu = place(workload(kernel, selection), machine(setting, kernel in SUITE))
+    placed, gpu = place(workload(kernel, selection), machine_of(setting, kernel in SUITE))
     return predict(placed, gpu, name, options=options)
 
 
-@cache
-def machine(setting: str, part: bool = False) -> Gpu:
-    """The machine of a setting, or the part of it that small inputs fill."""
-    chosen = settings()[setting]
-    gpu = with_overrides(load_gpu(chosen.gpu), chosen.changes)
-    if not part:
-        return gpu
-    less = PARTS_OF[chosen.gpu]
-    banks, channels = (max(1, round(float(count) / less)) for count in (gpu.llc.banks, gpu.dram.channels))
-    return with_overrides(
-        gpu,
-        {
-            "sms": max(1, round(float(gpu.sms) / less)),
-            "noc.bandwidth": gpu.noc.bandwidth_bytes_per_s / less,
-            "llc.banks": banks,
-            "llc.size": gpu.llc.size_bytes / gpu.llc.banks * banks,
-            "dram.channels": channels,
-            "dram.bandwidth": gpu.dram.bandwidth_bytes_per_s / less,
-        },
-    )
-
-
 def cycles_of(model: str, setting: str, kernel: str) -> float:
+    if kernel in applications():
+        return applications()[kernel].runs[setting].predicted[model]
     return float(predicted(model, setting, kernel).cycles)
 
 
 def reference_cycles(source: str, setting: str, kernel: str) -> float:
     if source == OURS:
         return recorded()[setting, kernel].cycles
+    if source == PROGRAMS:
+        return applications()[kernel].runs[setting].cycles
     if source == STANDINS:
         return simulated_cycles(setting, kernel)
     return float(accelsim.measurements()[setting, kernel].cycles)
@@ -93,7 +86,7 @@ def reference_cycles(source: str, setting: str, kernel: str) -> float:
 def simulated(setting: str, kernel: str) -> DetailedResult | None:
     """A stand-in on our reference simulator; None where no block of it fits on an SM."""
     try:
-        return simulate_detailed(*place(workload(kernel), machine(setting, part=True)))
+        return simulate_detailed(*place(workload(kernel), machine_of(setting, part=True)))
     except InputError:
         return None
 
@@ -106,6 +99,12 @@ def simulated_cycles(setting: str, kernel: str) -> float:
 
 def kernels_of(source: str, kind: str = "all", where: Sequence[str] = ("base",)) -> list[str]:
     """Kernels of a source that are divergent (`MD`), are not (`NMD`), or both, and fit in all settings."""
+    if source == PROGRAMS:
+        return [
+            each.name
+            for each in applications().values()
+            if kind in ("all", "MD" if each.divergent else "NMD") and each.runs.keys() >= set(where)
+        ]
     if source != STANDINS:
         return {"MD": divergent_kernels, "NMD": other_kernels, "all": accelsim.kernels}[kind]()
     names = [kernel for own, kernels in TABLE_IV.values() if kind in (own, "all") for kernel in kernels]
@@ -161,7 +160,7 @@ def error_panels(
         axis.yaxis.set_major_formatter("{x:g}")
         axis.margins(y=0.12)
         axis.set_ylabel("mean |IPC error|, %")
-        axis.set_title(f"Against {source}", loc="left", fontsize=9)
+        axis.set_title(SETS.get(source, source), loc="left", fontsize=9)
     axes[-1, 0].set_xlabel(xlabel)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)

@@ -23,6 +23,7 @@ from .drawing import grouped_bars
 from .kernels import (
     OURS,
     RECORDED,
+    SETS,
     STAND_IN,
     THEIRS,
     divergent_kernels,
@@ -265,7 +266,7 @@ def cal_figure3() -> Findings:
         figure, axes = plt.subplots(2, 1, figsize=(8.6, 4.6))
         for axis, (source, series) in zip(axes, found.items(), strict=True):
             grouped_bars(axis, list(groups), series, label="%.0f")
-            axis.set_title(f"Against {source}", loc="left", fontsize=9)
+            axis.set_title(SETS[source], loc="left", fontsize=9)
             axis.set_ylabel("mean |IPC error|, %")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", fontsize=8)

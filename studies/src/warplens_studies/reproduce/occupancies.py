@@ -21,7 +21,8 @@ from ..validate.recorded import WARPS
 from .base import FROM_H200_AND_STANDINS, Claim, Findings, Row, Table, recipe
 from .drawing import grouped_bars
 from .hardware import SUITE_NOTE
-from .kernels import machine, simulated, workload
+from .kernels import simulated, workload
+from .machines import machine_of
 from .suite_tables import TABLE9
 
 #: Averages that the tables print, MAPE / MAPE_shape in percent: K620, GTX 1060, RTX 2070.
@@ -78,7 +79,7 @@ def _on_simulator() -> dict[str, Errors]:
         real = [1.0 / run.cycles for run in runs if run is not None]
         if len(real) < len(WARPS) or len(set(real)) < len(WARPS) - 1:
             continue  # its small input has too few blocks
-        placed = [place(workload(kernel), machine(setting, part=True)) for setting in settings]
+        placed = [place(workload(kernel), machine_of(setting, part=True)) for setting in settings]
         for name, errors in found.items():
             speeds = [1.0 / float(predict(*each, _model(name)).cycles) for each in placed]
             errors.append((kernel, mape(speeds, real), mape_shape(WARPS, speeds, real)))
