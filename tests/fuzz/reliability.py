@@ -1,6 +1,7 @@
 """`python -m fuzz.reliability CAMPAIGN... ` in the folder tests: runs what docs/reliability.md counts, and writes it.
 
-Campaigns go on where the counts of earlier runs end: a seed is never used twice.
+Campaigns go on where the counts of earlier runs end: a seed is never used twice. Counts are of one state of the code;
+another one begins anew.
 Each seed has a process of its own, whose end by a signal is bad.
 """
 
@@ -18,6 +19,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from warplens.result_cache import code_digest
 
 from .campaigns import CAMPAIGNS, CASES, Counts, added, tried
 
@@ -104,6 +107,17 @@ def load(path: Path = COUNTS) -> Counts:
     return found
 
 
+def of_this_code(counts: Counts) -> Counts:
+    """The counts, or, where they are of another state of the code, none but what was counted before; seeds go on."""
+    code = code_digest()
+    if counts.get("code") == code:
+        return counts
+    ran = {name: found for name, found in counts.items() if name in CAMPAIGNS}
+    begun = {name: {"seed": found["seed"], "bad": []} for name, found in ran.items()}
+    before = {name: {"tried": tried(found), "bad": len(found["bad"])} for name, found in ran.items()}
+    return {"code": code, "before": before, "note": "", "figures": counts.get("figures", []), **begun}
+
+
 def save(path: Path, counts: Counts) -> None:
     whole = path.with_suffix(".new")
     whole.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
@@ -114,11 +128,12 @@ HEAD = """\
 # Reliability
 What was tried against warplens, how often, and how often it failed. Each command, in the folder `tests`, goes on
 where the counts end, up to the number that is wanted; `--count` asks for more, `--jobs` uses more cores, `--seconds`
-ends it. `python -m fuzz.reliability page` writes this page from `tests/fuzz/counts.json`. What was mended no longer
-fails.
+ends it. `python -m fuzz.reliability page` writes this page from `tests/fuzz/counts.json`. Counts are of one state of
+the code, the one whose sources have the digest `{code}`; another state begins anew. The columns behind them
+have the state before it. What was bad there is mended, and a case of the tests. {note}
 
-| what | tried | bad | mended | command |
-|---|--:|--:|--:|---|
+| what | tried | bad | tried before | bad before | command |
+|---|--:|--:|--:|--:|---|
 """
 NAMES = {
     "inputs": "mutated inputs",
@@ -142,8 +157,8 @@ ABOUT = {
 
 FIGURES = """
 ## Long traces, and tests with checked memory
-A kernel that gathers (`benchmarks/bench_long_traces.py`), on one core of a server; what counts is CPU time. Tests run
-with every index checked, and with guarded memory.
+A kernel that gathers, on one core of a server; seconds are CPU time. These are figures of the state before, but for
+guarded memory.
 
 | what | figure | asked | command |
 |---|--:|--:|---|
@@ -154,11 +169,12 @@ def page(counts: Counts) -> str:
     """docs/reliability.md."""
     table, sections = "", ""
     for name, title in NAMES.items():
-        found = counts.get(name)
-        if found is None:
+        found: Counts | None = counts.get(name)
+        if found is None or not tried(found):
             continue
-        bad, mended = len(found["bad"]), len(found.get("mended", ()))
-        table += f"| {title} | {tried(found):,} | {bad} | {mended} | `python -m fuzz.reliability {name}` |\n"
+        before = counts.get("before", {}).get(name, {"tried": 0, "bad": 0})
+        table += f"| {title} | {tried(found):,} | {len(found['bad'])} | {before['tried']:,} | {before['bad']} | "
+        table += f"`python -m fuzz.reliability {name}` |\n"
         parts = found.get("kinds") or found.get("outcomes") or found.get("statuses")
         sections += f"\n## {title.capitalize()}\n{ABOUT[name]}\n"
         if parts:
@@ -168,7 +184,12 @@ def page(counts: Counts) -> str:
             sections += f"\n{found['finished']} tables, {found['rows']:,} rows in all.\n"
         sections += "".join(f"\n- bad: {text}\n" for text in found["bad"])
     figures = "".join(f"| {' | '.join(row)} |\n" for row in counts.get("figures", ()))
-    return HEAD + table + sections + (FIGURES + figures if figures else "")
+    return (
+        HEAD.format(code=counts["code"][:16], note=counts.get("note", ""))
+        + table
+        + sections
+        + (FIGURES + figures if figures else "")
+    )
 
 
 def main() -> int:
@@ -192,7 +213,7 @@ def main() -> int:
         for counts in CAMPAIGNS[names[0]][0](given.seed):
             print(json.dumps(counts), flush=True)
         return 0
-    counts = load(given.counts)
+    counts = of_this_code(load(given.counts))
     for name in names:
         counts.setdefault(name, {"seed": 0, "bad": []})
     given.cases.mkdir(parents=True, exist_ok=True)
