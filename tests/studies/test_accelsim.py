@@ -22,19 +22,21 @@ PAGES = (
 #: Differences of miss ratios (L1, LLC) at base with the default order, where 0.01 is exceeded.
 AT_BASE = {
     # Tips over with the order of accesses: how much of its reuse L1 catches follows the depth of the memory queue.
-    "listing1_gs32": (0.22, 0.03),
+    "listing1_gs32": (0.13, 0.03),
     # Its stores find lines that the reference's L1 has lost; docs/validation/accelsim.md shows the conflicts.
     "saxpy": (0.10, 0.01),
     # Neighbouring warps share lines, so their order counts.
-    "stencil": (0.02, 0.01),
+    "stencil": (0.03, 0.02),
+    # Some warps find their lines of an earlier pass in L1: our order keeps collectors longer.
+    "strided32_l2": (0.05, 0.01),
 }
 #: The same on all configurations, where 0.035 is exceeded.
 ANYWHERE = {
-    # Keeps more of its reuse with 32 MSHRs, and shares the LLC worse with lrr.
-    "listing1_gs32": (0.52, 0.21),
-    "saxpy": (0.12, 0.01),
-    # With 56 SMs it has 32 warps an SM, and some find their lines of an earlier pass in L1.
-    "strided32_l2": (0.10, 0.01),
+    # Shares the LLC worse with lrr.
+    "listing1_gs32": (0.13, 0.26),
+    "saxpy": (0.125, 0.01),
+    "stencil": (0.045, 0.02),
+    "strided32_l2": (0.05, 0.01),
 }
 
 
@@ -90,7 +92,7 @@ def test_miss_ratios_with_the_default_order(whole: Validation) -> None:
         assert row.llc == pytest.approx(row.llc_reference, abs=llc), where
 
 
-def test_eleven_kernels_sit_on_a_bandwidth_bound(whole: Validation) -> None:
+def test_ten_kernels_sit_on_a_bandwidth_bound(whole: Validation) -> None:
     bound = {each.kernel: each.largest for each in whole.bounds if each.share > 0.9}
     assert sorted(kernel for kernel, part in bound.items() if part in ("DRAM", "NoC")) == [
         "chase_divergent",
@@ -102,7 +104,6 @@ def test_eleven_kernels_sit_on_a_bandwidth_bound(whole: Validation) -> None:
         "saxpy",
         "scatter",
         "strided32",
-        "strided32_l2",
         "strided8",
     ]
     # A bound is one: the reference is not faster (listing1's comes from our own miss ratio).
