@@ -22,7 +22,7 @@ MOST_SECONDS = 10
 
 
 #: Bytes of data of the process: what it has at first, and what a reader may take.
-MOST_BYTES = 3 << 30
+MOST_BYTES = 2 << 30
 
 
 def limit_memory() -> None:

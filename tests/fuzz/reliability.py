@@ -143,7 +143,7 @@ NAMES = {
     "client": "requests of a hostile client",
 }
 ABOUT = {
-    "inputs": "Bad is a traceback, a signal, more than 10 s of CPU time or 3 GiB, or, of a file with a checksum, "
+    "inputs": "Bad is a traceback, a signal, more than 10 s of CPU time or 2 GiB, or, of a file with a checksum, "
     "another number.",
     "kernels": "PTX with damages, run in processes of its own beside an independent interpreter. Bad is a crash, or "
     "another result than the interpreter's. It cannot judge kernels that are `unchecked`.",
