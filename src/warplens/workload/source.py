@@ -232,7 +232,7 @@ def launch_parameters(launch: CudaLaunch, buffers: Buffers | None = None) -> lis
 def blocks_to_record(
     launch: CudaLaunch, gpu: Gpu | None, *, registers_per_thread: int | None, shared_memory_bytes: int | None
 ) -> int | None:
-    """Number of blocks that `[record]` asks for, from the first on; None for all."""
+    """Number of blocks that `[record]` asks for; None for all."""
     limit = launch.record
     if limit.waves is not None:
         if gpu is None:

@@ -234,7 +234,7 @@ def test_generic_accesses_get_the_space_they_met():
     assert ("shared" in dict(stores).values()) and np.array_equal(x, np.arange(32)[::-1])
 
 
-def test_the_first_blocks_only():
+def test_some_blocks_only():
     x = np.ones(64 * 10, dtype=np.float32)
     trace = kernel(TWICE).launch(10, 64, x, blocks=3).trace()
     assert x.sum() == 640 + 64 * 3
@@ -243,6 +243,31 @@ def test_the_first_blocks_only():
     parts = [warplens.predict(each, "h200", "mdm") for each in (trace, whole)]
     assert parts[0].cycles == pytest.approx(parts[1].cycles)
     assert any("3 of 10 thread blocks" in text for text in parts[0].warnings)
+
+
+def blocks_of(trace) -> list[int]:
+    return sorted({int(block) for group in trace.groups() for block in group.block})
+
+
+def test_blocks_that_are_run_are_spread_over_the_grid():
+    source = """extern "C" __global__ void k(float* x, const float* y) {
+        float sum = 0;
+        for (int i = 0; i < blockIdx.x; ++i) sum += y[i * 32 + threadIdx.x];
+        x[blockIdx.x * 32 + threadIdx.x] = sum; }"""
+    arrays = np.zeros(256 * 32, dtype=np.float32), np.ones(256 * 32, dtype=np.float32)
+    trace = kernel(source).launch(256, 32, *arrays, blocks=64).trace()
+    assert blocks_of(trace) == [*range(24, 40), *range(88, 104), *range(152, 168), *range(216, 232)]
+    whole = kernel(source).launch(256, 32, *arrays).trace()
+    part, all_of_it = (warplens.predict(each, "h200", "gpumech").ipc for each in (trace, whole))
+    assert part == pytest.approx(all_of_it, rel=0.1)
+
+
+def test_blocks_that_wait_for_others_are_run_from_the_first_on():
+    source = """extern "C" __global__ void k(volatile int* flags) {
+        if (blockIdx.x) while (!flags[blockIdx.x - 1]) {}
+        flags[blockIdx.x] = 1; }"""
+    trace = kernel(source).launch(256, 1, np.zeros(256, dtype=np.int32), blocks=16, most_seconds=20).trace()
+    assert blocks_of(trace) == list(range(16))
 
 
 def test_without_recording_there_is_no_trace():

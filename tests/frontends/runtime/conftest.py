@@ -26,10 +26,16 @@ def stand_in():
 
 
 @pytest.fixture(scope="session")
-def api_program(stand_in, tmp_path_factory):
-    """The program that uses each part of the runtime API, by `PART…`."""
+def built(stand_in, tmp_path_factory):
+    """Builds a program of the folder by its name."""
     try:
         find_nvcc()
     except MissingPackageError as error:
         pytest.skip(str(error))
-    return compile_program([PROGRAMS / "api.cu"], tmp_path_factory.mktemp("api"), stand_in, 90, ["-O1"])
+    return lambda name: compile_program([PROGRAMS / name], tmp_path_factory.mktemp("program"), stand_in, 90, ["-O1"])
+
+
+@pytest.fixture(scope="session")
+def api_program(built):
+    """The program that uses each part of the runtime API, by `PART…`."""
+    return built("api.cu")

@@ -7,6 +7,8 @@ import pytest
 from warplens.frontends.runtime.recording import LaunchInfo, Recording
 from warplens.traces.chosen_blocks import chosen_blocks
 
+from .listening import run
+
 
 @pytest.mark.parametrize(
     ("total", "limit", "wave"), [(1000, 10, 132), (1000, 264, 132), (700, 33, 2), (5000, 1, 132)]
@@ -36,3 +38,18 @@ def test_some_launches_stand_for_others_of_their_shape_and_kernel():
     shapes = [number for number in range(40) if Recording().wants(info, number, 0, number)]
     assert shapes == [*range(16), 31]
     assert Recording(launches=frozenset({5})).wants(info, 5, 9, 9)
+
+
+def test_a_first_block_that_does_the_work_is_recorded(built, stand_in):
+    text, code, notes = run([built("uneven.cu"), "200000"], stand_in, Recording())
+    assert (text, code) == ("cudaSuccess\n", 0)
+    (execution,) = notes.executions
+    lengths = {int(each.block[0]): each.instructions for each in execution.groups}
+    assert execution.blocks == 1000 and lengths[0] > 1_000_000
+
+
+def test_a_first_block_joins_those_that_are_asked_for(built, stand_in):
+    _, _, notes = run([built("uneven.cu"), "2000"], stand_in, Recording(max_blocks=10))
+    (execution,) = notes.executions
+    found = sorted({int(block) for group in execution.groups for block in group.block})
+    assert execution.blocks == len(found) == 11 and found[0] == 0 and found[1] > 100

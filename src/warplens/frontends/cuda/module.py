@@ -125,8 +125,8 @@ class CudaKernel:
     ) -> CudaRun:
         """Run the kernel on the CPU. Arrays are changed as a GPU would change them.
 
-        `constants` sets `__constant__` variables by name; `blocks` runs only the first
-        thread blocks. `warplens.frontends.ptx.execute` describes the other limits.
+        `constants` sets `__constant__` variables by name; `blocks` runs at most so many
+        thread blocks, spread over the grid. `warplens.frontends.ptx.execute` describes the other limits.
         """
         from ..ptx import execute
 

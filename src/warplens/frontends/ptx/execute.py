@@ -18,6 +18,7 @@ from ...cores import usable_cores
 from ...errors import KernelFault, LimitReached
 from ...result_cache import code_digest, content_hash
 from ...traces import LaunchHeader, MemoryTrace, StaticTable, WarpGroup
+from ...traces.chosen_blocks import chosen_blocks
 from ...traces.inlining import packed_chains
 from ..cuda.machine_code import MachineCode
 from .codegen.kernel import RecordShape, build_module, record_shape
@@ -86,6 +87,16 @@ class CompiledKernel:
             if item.opcode in ("ld", "st") and item.instruction.has("volatile", "acquire", "release", "relaxed"):
                 return False
         return not self.kernel.calls("malloc")
+
+    @cached_property
+    def may_wait_for_blocks(self) -> bool:
+        """Whether a block can wait for what another writes: only if all blocks before it run is it sure to end."""
+        for item in self.kernel.instructions:
+            use = memory_use(item.instruction)
+            is_fresh = item.opcode == "ld" and item.instruction.has("volatile", "acquire", "relaxed")
+            if (is_fresh or item.opcode == "atom") and use is not None and use.space != "shared":
+                return True
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,14 +188,13 @@ def execute(
 ) -> Execution:
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
-    `constants` are initial values of the module's variables, by name. `blocks` runs
-    only the first thread blocks. `consume` takes the recorded groups in order
-    instead of keeping them; `progress(done, all)` is called now and then with
-    numbers of blocks. `registers_per_thread`, `machine_code` and `name` go to the
-    trace's header; by default an estimate, none and the entry's name. `apart_bytes` lie between arrays.
-    `cluster` is the blocks of a cluster by axis, where the kernel itself requires none.
-    `placement` keeps the addresses of arrays from one launch to the next. Without `results` the trace is the same,
-    but arrays hold nothing of use afterwards.
+    `constants` are initial values of the module's variables, by name. `blocks` runs at most so many thread blocks,
+    spread over the grid; the first ones if they may wait for others. `consume` takes the recorded groups in order
+    instead of keeping them; `progress(done, all)` is called now and then with numbers of blocks.
+    `registers_per_thread`, `machine_code` and `name` go to the trace's header; by default an estimate, none and the
+    entry's name. `apart_bytes` lie between arrays. `cluster` is the blocks of a cluster by axis, where the kernel
+    itself requires none. `placement` keeps the addresses of arrays from one launch to the next. Without `results`
+    the trace is the same, but arrays hold nothing of use afterwards.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
@@ -278,13 +288,23 @@ class Launch:
         progress: Callable[[int, int], None] | None,
     ) -> Execution:
         started = time.perf_counter()
-        total = math.prod(self.grid) if blocks is None else min(blocks, math.prod(self.grid))
-        if self.team_blocks > 1:
-            total = self.team_blocks * sum(team[0] < total for team in teams(self))
+        parts = self._parts(blocks)
         kept: list[WarpGroup] = []
-        self.run([range(total)], workers, consume or kept.append, progress)
+        self.run(parts, workers, consume or kept.append, progress)
         self.memory.copy_back()
-        return self.result(total, time.perf_counter() - started, tuple(kept))
+        ran = sum(map(len, parts))
+        if self.team_blocks > 1:
+            ran = self.team_blocks * sum(any(team[0] in part for part in parts) for team in teams(self))
+        return self.result(ran, time.perf_counter() - started, tuple(kept))
+
+    def _parts(self, blocks: int | None) -> list[range]:
+        """The blocks to run, where at most so many are wanted."""
+        total = math.prod(self.grid)
+        if blocks is None or blocks >= total:
+            return [range(total)]
+        if self.compiled.may_wait_for_blocks or self.team_blocks > 1:
+            return [range(blocks)]
+        return chosen_blocks(total, blocks, blocks)
 
     def run(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -26,6 +27,8 @@ from .recording import LaunchInfo, Listener, Recording
 
 #: Warp instructions up to which a launch runs in the server's own thread: starting others would take longer.
 SMALL_INSTRUCTIONS = 100_000
+#: Thread blocks whose median length says how many are recorded, and from how much more on the first is an exception.
+FIRST_BLOCKS, FAR_LONGER = 3, 4.0
 #: Launches whose memory is kept for the next one of the same shape.
 MOST_KEPT = 64
 #: Stack of the thread that serves a program, which runs small launches too.
@@ -190,29 +193,33 @@ class Launcher:
     def _record(self, order: Ordered) -> tuple[int, str, Execution]:
         """Run all blocks in order, those that stand for the launch with code that records.
 
-        The first block tells how long blocks are. Where others turn out to be much longer, the rest is not recorded.
+        The first ones tell how long blocks are. A first block that does far more than those after it is recorded
+        whichever others are. Where blocks turn out to be much longer, the rest is not recorded.
         """
         total = math.prod(order.grid)
         recorder = self._launch(order, recording=True)
-        groups: list[WarpGroup] = []
-        recorder.run([range(1)], consume=groups.append)
+        first = self._first_blocks(recorder, total)
+        lengths = [length for length, _ in first]
+        typical = statistics.median(lengths)
         wave = self.resident(order.function, math.prod(order.block), order.dynamic_shared_bytes) * int(self.gpu.sms)
-        chosen = self.recording.blocks(total, wave, recorder.instructions)
+        chosen = self.recording.blocks(total, wave, typical)
         if recorder.team_blocks > 1:  # blocks that wait for one another are recorded together
             chosen = [range(total)]
-        if chosen[0].start > 0:
-            groups.clear()
+        alone = range(int(lengths[0] > FAR_LONGER * typical))
+        kept = [found for block, (_, found) in enumerate(first) if any(block in part for part in (alone, *chosen))]
+        groups = [group for found in kept for group in found]
+        most = self.recording.most_instructions + sum(lengths[: len(alone)])
         plain: Launch | None = None
-        recorded, at = int(chosen[0].start == 0), 1
+        recorded, at = len(kept), len(first)
         for part in (*chosen, range(total, total)):
             if part.start > at:
                 plain = plain or self._launch(order, recording=False)
                 plain.run([range(at, part.start)])
-            part = range(max(part.start, 1), part.stop)
-            if recorder.instructions < self.recording.most_instructions:
+            part = range(max(part.start, len(first)), part.stop)
+            if part and recorder.instructions < most:
                 recorder.run([part], consume=groups.append)
                 recorded += len(part)
-                at = max(part.stop, at)
+                at = part.stop
         execution = recorder.result(recorded, 0.0, tuple(groups))
         kernel = recorder.compiled.kernel
         source = kernel.module.files.get(kernel_file(kernel), kernel.module.name)
@@ -221,6 +228,17 @@ class Launcher:
         execution = with_machine_code(execution, kernel, order.function.machine_code)
         both = [recorder, plain] if plain else [recorder]
         return sum(each.instructions for each in both), "".join(each.printed.text for each in both), execution
+
+    @staticmethod
+    def _first_blocks(recorder: Launch, total: int) -> list[tuple[int, list[WarpGroup]]]:
+        """Run and record the first blocks, or those that wait for the first: (instructions, records) of each."""
+        found: list[tuple[int, list[WarpGroup]]] = []
+        for block in range(1 if recorder.team_blocks > 1 else min(total, FIRST_BLOCKS)):
+            before = recorder.instructions
+            groups: list[WarpGroup] = []
+            recorder.run([range(block, block + 1)], consume=groups.append)
+            found.append((recorder.instructions - before, groups))
+        return found
 
     def _launch(self, order: Ordered, *, recording: bool) -> Launch:
         compiled = order.function.code(recording=recording, cluster=order.cluster)
