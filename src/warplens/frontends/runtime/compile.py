@@ -14,6 +14,15 @@ from .build import LIBRARY, host_compiler
 #: How names of sources and of what may be linked with them end.
 SOURCE_ENDINGS = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 _MOST_WORDS = 4000
+#: Functions that older programs call and CUDA 13 no longer has, and those that took their place.
+_RENAMED = {
+    "cudaThreadSynchronize": "cudaDeviceSynchronize",
+    "cudaThreadExit": "cudaDeviceReset",
+    "cudaThreadSetCacheConfig": "cudaDeviceSetCacheConfig",
+    "cudaThreadGetCacheConfig": "cudaDeviceGetCacheConfig",
+    "cudaThreadSetLimit": "cudaDeviceSetLimit",
+    "cudaThreadGetLimit": "cudaDeviceGetLimit",
+}
 
 
 def find_nvcc() -> str:
@@ -41,7 +50,8 @@ def compile_program(
     nvcc = find_nvcc()
     command = [
         nvcc, "-O3", "-lineinfo", "-w", f"-arch=sm_{architecture}", "-ccbin", host_compiler(), "-cudart", "none",
-        *_includes(nvcc), *options, *(str(each) for each in sources), "-o", str(target),
+        *_includes(nvcc), *(f"-D{old}={new}" for old, new in _RENAMED.items()), *options,
+        *(str(each) for each in sources), "-o", str(target),
         str(stand_in / LIBRARY), "-Xlinker", f"-rpath={stand_in}", "-lm", "-lpthread",
     ]  # fmt: skip
     ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

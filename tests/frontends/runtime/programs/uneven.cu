@@ -15,5 +15,6 @@ int main(int argc, char** argv) {
   cudaMalloc(&values, kBlocks * kThreads * sizeof(float));
   cudaMemset(values, 0, kBlocks * kThreads * sizeof(float));
   normalize<<<kBlocks, kThreads>>>(values, atoi(argv[1]));
-  printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  cudaThreadSynchronize();  // as older programs have it
+  printf("%s\n", cudaGetErrorName(cudaGetLastError()));
 }
