@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..machine import INSTRUCTION_CLASSES, InstructionTiming
 from ..traces import CLASS_IDS, CLASS_NAMES, StaticTable, WarpGroup
+from .mbarriers import is_wait
 
 
 def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
@@ -23,10 +24,11 @@ def shared_accesses(static: StaticTable) -> NDArray[np.bool_]:
 def serial_atomics(static: StaticTable) -> NDArray[np.bool_]:
     """Atomics on shared memory that take the lanes of a word one by one.
 
-    A compare-and-swap of a loop (`ATOMS.CAST.SPIN`) takes them at once: one succeeds, the others come again.
+    A compare-and-swap of a loop (`ATOMS.CAST.SPIN`) takes them at once: one succeeds, the others come again. A wait
+    at an mbarrier only reads it.
     """
-    spins = np.array(["CAST" in opcode for opcode in static.opcode], dtype=bool)
-    return (static.class_id == CLASS_IDS["atomic_shared"]) & ~spins
+    at_once = np.array(["CAST" in opcode or is_wait(opcode) for opcode in static.opcode], dtype=bool)
+    return (static.class_id == CLASS_IDS["atomic_shared"]) & ~at_once
 
 
 def conflict_degrees(

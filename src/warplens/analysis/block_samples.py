@@ -18,6 +18,7 @@ from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
 from .def_use import chased_loads, def_use
 from .machine_form import MachineForm
+from .mbarriers import NOTHING_AWAITED, Awaited, awaited_events, mbarrier_kinds
 from .register_banks import further_reads
 
 #: Among the counts by class: words beyond the first at which lanes read constant memory.
@@ -41,6 +42,8 @@ MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
 DIFFERENT = 1.25
 #: A warp with too many events keeps this many parts, from its beginning, middle and end.
 PARTS = 3
+#: Most events of a warp that is kept whole because others wait for it.
+MOST_AWAITED = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ class BlockSample:
     #: Instructions per instruction of the trace, and whether they are the machine code of its PTX.
     expansion: float = 1.0
     machine_code: bool = False
+    #: What waits at mbarriers are for.
+    awaited: Awaited = NOTHING_AWAITED
 
     @property
     def blocks(self) -> int:
@@ -197,6 +202,7 @@ def sample_of_blocks(
         classes=tuple(columns),
         expansion=expansion,
         machine_code=form is not None,
+        awaited=awaited_events(group, static, events, at),
     )
 
 
@@ -224,6 +230,7 @@ def executed_by(
     if reorder:
         group = _assembled(group, static)
     kinds = instruction_kinds(static)
+    kinds = np.where(kinds > 0, kinds, mbarrier_kinds(static))
     ends = np.unique(group.static[group.start[1:] - 1][np.diff(group.start) > 0])
     kinds[ends[kinds[ends] == 0]] = END
     _, degrees = conflict_degrees(group, static, in_passes=True)
@@ -433,9 +440,13 @@ _COPIED = ("static", "kind", "tail", "lines", "access_bytes", "granules", "bank_
 
 
 def shortened(sample: BlockSample, most_events: int) -> BlockSample:
-    """Keep at most `most_events` per warp; parts stand for the rest, and the work of the warp stays the same."""
+    """Keep at most `most_events` per warp; parts stand for the rest, and the work of the warp stays the same.
+
+    Warps that wait for one another at mbarriers stay whole: few of them have many events. Parts of longer ones wait
+    for nobody.
+    """
     starts, counts = sample.event_start, np.diff(sample.event_start)
-    if counts.max(initial=0) <= most_events:
+    if counts.max(initial=0) <= (MOST_AWAITED if len(sample.awaited.pairs) else most_events):
         return sample
     keep = most_events // PARTS
     index: list[Any] = []
@@ -489,5 +500,6 @@ def shortened(sample: BlockSample, most_events: int) -> BlockSample:
         weight=weight,
         line_start=np.cumsum([0, *map(len, lines)]),
         line_id=np.concatenate(lines) if lines else sample.line_id[:0],
+        awaited=NOTHING_AWAITED,
         **changed,
     )

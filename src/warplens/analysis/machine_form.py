@@ -31,6 +31,8 @@ from ..traces.machine_code import TracedCode, code_of
 from .machine_groups import in_turns
 from .machine_loops import MachineKernel, match_loops
 from .machine_rows import is_access, joined_tables, machine_rows, pieces_of, same_access, silent_rows
+from .machine_waits import straightened
+from .mbarriers import is_wait
 
 #: In place of the PTX instruction that an address is taken from: none is, or it is on the stack.
 _NOWHERE, STACK = -1, -2
@@ -39,6 +41,7 @@ _STACK_BASE = 1 << 20
 _WHOLE = -1
 #: Least share of the accessed bytes that must be found in the machine code.
 _LEAST_FOUND = 0.9
+_BULK = ("UTMA", "UBLK")
 
 Indices = NDArray[np.int64]
 
@@ -71,6 +74,7 @@ def machine_form(group: WarpGroup, trace: LaunchTrace) -> MachineForm | None:
     code = code_of(trace.header)
     if code is None or not code.opcodes or not code.ptx_blocks or not len(group.static):
         return None
+    code = straightened(code, trace.static)
     writer = Writer(group, trace.static, machine_rows(code, trace.static), code)
     written: list[Written] = []
     start = np.zeros(len(group) + 1, dtype=np.int64)
@@ -187,9 +191,16 @@ class Writer:
         self.kernel = MachineKernel(code, *classes, self.pieces)
         for i in self.kernel.swaps:
             self.rows[i] = replace(rows[i], opcode=ptx.opcode[self.kernel.origins[i]])
+        for i, origin in enumerate(self.kernel.origins):  # SYNCS alone does not say whether it arrives or waits
+            if rows[i].access_bytes and rows[i].opcode == "SYNCS":
+                self.rows[i] = replace(rows[i], opcode=ptx.opcode[origin])
+        #: What copies in bulk, where waits tell that its place matters.
+        self.copying = frozenset(i for i, row in enumerate(rows) if row.opcode.startswith(_BULK))
+        if not any(map(is_wait, ptx.opcode)):
+            self.copying = frozenset()
         self.regions = match_loops(self.kernel)
-        # A spill belongs where the instruction before it does.
-        spill = np.isin(self.static, list(self.spilled))
+        # A spill belongs where the instruction before it does, and so does what stands for a bulk copy.
+        spill = self.static >= code.ptx_size if self.copying else np.isin(self.static, list(self.spilled))
         owner = np.maximum.accumulate(np.where(spill, 0, np.arange(len(self.static))))
         self.region = self.regions.of_static[self.static[owner]]
         #: Executed PTX that stays as it is.
@@ -322,7 +333,10 @@ class Writer:
 
     def _add_bulk(self, i: int, made: _Pass, executed: _Executed, positions: Indices) -> None:
         """Add what stands in the PTX trace for the accesses of a bulk copy."""
-        for index in executed.where.get(self.kernel.origins[i], [])[:1]:
+        copies = executed.where.get(self.kernel.origins[i], [])
+        if self.copying:
+            copies = [each for each in copies if each + 1 not in executed.taken] if i in self.copying else []
+        for index in copies[:1]:
             following = index + 1
             while following < len(positions) and self.static[positions[following]] >= self.kernel.code.ptx_size:
                 if following not in executed.taken and self.static[positions[following]] not in self.spilled:

@@ -13,6 +13,7 @@ import numpy as np
 from ..jit import inlined, kernel
 from ._access_kernels import access, reset_memory
 from ._network_records import (
+    AT_MBARRIER,
     AT_PORT,
     AT_SCHEDULER,
     ATOMIC,
@@ -33,7 +34,17 @@ from ._network_records import (
     R_WAY,
     RESOURCES,
 )
-from ._warp_kernels import book, call_next, enter_blocks, line_up, pass_event, reset, set_ready
+from ._warp_kernels import (
+    book,
+    call_next,
+    enter_blocks,
+    leave_mbarrier,
+    line_up,
+    open_barrier,
+    pass_event,
+    reset,
+    set_ready,
+)
 
 
 @inlined
@@ -217,6 +228,32 @@ def reach_event(w, now, stream, machine, sm, memory, waits, busy):
 
 
 @inlined
+def give_up(w, stream, machine, sm, split, waits):
+    """A warp waits at an mbarrier for what does not come: it goes on as if it had. Returns whether there is one."""
+    if w < 0 or sm.warps[w].state != AT_MBARRIER:
+        return False
+    run, s = sm.run[0], w // machine.warps_per_block
+    slot = sm.slots[s]
+    slot.parked -= 1
+    leave_mbarrier(w, slot, max(run.clock, sm.warps[w].since), stream, sm, split, waits)
+    if slot.waiting > 0 and slot.waiting + slot.parked == slot.alive:
+        open_barrier(s, stream, machine, sm, split, waits)
+    if slot.alive == 0:
+        sm.ends[run.finished] = slot.left_at
+        run.finished += 1
+    return True
+
+
+@inlined
+def next_at_mbarrier(machine, sm):
+    """A warp that waits at an mbarrier, or -1."""
+    for w in range(sm.run[0].slots * machine.warps_per_block):
+        if sm.warps[w].state == AT_MBARRIER:
+            return w
+    return -1
+
+
+@inlined
 def begin_launch(machine, sm, memory):
     """No block has entered. Waves in the middle of a long launch are all alike, and are left out."""
     run = sm.run[0]
@@ -249,6 +286,8 @@ def follow_warps(stream, machine, sm, memory, waits, busy, script):
             run.at_port -= 1
             book(now - sm.warps[w].since, memory.split, waits)
         if now >= NEVER:
+            if give_up(next_at_mbarrier(machine, sm), stream, machine, sm, memory.split, waits):
+                continue
             break
         run.clock = now
         warp = sm.warps[w]
@@ -286,6 +325,7 @@ def follow_script(stream, machine, sm, memory, waits, busy, script):
         if run.finished == run.to_run:
             break
         w = script[k].warp
+        give_up(w, stream, machine, sm, memory.split, waits)
         warp, now = sm.warps[w], sm.ready[w]
         if warp.state == DATA:
             issue(w, now, script[k], stream, machine, sm, memory.free, waits, busy)

@@ -10,8 +10,8 @@ NEVER = 1e300
 #: Warps of an SM that are followed, or three waves; of longer launches the middle is left out and its time added.
 MOST_WARPS, LEAST_WAVES = 160, 3
 
-# What an event is: as in the cache simulation, and the end of a warp.
-LOAD, STORE, ATOMIC, BARRIER, END = 1, 2, 3, 4, 5
+# What an event is: as in the cache simulation, the end of a warp, an arrival at an mbarrier and a wait there.
+LOAD, STORE, ATOMIC, BARRIER, END, SIGNAL, AWAIT = 1, 2, 3, 4, 5, 6, 7
 
 # Levels that serve an access. COMING: the L1, when the miss of another access is back; GIVEN: after `left` cycles.
 L1, LLC, DRAM, COMING, GIVEN = range(5)
@@ -41,8 +41,8 @@ SMOOTHING = 0.1
 #: Fewer issue slots per cycle than this count as none.
 LEAST_FREE = 0.02
 
-# What a warp does: waits for data, issues, waits for a scheduler, for the memory queue, at a barrier.
-DATA, ISSUING, AT_SCHEDULER, AT_PORT, AT_BARRIER = range(5)
+# What a warp does: waits for data, issues, waits for a scheduler, for the memory queue, at a barrier, at an mbarrier.
+DATA, ISSUING, AT_SCHEDULER, AT_PORT, AT_BARRIER, AT_MBARRIER = range(6)
 
 I64, F64, FLAG = np.int64, np.float64, np.bool_
 
@@ -122,7 +122,7 @@ WARP = _record(
     age=I64,
     behind=I64,  # next in the line for the scheduler
     gap=F64,  # cycles of its own until the event
-    since=F64,  # when it began to wait for the scheduler, for the memory queue or at the barrier
+    since=F64,  # when it began to wait for the scheduler, for the memory queue or at a barrier
     back=F64,  # when all its accesses are back
 )
 SCHEDULER = _record(
@@ -142,6 +142,7 @@ SLOT = _record(
     share=F64,  # part of the SMs that have such a block
     alive=I64,
     waiting=I64,  # warps at the barrier
+    parked=I64,  # warps at mbarriers
 )
 #: How far the launch has come.
 RUN = _record(
@@ -166,6 +167,8 @@ class Stream(NamedTuple):
     units: Any
     order: Any  # blocks in the order in which an SM is given them
     traffic: Any  # what the mean block asks of shared resources, over what each does
+    await_start: Any = np.zeros(0, dtype=I64)  # where the rows of each event begin in `awaited`; empty if none waits
+    awaited: Any = np.zeros((0, 2), dtype=I64)  # (warp of the block, event of the warp) that a wait is for
 
 
 class Memory(NamedTuple):
@@ -193,6 +196,7 @@ class Sm(NamedTuple):
     done: Any  # when the result of each event of a warp is there, and what it waited for
     parts: Any
     source: Any  # the event that brings it: the event itself, or a slower one before it
+    signalled: Any  # when others that wait for an event go on; no rows where nobody does
     blame: Any  # cycles of all warps because of each event; no rows where nobody asks
     schedulers: Any
     calendar: Any  # spans of each scheduler: one for each warp that has reserved slots, at most
@@ -234,6 +238,7 @@ def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
         done=np.zeros((warps, events)),
         parts=np.zeros((warps, events, PARTS)),
         source=np.zeros((warps, events), dtype=I64),
+        signalled=np.zeros((warps if len(stream.await_start) else 0, events)),
         blame=np.zeros((len(stream.events) if blames else 0, BLAMES)),
         schedulers=np.zeros(machines["schedulers"].max(), SCHEDULER),
         calendar=np.zeros((machines["schedulers"].max(), warps + 2), SPAN),

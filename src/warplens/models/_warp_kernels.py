@@ -5,13 +5,16 @@ from __future__ import annotations
 from ..jit import inlined
 from ._network_records import (
     AT_BARRIER,
+    AT_MBARRIER,
     AT_SCHEDULER,
     ATOMIC,
+    AWAIT,
     BARRIER,
     C_SYNC,
     DATA,
     END,
     FIRST_PART,
+    LOAD,
     NEVER,
     PARTS,
     STORE,
@@ -98,6 +101,9 @@ def enter_warps(s, block, source, begin, stream, machine, sm):
         warp.gap = stream.events[e].gap
         set_ready(w, begin, sm.ready, sm.order, sm.soonest, sm.first)
         slot.alive += 1
+        if len(sm.signalled) > 0:
+            for local in range(warp.last - warp.first + 1):
+                sm.signalled[w, local] = NEVER
 
 
 @inlined
@@ -115,6 +121,7 @@ def enter_blocks(stream, machine, sm):
         slot.share = min(max(machine.blocks - block, 0.0), 1.0) * stream.traffic[source]
         slot.left_at = begin
         slot.gathered = 0.0
+        slot.parked = 0
         run.entered += 1
         enter_warps(s, block, source, begin, stream, machine, sm)
         if slot.alive == 0:
@@ -196,6 +203,41 @@ def open_barrier(s, stream, machine, sm, split, waits):
 
 
 @inlined
+def completed(w, stream, machine, sm):
+    """When the phase that a warp waits for is complete; NEVER if something that it takes has not happened yet."""
+    e = sm.warps[w].event
+    first = w - w % machine.warps_per_block
+    found = 0.0
+    for k in range(stream.await_start[e], stream.await_start[e + 1]):
+        other = stream.awaited[k, 0]
+        if other < machine.warps_per_block:
+            found = max(found, sm.signalled[first + other, stream.awaited[k, 1]])
+    return found
+
+
+@inlined
+def leave_mbarrier(w, slot, opens, stream, sm, split, waits):
+    """A warp that waited at an mbarrier goes on."""
+    warp = sm.warps[w]
+    waits[C_SYNC] += opens - warp.since
+    if len(sm.blame) > 0:
+        sm.blame[warp.event, C_SYNC] += opens - warp.since
+    advance(w, slot, opens, stream, sm, split, waits)
+
+
+@inlined
+def release_warps(s, stream, machine, sm, split, waits):
+    """Warps of a block whose phase is complete leave their mbarriers."""
+    slot = sm.slots[s]
+    for w in range(s * machine.warps_per_block, (s + 1) * machine.warps_per_block):
+        if sm.warps[w].state == AT_MBARRIER:
+            opens = completed(w, stream, machine, sm)
+            if opens < NEVER:
+                slot.parked -= 1
+                leave_mbarrier(w, slot, max(opens, sm.warps[w].since), stream, sm, split, waits)
+
+
+@inlined
 def pass_event(w, now, back, stream, machine, sm, split, waits):
     """A warp's event is over, but for the result of an access, which is there when it is `back`."""
     warp, parts = sm.warps[w], sm.parts
@@ -220,7 +262,18 @@ def pass_event(w, now, back, stream, machine, sm, split, waits):
     if event.kind == END:
         back += event.left
     warp.back = max(warp.back, back)
-    if event.kind == BARRIER:
+    if len(sm.signalled) > 0:
+        sm.signalled[w, local] = done if event.kind == LOAD else now
+    if event.kind == AWAIT and len(sm.signalled) > 0:
+        warp.since = now
+        opens = completed(w, stream, machine, sm)
+        if opens < NEVER:
+            leave_mbarrier(w, slot, max(opens, now), stream, sm, split, waits)
+        else:
+            warp.state = AT_MBARRIER
+            set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
+            slot.parked += 1
+    elif event.kind == BARRIER:
         warp.state = AT_BARRIER
         warp.since = now
         set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
@@ -228,5 +281,8 @@ def pass_event(w, now, back, stream, machine, sm, split, waits):
         slot.gathered = max(slot.gathered, now)
     else:
         advance(w, slot, now, stream, sm, split, waits)
-    if slot.waiting > 0 and slot.waiting == slot.alive:
+    if slot.parked > 0:
+        release_warps(s, stream, machine, sm, split, waits)
+    # A barrier of some warps opens when the others wait at mbarriers.
+    if slot.waiting > 0 and slot.waiting + slot.parked == slot.alive:
         open_barrier(s, stream, machine, sm, split, waits)

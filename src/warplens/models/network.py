@@ -187,6 +187,8 @@ def demand_of_sample(
             units=_units(sample, config) * more,
             order=order,
             traffic=traffic,
+            await_start=sample.awaited.start,
+            awaited=sample.awaited.pairs,
         ),
         instructions_per_warp=float(
             more * instructions / max(len(sample.event_start) - 1, 1) * sample.blocks / _blocks(sample, counts)

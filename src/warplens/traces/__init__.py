@@ -1,6 +1,6 @@
 """Traces: the columns every front end emits, and their files."""
 
-from ._codes import IRREGULAR
+from ._codes import IRREGULAR, SHARED_BITS
 from .schema import (
     CLASS_IDS,
     CLASS_NAMES,
@@ -23,6 +23,7 @@ __all__ = [
     "EMPTY_GROUP",
     "IRREGULAR",
     "NO_REGISTER",
+    "SHARED_BITS",
     "SPACES",
     "LaunchHeader",
     "LaunchTrace",

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...traces import SHARED_BITS
 from .bulk_record import BulkRecord
 from .codegen.bulk import MOST_OPERANDS, copy_spaces
-from .codegen.layout import SHARED_BITS, BulkAction, Context, Frame
+from .codegen.layout import BulkAction, Context, Frame
 from .flat import FlatInstruction
 from .mbarriers import MBarrier
 from .program import Instruction

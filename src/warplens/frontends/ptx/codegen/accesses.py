@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from ....traces import SHARED_BITS
 from ..flat import FlatInstruction
 from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Register, Type, Vector
@@ -13,7 +14,7 @@ from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import async_copies, runtime
 from .bulk import copy_in_bulk
 from .lanes import I1, LANES, POINTER, Value, floats, integers
-from .layout import SHARED_BITS, Context, Frame
+from .layout import Context, Frame
 from .lowering import lowers
 from .rounding import CANONICAL_NAN
 from .runtime import Fields, i32, i64
@@ -89,7 +90,7 @@ def touched(g: KernelBuilder, item: FlatInstruction, operand: Operand, use: Memo
 
 def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value, space: str) -> None:
     if space == "shared":
-        offset = g.builder.and_(address, g.integer(64, (1 << SHARED_BITS) - 1))  # without the number of a block
+        offset = _without_own_number(g, g.builder.and_(address, g.integer(64, (1 << SHARED_BITS + 5) - 1)))
         g.builder.store(g.builder.add(offset, g.integer(64, SHARED_WINDOW)), place)
     elif space == "local":
         g.builder.store(_interleaved(g, address), place)
@@ -100,10 +101,20 @@ def record_addresses(g: KernelBuilder, address: Value, place: Value, mask: Value
         if g.kernel.cluster_blocks > 1:
             inside = g.builder.sub(address, g.integer(64, SHARED_WINDOW))
             shared = g.builder.icmp_unsigned("<", inside, g.integer(64, WINDOW_BYTES))
-            own = g.builder.and_(address, g.integer(64, ~(0x1F << SHARED_BITS)))
-            recorded = g.builder.select(shared, own, recorded)
+            recorded = g.builder.select(shared, _without_own_number(g, address), recorded)
         g.builder.store(recorded, place)
     g.builder.call(runtime.record_access(g.module), [g.context, g.frame, place, mask])
+
+
+def _without_own_number(g: KernelBuilder, address: Value) -> Value:
+    """An address of shared memory. In a cluster, that of another block keeps the block's number."""
+    builder, number = g.builder, 0x1F << SHARED_BITS
+    within = builder.and_(address, g.integer(64, ~number))
+    if g.kernel.cluster_blocks == 1:
+        return within
+    own = builder.shl(builder.add(g.get(Context.CLUSTER_RANK), i64(1)), i64(SHARED_BITS))
+    other = builder.icmp_unsigned("!=", builder.and_(address, g.integer(64, number)), g.splat(own))
+    return builder.select(other, address, within)
 
 
 def _interleaved(g: KernelBuilder, offset: Value) -> Value:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from ....traces import SHARED_BITS
 from ..flat import FlatInstruction
 from ..program import TYPES, Pair
 from . import runtime
 from .lanes import I1, I32, I64, POINTER, integers
-from .layout import SHARED_BITS, Context
+from .layout import Context
 from .lowering import lowers
 from .runtime import Fields, i32
 

@@ -97,8 +97,6 @@ class Frame(IntEnum):
 COPY_ENTRIES, COPY_ENTRY_BYTES = 512, 656
 #: Barriers that a block has: 16 by number, and that of its cluster.
 BARRIERS, CLUSTER_BARRIER = 17, 16
-#: Bits of an address in shared memory below the number of its block in the cluster (0: its own).
-SHARED_BITS = 24
 MOST_DEPTH = 128
 #: Byte offset of the register save area in a frame.
 SAVE_AREA = (Frame.STACK + 3 * MOST_DEPTH) * 8

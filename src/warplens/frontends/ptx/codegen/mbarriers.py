@@ -16,7 +16,7 @@ from ..mbarriers import BYTES_SHIFT, EXPECTED_SHIFT, FIELD_BITS, FIELD_MASK, MOS
 from ..opcodes import memory_use
 from ..program import TYPES, Address, Immediate, Operand, Sink
 from . import runtime
-from .accesses import address_of, gathered, translated
+from .accesses import address_of, gathered, record_addresses, translated
 from .bulk import finish_copies
 from .lanes import I1, I32, Value, integers
 from .layout import Fault, Frame, Status
@@ -181,13 +181,16 @@ def _wait(g: KernelBuilder, item: FlatInstruction, *, blocks: bool) -> None:
 
 
 def _look(g: KernelBuilder, item: FlatInstruction, found_at: Value, *, record: bool = False) -> Value:
-    """Note for which lanes the phase is complete; returns the active lanes for which it is not."""
+    """Note for which lanes the phase is complete; returns the active lanes for which it is not.
+
+    What is recorded has, in its lowest bit, the parity that lanes wait for: it tells one phase from the next.
+    """
     builder = g.builder
     mask = g.mask(item)
     use = memory_use(item.instruction)
     assert use is not None
     address = address_of(g, item, g.operand(item, 1))
-    word = gathered(g, translated(g, item, address, mask, 8, use.space, record=record), 0, 64)
+    word = gathered(g, translated(g, item, address, mask, 8, use.space, record=False), 0, 64)
     parity = builder.lshr(word, g.integer(64, PARITY_SHIFT))
     awaited = g.operand(item, 2)
     if item.instruction.has("parity"):
@@ -196,6 +199,11 @@ def _look(g: KernelBuilder, item: FlatInstruction, found_at: Value, *, record: b
         raise g.not_covered(item)
     else:
         old = builder.lshr(g.read(awaited, TYPES["b64"]), g.integer(64, PARITY_SHIFT))
+    if record and g.recording:
+        place = g.buffer("addresses", integers(64))
+        marked = builder.or_(address, old)
+        builder.store(marked, place)
+        record_addresses(g, marked, place, mask, use.space)
     complete = g.bits_of(builder.icmp_unsigned("!=", parity, old))
     builder.store(complete, found_at)
     missing = builder.and_(mask, builder.not_(complete))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ....traces import SHARED_BITS
 from ..spaces import SHARED_WINDOW
 from . import runtime
 from .lanes import I32, I64, POINTER, integers
-from .layout import SHARED_BITS
 from .runtime import Fields, i32
 from .translation import translate
 

@@ -10,9 +10,10 @@ from functools import partial
 
 from llvmlite import ir
 
+from ....traces import SHARED_BITS
 from ..spaces import GLOBAL_WINDOW, GRANULE_BYTES, LOCAL_WINDOW, READ_ONLY, SHARED_WINDOW, WINDOW_BYTES
 from .lanes import I1, I8, I16, I32, I64, LANES, POINTER, Value, integers
-from .layout import SHARED_BITS, Context, Fault, Frame
+from .layout import Context, Fault, Frame
 from .runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED, Fields, helper, i32, i64
 
 
