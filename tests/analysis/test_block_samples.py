@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from reference.traces import Step, evenly, memory_trace
-from warplens.analysis.block_samples import MOST_BLOCKS, chosen_blocks, sample_of_blocks, shortened
+from warplens.analysis.block_samples import MOST_BLOCKS, chosen_blocks, sample_of_blocks
+from warplens.analysis.short_samples import shortened
 from warplens.traces import StaticInstruction
 
 ROWS = [

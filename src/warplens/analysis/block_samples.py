@@ -16,6 +16,7 @@ from ..traces.rewrite import changed, lane_addresses
 from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
 from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
+from .clusters import remote_share
 from .def_use import chased_loads, def_use
 from .machine_form import MachineForm
 from .mbarriers import NOTHING_AWAITED, Awaited, awaited_events, mbarrier_kinds
@@ -29,8 +30,8 @@ FETCHED, FAR_FETCHED = "fetched", "far_fetched"
 FURTHER_READS = "further_reads"
 #: Bytes of an instruction and of a line of code.
 INSTRUCTION_BYTES, CODE_LINE_BYTES = 16, 128
-#: Among the latencies by class: what a generic load of shared memory adds, and that of a shuffle.
-GENERIC, SHUFFLE = "generic", "shuffle"
+#: Among the latencies by class: what a generic load of shared memory adds, one of another block, and a shuffle's.
+GENERIC, REMOTE, SHUFFLE = "generic", "remote", "shuffle"
 #: And of a loop of compare-and-swap: for each lane of a word, for each of other warps, and at the port.
 SWAP_LANE, SWAP_WORD, SWAP_PORT = "swap_lane", "swap_word", "swap_port"
 WORD_BYTES = 4
@@ -40,10 +41,6 @@ LOAD, STORE, END = 1, 2, 5
 MOST_BLOCKS, LEAST_BLOCKS, MOST_WARPS, MOST_INSTRUCTIONS = 24, 4, 256, 1 << 17
 #: Ratio from which blocks count as different.
 DIFFERENT = 1.25
-#: A warp with too many events keeps this many parts, from its beginning, middle and end.
-PARTS = 3
-#: Most events of a warp that is kept whole because others wait for it.
-MOST_AWAITED = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -241,6 +238,8 @@ def executed_by(
     # Conflicting words arrive one per cycle; wait for the last.
     latencies = timing.latencies + np.maximum(conflicts - 1.0, 0.0)
     latencies[generic_loads(static)] += latency_of_class(GENERIC)
+    if trace.header.cluster_blocks > 1 and latency_of_class(REMOTE):
+        latencies += remote_share(group, static) * latency_of_class(REMOTE)
     held = np.zeros(len(group.static))
     held[accesses] = np.maximum(degrees * shared.bank_cycles, shared.interval_cycles)
     if latency_of_class(SHUFFLE):
@@ -337,7 +336,7 @@ def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
     names = np.array(CLASS_NAMES)[static.class_id]
     is_load = np.char.startswith(names, "load_")
     shared = np.isin(names, ("load_shared", "store_shared"))
-    ends = np.isin(names, ("control", "barrier", "async_copy"))
+    ends = np.isin(names, ("control", "barrier", "barrier_cluster", "async_copy"))
     ends |= (np.char.startswith(names, "store_") & ~shared) | np.char.startswith(names, "atomic_")
     order = np.empty(len(group.static), dtype=np.int64)
     hoist_loads(
@@ -408,98 +407,3 @@ def _instruction_of_event(group: WarpGroup, events: Any) -> Any:
     sums = np.concatenate(([0], np.cumsum(events.event_instructions)))
     first = np.repeat(sums[events.event_start[:-1]], per_warp)
     return np.repeat(group.start[:-1], per_warp) + sums[1:] - first - 1
-
-
-def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) -> Any:
-    """Number of events in its part of the warp that each kept event stands for.
-
-    A kept event stands for the events of the same static instruction, so that a
-    one-off access does not stand for one that a loop repeats. Events of
-    instructions that were not kept are spread over kept ones of the same kind.
-    """
-    counts = end - begin
-    of_part = np.repeat(np.arange(len(begin)), counts)
-    every = np.arange(len(of_part)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
-
-    def share(values: Any, kept_weight: Any) -> Any:
-        """Per kept event: events of its part with the same value, over the weight of the kept ones."""
-        size = int(values.max()) + 1
-        whole, mine = of_part * size + values[every], part * size + values[chosen]
-        names, inverse = np.unique(mine, return_inverse=True)
-        place = np.minimum(np.searchsorted(names, whole), len(names) - 1)
-        executed = np.bincount(place[names[place] == whole], minlength=len(names))
-        return (executed / np.bincount(inverse, kept_weight))[inverse]
-
-    weight = share(sample.static, np.ones(len(chosen)))
-    return weight * share(sample.kind, weight)
-
-
-#: Columns whose sum over a part is preserved: its kept events share it.
-_SUMMED = ("instructions", "gap", "shared_cycles", "counts")
-_COPIED = ("static", "kind", "tail", "lines", "access_bytes", "granules", "bank_words")
-
-
-def shortened(sample: BlockSample, most_events: int) -> BlockSample:
-    """Keep at most `most_events` per warp; parts stand for the rest, and the work of the warp stays the same.
-
-    Warps that wait for one another at mbarriers stay whole: few of them have many events. Parts of longer ones wait
-    for nobody.
-    """
-    starts, counts = sample.event_start, np.diff(sample.event_start)
-    if counts.max(initial=0) <= (MOST_AWAITED if len(sample.awaited.pairs) else most_events):
-        return sample
-    keep = most_events // PARTS
-    index: list[Any] = []
-    part_start: list[Any] = []
-    part_end: list[Any] = []
-    dependence: list[Any] = []
-    new_counts = []
-    for start, count in zip(starts[:-1].tolist(), counts.tolist(), strict=True):
-        if count <= most_events:
-            kept = np.arange(start, start + count)
-            begin, end = kept, kept + 1
-            needed = sample.dependence[kept]
-        else:
-            edges = start + np.linspace(0, count, PARTS + 1).astype(np.int64)
-            firsts = [*edges[:-2], edges[-1] - keep]
-            kept = np.concatenate([np.arange(first, first + keep) for first in firsts])
-            begin, end = np.repeat(edges[:-1], keep), np.repeat(edges[1:], keep)
-            # A kept event depends on the event the same distance before it.
-            needed = sample.dependence[kept]
-            place = np.arange(len(kept)) - (kept - start - needed)
-            needed = np.where(needed >= 0, np.maximum(place, -1), -1)
-        index.append(kept)
-        part_start.append(begin)
-        part_end.append(end)
-        dependence.append(needed)
-        new_counts.append(len(kept))
-    chosen, begin, end = map(np.concatenate, (index, part_start, part_end))
-    # Kept events of a part are adjacent: a part begins where the bounds change.
-    new = np.ones(len(chosen), dtype=bool)
-    new[1:] = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
-    part = np.cumsum(new) - 1
-    kept_of_part = np.bincount(part)
-    weight = _weights(sample, chosen, part, begin[new], end[new])
-    changed = {name: getattr(sample, name)[chosen] for name in _COPIED}
-    for name in _SUMMED:
-        values = getattr(sample, name)
-        columns = values.reshape(len(values), -1)
-        sums = np.concatenate((np.zeros((1, columns.shape[1])), np.cumsum(columns, axis=0)))
-        whole = sums[end] - sums[begin]
-        held = np.stack([np.bincount(part, column) for column in columns[chosen].T], axis=1)[part]
-        # Work that no kept event of the part has is spread over all of them.
-        scaled = np.where(
-            held > 0.0, columns[chosen] * whole / np.maximum(held, 1e-300), whole / kept_of_part[part, None]
-        )
-        changed[name] = (scaled / weight[:, None]).reshape(-1, *values.shape[1:])
-    lines = [sample.line_id[sample.line_start[i] : sample.line_start[i + 1]] for i in chosen.tolist()]
-    return dataclasses.replace(
-        sample,
-        event_start=np.concatenate(([0], np.cumsum(new_counts))).astype(np.int64),
-        dependence=np.concatenate(dependence),
-        weight=weight,
-        line_start=np.cumsum([0, *map(len, lines)]),
-        line_id=np.concatenate(lines) if lines else sample.line_id[:0],
-        awaited=NOTHING_AWAITED,
-        **changed,
-    )

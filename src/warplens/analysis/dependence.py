@@ -62,8 +62,8 @@ class DependenceGraph:
         for index, name in enumerate(names):
             rows = classes == index
             entries[name] = MixEntry(int(rows.sum()), _plain(free[rows].sum(axis=0)))
-        barriers = entries.get("barrier")
-        return InstructionMix(entries, synchronizations=0 if barriers is None else barriers.count)
+        barriers = [entries[name].count for name in ("barrier", "barrier_cluster") if name in entries]
+        return InstructionMix(entries, synchronizations=sum(barriers))
 
     @cached_property
     def work_flow_graph(self) -> WorkFlowGraph:

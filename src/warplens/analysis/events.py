@@ -76,6 +76,7 @@ def instruction_kinds(static: StaticTable) -> NDArray[np.uint8]:
         "store_local": STORE,
         "atomic_global": ATOMIC,
         "barrier": BARRIER,
+        "barrier_cluster": BARRIER,
     }
     kinds = np.array([by_class.get(name, NOTHING) for name in CLASS_NAMES], dtype=np.uint8)[static.class_id]
     touches_memory = np.isin(kinds, (LOAD, STORE, ATOMIC))

@@ -319,7 +319,7 @@ class Writer:
         origin = code.spills.get(i, self.kernel.origins[i])
         if not row.access_bytes:
             made.add(i, executed.latest(origin))
-            executed.used[origin] += row.instruction_class == "barrier"
+            executed.used[origin] += row.instruction_class.startswith("barrier")
         elif origin < 0 or not (
             self.ptx.access_bytes[origin] and same_access(row.instruction_class, self.kernel.ptx_classes[origin])
         ):

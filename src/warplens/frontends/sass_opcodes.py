@@ -83,7 +83,8 @@ _TABLE = (
         UTCATOMSWS UTCBAR UGETNEXTWORKID USETSHMSZ NANOTRAP
         """,
     ),
-    ("barrier", "none", "BAR UCGABAR_WAIT"),
+    ("barrier", "none", "BAR"),
+    ("barrier_cluster", "none", "UCGABAR_WAIT"),
     ("load_global", "generic", "LD"),
     ("store_global", "generic", "ST"),
     (
@@ -184,6 +185,7 @@ _REPRESENTATIVES = {
     "move": "MOV",
     "control": "BRA",
     "barrier": "BAR.SYNC",
+    "barrier_cluster": "UCGABAR_WAIT",
     "shared": "LDS",
     "load_shared": "LDS",
     "store_shared": "STS",

@@ -112,6 +112,7 @@ INSTRUCTION_CLASSES = (
     | _products()
     | _tree(("conversion_fp64", "compute", "conversion", "conversion of floating point from or to 64 bits"))
     | _warp_products()
+    | _tree(("barrier_cluster", "barrier", "barrier", "barrier of a cluster of thread blocks"))
 )
 
 #: Default pipeline of a class.

@@ -195,7 +195,8 @@ def open_barrier(s, stream, machine, sm, split, waits):
     for w in range(s * machine.warps_per_block, (s + 1) * machine.warps_per_block):
         warp = sm.warps[w]
         if warp.state == AT_BARRIER:
-            opens = gathered + machine.barrier * stream.events[warp.event].weight
+            event = stream.events[warp.event]
+            opens = gathered + (machine.cluster_barrier if event.clustered else machine.barrier) * event.weight
             waits[C_SYNC] += opens - warp.since
             if len(sm.blame) > 0:
                 sm.blame[warp.event, C_SYNC] += opens - warp.since

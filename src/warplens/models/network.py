@@ -14,6 +14,7 @@ from ..analysis._cache_records import GRANULES
 from ..analysis.block_samples import CONSTANT_INDICES, FAR_FETCHED, FETCHED, FURTHER_READS, BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, lineage
 from . import _network_records as k
+from .served import draw_levels
 
 FLIT_BYTES = 32
 #: Blocks count as imbalanced if the longest takes this many times the median.
@@ -24,8 +25,7 @@ EXCEPTION = 2.0
 WRITES_BY_READ = 8.0
 #: Classes of instructions that take turns with loads.
 SPECIAL = {"sfu", "conversion"}
-#: Fraction of the golden ratio: its first n multiples, modulo 1, spread evenly for every n.
-_GOLDEN = 0.6180339887498949
+CLUSTER_BARRIER = "barrier_cluster"
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
 #: of all blocks; `_MOVED` are traffic.
 _ASKED = ("port", "turn", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
@@ -251,6 +251,7 @@ def _events(
     events = np.zeros(len(static), k.EVENT)
     events["kind"], events["level"], events["needs"] = sample.kind, level, sample.dependence
     events["weight"], events["left"] = weight, left
+    events["clustered"] = (sample.kind == k.BARRIER) & (_counted(sample, CLUSTER_BARRIER) > 0)
     events["issue"] = sample.instructions + _counted(sample, FURTHER_READS) * float(config.register_conflict_cycles)
     events["gap"] = np.maximum(sample.gap, _fetch_cycles(sample, config))
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
@@ -454,42 +455,6 @@ def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, 
         order = np.roll(order, -int(np.argmax(longest)))
     mean = traffic.mean()
     return order, np.where(traffic > DIFFERENT * mean, mean / np.maximum(traffic, 1e-300), 1.0)
-
-
-def spread(groups: Any) -> Any:
-    """One point of the unit interval per entry; the points of a group spread evenly."""
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order)) - first
-    return ((rank + 0.5) * _GOLDEN) % 1.0
-
-
-def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = True) -> tuple[Any, Any]:
-    """(Level that serves each event, remaining fraction of the miss latency if its data is in flight).
-
-    The executions of an instruction spread over the levels in the ratios that the cache simulation found.
-    """
-
-    static = sample.static
-    levels = misses.levels
-    mine = levels[static]
-    point = spread(static)
-    level = np.where(point < mine[:, 2], k.DRAM, np.where(point < mine[:, 2] + mine[:, 1], k.LLC, k.L1))
-    left = np.zeros(len(static))
-    if arrivals:
-        for of, name, becomes in ((k.L1, "l1", k.COMING), (k.LLC, "llc", k.LLC)):
-            found = misses.arrival(name)
-            part = found / np.maximum(levels[:, of] * misses.executed, 1.0)
-            mean = misses.arrival(f"{name}_left") / np.maximum(found, 1.0)
-            here = np.flatnonzero(level == of)
-            coming = here[spread(static[here]) < part[static[here]]]
-            level[coming] = becomes
-            left[coming] = mean[static[coming]]
-    return level.astype(np.int64), left
 
 
 def _units(sample: BlockSample, config: DemandConfig) -> Any:

@@ -16,7 +16,7 @@ from ..workload.samples import form_of, latencies_of, sample_batches
 from . import _network_records as k
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls
-from .network import FLIT_BYTES, Demand, LaunchSize, demand_config, demand_of_sample, l1_sets
+from .network import CLUSTER_BARRIER, FLIT_BYTES, Demand, LaunchSize, demand_config, demand_of_sample, l1_sets
 from .network_by_hand import demands_by_hand
 from .papers import WARPLENS
 from .prediction import Condition
@@ -228,8 +228,9 @@ class Warplens(Model):
         machines["queue"] = _UNLIMITED if self.without == "queue" else gpu.l1.queue_entries
         machines["sets"] = l1_sets(gpu) if demand.has_sets and self.without != "sets" else 0
         machines["ways"] = gpu.l1.ways
-        barrier = case.timing("barrier")  # its interval is in the units
-        machines["barrier"] = np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0)
+        for name, what in (("barrier", "barrier"), ("cluster_barrier", CLUSTER_BARRIER)):
+            barrier = case.timing(what)  # its interval is in the units
+            machines[name] = np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0)
         machines["blocks"], machines["blocks_per_sm"], machines["warps_per_block"] = self._blocks(case)
         if self.launch_overhead:
             start, launch = gpu.block_start_cycles, _or(gpu.block_launch_cycles, 0.0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..analysis import MissProfile
 from ..analysis.block_samples import (
     GENERIC,
+    REMOTE,
     SHUFFLE,
     SWAP_LANE,
     SWAP_PORT,
@@ -20,10 +21,10 @@ from ..analysis.block_samples import (
     SharedTiming,
     fits_in,
     sample_of_blocks,
-    shortened,
 )
 from ..analysis.events import BRANCH, GUARD, TAKEN
 from ..analysis.machine_form import MachineForm, machine_form
+from ..analysis.short_samples import shortened
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, distinct
 from ..traces import CLASS_NAMES
 from .facts import Facts
@@ -117,6 +118,7 @@ def sample_latencies(facts: Facts, machine: Gpu, needed_by: str, *, machine_code
     """Latencies by instruction class, and those that events name besides."""
     found = latencies_of(facts, machine, needed_by, machine_code=machine_code) | {
         GENERIC: machine.generic_latency_cycles,
+        REMOTE: machine.remote_latency_cycles,
         SHUFFLE: machine.shuffle_latency_cycles,
         SWAP_LANE: machine.swap_lane_cycles,
         SWAP_WORD: machine.swap_word_cycles,

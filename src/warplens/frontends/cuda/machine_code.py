@@ -55,6 +55,8 @@ _MOST_UNKNOWN = 0.02
 _ALWAYS = 7  # the predicate that is always true
 #: Where `WARPGROUP` says that it waits. Waits have a number behind their name: groups that may still be under way.
 _WAITS_SHIFT = 47
+#: Where the barrier of a cluster says so.
+_AWAITS_SHIFT = 10
 #: Where a branch has a second predicate.
 _SECOND_SHIFT = 23
 
@@ -144,6 +146,8 @@ def _opcode(low: int, high: int, architecture: int) -> str:
         return name + _WIDTHS[high >> _WIDTH_SHIFT & 7]
     if name == "WARPGROUP":
         return f"{name}.DEPBAR.LE.{high >> 8 & 0x3F}" if low >> _WAITS_SHIFT & 1 else f"{name}.ARRIVE"
+    if name == "UCGABAR_WAIT" and not low >> _AWAITS_SHIFT & 1:
+        return "UCGABAR_ARV"
     if name == "DEPBAR":
         return f"{name}.LE.{low >> 38 & 0x3F}"
     return name

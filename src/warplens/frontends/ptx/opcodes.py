@@ -89,6 +89,8 @@ def instruction_class(item: Instruction) -> str:
             return "atomic_global"
         return f"{what}_{'global' if use.space == 'generic' else use.space}"
     if opcode in ("bar", "barrier"):
+        if item.has("cluster"):  # who arrives goes on
+            return "barrier_cluster" if item.has("wait") else "control"
         return "barrier"
     if opcode == "mma":
         product = product_of(item)

@@ -95,7 +95,7 @@ class StaticMix:
 
     @property
     def barriers(self) -> float:
-        return self.counts.get("barrier", 0.0)
+        return sum(self.counts.get(name, 0.0) for name in ("barrier", "barrier_cluster"))
 
     @property
     def lines_per_access(self) -> float | None:
