@@ -19,6 +19,7 @@ from .banks import conflict_degrees, shared_accesses
 from .clusters import remote_share
 from .def_use import chased_loads, def_use
 from .machine_form import MachineForm
+from .machine_groups import waiting
 from .mbarriers import NOTHING_AWAITED, Awaited, awaited_events, mbarrier_kinds
 from .register_banks import further_reads
 
@@ -145,6 +146,9 @@ def sample_of_blocks(
         expansion = len(form.group.static) / max(len(group.static), 1)
         header = dataclasses.replace(trace.header, extra={**trace.header.extra, "sass_control": form.control})
         group, trace, reorder = form.group, changed(trace, static=form.static, header=header), False
+    place, distinct = (None, trace.static) if form is None else (form.place, form.distinct)
+    if form is None and (found := waiting(group, trace)):
+        group, trace, place = found
     static = trace.static
     group, kinds, timing, held = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
     events = collect_events_of(group, static, kinds, timing, line_bytes)
@@ -168,11 +172,8 @@ def sample_of_blocks(
         columns[CONSTANT_INDICES] = indices
     if form is None and (reads := further_reads(trace)).any():
         columns[FURTHER_READS] = reads[group.static]
-    if form is None:
-        columns.update(fetched_instructions(group, static, code_bytes))
-    else:
-        placed = dataclasses.replace(group, static=form.place[group.static].astype(np.uint32))
-        columns.update(fetched_instructions(placed, form.distinct, code_bytes))
+    placed = group if place is None else dataclasses.replace(group, static=place[group.static].astype(np.uint32))
+    columns.update(fetched_instructions(placed, distinct, code_bytes))
     lanes = active_lanes(group.mask[at]).astype(np.float64)
     dependence = events.event_dependence
     if ahead:
@@ -181,7 +182,7 @@ def sample_of_blocks(
     return BlockSample(
         block_start=events.block_start,
         event_start=events.event_start,
-        static=(events.event_static if form is None else form.origin[at]).astype(np.int64),
+        static=(placed.static if form is None else form.origin)[at].astype(np.int64),
         kind=kinds[events.event_static].astype(np.int64),
         dependence=dependence.astype(np.int64),
         instructions=events.event_instructions.astype(np.float64),

@@ -1,7 +1,8 @@
 """Asynchronous copies and products of machine code: which of their groups each wait is for.
 
 `LDGDEPBAR` ends a group of copies, `WARPGROUP.ARRIVE` begins one of products. A wait says how many of the last groups
-may still be under way. Groups take turns at a few registers, so a row stands in the table once per register.
+may still be under way. Groups take turns at a few registers, so a row stands in the table once per register. Machine
+code of PTX uses none of these registers; traced machine code has to leave some.
 """
 
 from __future__ import annotations
@@ -14,22 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..frontends.sass_opcodes import WARPGROUP_PRODUCTS
-from ..traces import StaticInstruction
+from ..traces import NO_REGISTER, LaunchTrace, StaticInstruction, WarpGroup, static_table
+from ..traces.rewrite import changed
+from .machine_rows import joined_tables
 
 
 class _Kind(NamedTuple):
-    """What starts work, what marks a group of it and whether it comes first, what waits, and the first register."""
+    """What starts work, what marks a group of it and whether it comes first, what waits, and the registers to use."""
 
     starts: tuple[str, ...]
     mark: str
     marked_first: bool
     wait: str
-    register: int
+    registers: tuple[int, ...]
 
 
 _KINDS = (
-    _Kind(("LDGSTS",), "LDGDEPBAR", False, "DEPBAR.LE", 232),
-    _Kind(WARPGROUP_PRODUCTS, "WARPGROUP.ARRIVE", True, "WARPGROUP.DEPBAR.LE", 240),
+    _Kind(("LDGSTS",), "LDGDEPBAR", False, "DEPBAR.LE", tuple(range(232, 240))),
+    _Kind(WARPGROUP_PRODUCTS, "WARPGROUP.ARRIVE", True, "WARPGROUP.DEPBAR.LE", tuple(range(240, 248))),
 )
 _TURNS = 8
 
@@ -43,7 +46,11 @@ class Turns(NamedTuple):
 
 
 def in_turns(
-    rows: Sequence[StaticInstruction], executed: NDArray[np.int64], start: NDArray[np.int64], first: int
+    rows: Sequence[StaticInstruction],
+    executed: NDArray[np.int64],
+    start: NDArray[np.int64],
+    first: int,
+    kinds: Sequence[_Kind] = _KINDS,
 ) -> Turns:
     """Rows by turn, the first of which has index `first`, and the executed rows with those in place."""
     found = executed.copy()
@@ -51,7 +58,8 @@ def in_turns(
     origins: list[int] = []
     opcodes = [row.opcode for row in rows]
     begins = np.zeros(len(executed) + 1, dtype=np.int64)
-    for kind in _KINDS:
+    for kind in kinds:
+        turns = len(kind.registers)
         marks = [i for i, opcode in enumerate(opcodes) if opcode == kind.mark]
         if not marks:
             continue
@@ -61,14 +69,14 @@ def in_turns(
         for i, opcode in enumerate(opcodes):
             name, _, left = opcode.rpartition(".")
             starts = opcode.partition(".")[0] in kind.starts
-            if not starts and not (name == kind.wait and left.isdigit()):
+            if not starts and not (name == kind.wait and left.isdigit() and int(left) < turns):
                 continue
             base = first + len(added)
-            added += [_in_turn(rows[i], kind.register + turn, starts=starts) for turn in range(_TURNS)]
-            origins += [i] * _TURNS
+            added += [_in_turn(rows[i], register, starts=starts) for register in kind.registers]
+            origins += [i] * turns
             here = np.flatnonzero(executed == i)
             group = groups[here] - (int(kind.marked_first) if starts else 1 + int(left))
-            found[here] = np.where(group >= 0, base + group % _TURNS, i)
+            found[here] = np.where(group >= 0, base + group % turns, i)
     return Turns(added, origins, found)
 
 
@@ -76,3 +84,41 @@ def _in_turn(row: StaticInstruction, register: int, *, starts: bool) -> StaticIn
     if starts:
         return replace(row, destinations=(*row.destinations, register))
     return replace(row, sources=(*row.sources, register))
+
+
+class Waiting(NamedTuple):
+    """Traced machine code whose waits name groups, and of each row of its table the one that it is a variant of."""
+
+    group: WarpGroup
+    trace: LaunchTrace
+    origins: NDArray[np.int64]
+
+
+def waiting(group: WarpGroup, trace: LaunchTrace) -> Waiting | None:
+    """Executed machine code with waits for groups; None if it has none, or no registers to tell groups apart."""
+    static = trace.static
+    control = trace.header.extra.get("sass_control")
+    if control is None or not any(".LE." in opcode for opcode in static.opcode):
+        return None
+    used = {*static.destinations.tolist(), *static.sources.tolist()}
+    free = [register for register in range(NO_REGISTER) if register not in used]
+    turns = min(len(free) // len(_KINDS), _TURNS)
+    kinds = [
+        kind._replace(registers=tuple(free[number * turns : (number + 1) * turns]))
+        for number, kind in enumerate(_KINDS)
+    ]
+    rows = [static.row(index) for index in range(len(static))]
+    found = in_turns(rows, group.static.astype(np.int64), group.start, len(rows), kinds if turns else ())
+    if not found.rows:
+        return None
+    header = trace.header
+    extended = (*control[: len(rows)], *(control[each] for each in found.origins))
+    return Waiting(
+        replace(group, static=found.executed.astype(group.static.dtype)),
+        changed(
+            trace,
+            static=joined_tables([static, static_table(found.rows)]),
+            header=replace(header, extra={**header.extra, "sass_control": extended}),
+        ),
+        np.array([*range(len(rows)), *found.origins]),
+    )

@@ -84,6 +84,19 @@ class StaticTable:
     def sources_of(self, index: int) -> list[int]:
         return self.sources[self.source_offsets[index] : self.source_offsets[index + 1]].tolist()
 
+    def row(self, index: int) -> StaticInstruction:
+        return StaticInstruction(
+            pc=int(self.pc[index]),
+            opcode=self.opcode[index],
+            instruction_class=CLASS_NAMES[self.class_id[index]],
+            space=SPACES[self.space[index]],
+            access_bytes=int(self.access_bytes[index]),
+            destinations=tuple(self.destinations_of(index)),
+            sources=tuple(self.sources_of(index)),
+            line=int(self.line[index]),
+            immediate=int(self.immediate[index]),
+        )
+
 
 @dataclass(frozen=True)
 class StaticInstruction:

@@ -16,6 +16,7 @@ from .flow import ADDRESS_KINDS, KIND_GLOBAL, KIND_LOCAL, KIND_SHARED
 
 _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)((?:\.(?:64|reuse|H0_H0|H1_H1|U8|X\d+|U32))*)", re.ASCII)
 _STORES = frozenset(("ST", "STG", "STL", "STS", "STSM", "RED", "REDG"))
+_WAIT, _COUNT = "DEPBAR.LE", re.compile(r"0x[0-9a-f]+", re.ASCII)
 #: All operands are sources: these write memory or change control flow.
 _NO_DESTINATION = frozenset(
     (
@@ -49,7 +50,7 @@ def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64], recorded: 
         rows.append(
             StaticInstruction(
                 pc=item.pc,
-                opcode=item.opcode,
+                opcode=opcode_of(item),
                 instruction_class=name,
                 space=space,
                 access_bytes=access_width(item.opcode) if has_addresses(item, met, bool(sure)) else 0,
@@ -59,6 +60,12 @@ def build_statics(kernel: SassKernel, kinds_seen: NDArray[np.uint64], recorded: 
             )
         )
     return static_table(rows)
+
+
+def opcode_of(item: SassInstruction) -> str:
+    """The opcode; that of a wait for groups of copies or products ends in the number that may still be under way."""
+    left = item.operands[1] if item.opcode.endswith(_WAIT) and len(item.operands) > 1 else ""
+    return f"{item.opcode}.{int(left, 16)}" if _COUNT.fullmatch(left) else item.opcode
 
 
 def has_addresses(item: SassInstruction, met: Iterable[int], sure: bool) -> bool:
