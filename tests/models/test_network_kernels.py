@@ -16,7 +16,9 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     counts = generator.integers(1, events + 1, blocks * warps)
     start = np.concatenate(([0], np.cumsum(counts)))
     total = int(start[-1])
-    kind = generator.choice([k.LOAD] * 4 + [k.STORE, k.STORE, k.ATOMIC, k.ATOMIC, k.BARRIER, k.BARRIER, k.END], total)
+    kinds = [k.LOAD] * 4 + [k.STORE, k.STORE, k.ATOMIC, k.ATOMIC, k.BARRIER, k.BARRIER, k.END]
+    awaits = generator.integers(0, 2)
+    kind = generator.choice(kinds + [k.SIGNAL, k.AWAIT, k.AWAIT] * awaits, total)
     ends = start[1:] - 1
     kind[ends] = np.where(generator.random(len(ends)) < 0.8, k.END, kind[ends])  # or cut off before its end
     access = kind <= k.ATOMIC
@@ -45,6 +47,15 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     for name in ("bank", "channel", "spread"):
         table[name] = generator.uniform(0, 5, total) * generator.integers(0, 2, total)
     table["set"] = generator.integers(0, 4, total)
+    table["clustered"] = generator.integers(0, 2, total)
+    await_start, awaited = np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+    if awaits:  # for anything that a warp of the block does, whether it can come to that or not
+        many = np.where(kind == k.AWAIT, generator.integers(0, 4, total), 0)
+        await_start = np.concatenate(([0], np.cumsum(many)))
+        block = np.repeat(np.arange(blocks), np.add.reduceat(counts, np.arange(blocks) * warps))
+        who = generator.integers(0, warps, int(many.sum()))
+        room = counts[np.repeat(block, many) * warps + who]
+        awaited = np.stack([who, generator.integers(0, 1 << 20, len(who)) % room], axis=1)
     return k.Stream(
         np.arange(blocks + 1) * warps,
         start,
@@ -52,12 +63,16 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
         generator.uniform(0, 10, (total, 2)) * generator.integers(0, 2, (total, 2)),
         generator.permutation(blocks),
         generator.uniform(0.5, 2.0, blocks),
+        await_start,
+        awaited,
     )
 
 
 def in_whole_numbers(table: np.ndarray) -> None:
     """Round times and counts, so that events often happen at the same time."""
     for name in table.dtype.names:
+        if table[name].dtype == bool:
+            continue
         if table[name].dtype.names:
             in_whole_numbers(table[name])
         else:
@@ -84,7 +99,7 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine["arrivals"] = generator.choice([0.3, 1.0])
     machine["in_order"], machine["together"] = generator.integers(0, 2, 2)
     machine["bank"], machine["channel"] = generator.uniform(0, 9, 2)
-    machine["barrier"] = generator.integers(0, 20)
+    machine["barrier"], machine["cluster_barrier"] = generator.integers(0, 20, 2)
     machine["blocks_per_sm"] = generator.integers(1, 5)
     machine["warps_per_block"] = warps
     machine["blocks"] = generator.choice([0.4, 1.0, 3.7, 12.0, 150.5])
@@ -165,6 +180,31 @@ def test_of_results_that_come_together_a_warp_waits_for_the_last_it_asked_for():
     waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
     solve(stream, machines, False, script, sm, k.new_memory(machines), np.empty(1), waits, busy)
     assert waits[0, k.C_L1] == sm.blame[1, k.C_L1] == 41 - 1 - 21
+
+
+def test_a_wait_ends_when_arrivals_and_copies_have_come():
+    """A warp loads for another, which waits for the load and for an arrival after it."""
+    events = np.zeros(5, k.EVENT)
+    events["kind"] = k.LOAD, k.SIGNAL, k.END, k.AWAIT, k.END
+    events["level"], events["needs"], events["weight"], events["issue"] = k.L1, -1, 1.0, 1.0
+    events["port"][0], events["gap"] = 1.0, (1.0, 300.0, 1.0, 5.0, 1.0)
+    units, order = np.zeros((5, 1)), np.zeros(1, dtype=np.int64)
+    machines = np.zeros(1, k.MACHINE)
+    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "blocks"):
+        machines[name] = 1
+    machines["warps_per_block"], machines["l1_latency"], machines["tags"] = 2, 900.0, 900.0
+    found = {}
+    for name, pairs in {"none": [], "arrival": [(0, 1)], "load": [(0, 0)], "both": [(0, 0), (0, 1)]}.items():
+        starts = np.array([0, 0, 0, 0, len(pairs), len(pairs)])
+        awaited = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        stream = k.Stream(np.array([0, 2]), np.array([0, 3, 5]), events, units, order, np.ones(1), starts, awaited)
+        waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
+        sm, script = k.new_sm(stream, machines), k.new_script(stream, machines)[:0]
+        solve(stream, machines, False, script, sm, k.new_memory(machines), np.empty(1), waits, busy)
+        found[name] = waits[0, k.C_SYNC]
+    assert found["none"] == 0.0
+    assert 280.0 < found["arrival"] < 310.0
+    assert 880.0 < found["load"] < 910.0 and found["both"] == found["load"]
 
 
 def test_a_barrier_opens_when_the_last_warp_that_it_waits_for_leaves():

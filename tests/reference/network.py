@@ -280,6 +280,7 @@ class Network:
             warp.gap, warp.ready = warp.events[0].gap, begin
             warp.done, warp.parts = [0.0] * len(warp.events), [[0.0] * 6 for _ in warp.events]
             warp.source = list(warp.events)
+            warp.signalled = [NEVER] * len(warp.events)
             slot.alive += 1
 
     def run(self) -> float:
@@ -315,7 +316,15 @@ class Network:
                 for name, each in zip(PARTS, self.split, strict=True):
                     self.waits[name] += (now - warp.since) * each / total
             if now >= NEVER:
-                break
+                stuck = next((each for each in self.warps if each.state == "at mbarrier"), None)
+                if stuck is None:
+                    break
+                slot = slots[stuck.number // per_block]
+                self.pass_mbarrier(stuck, slot, stuck.since)
+                self.meet(slot)
+                if slot.alive == 0:
+                    ends.append(slot.left_at)
+                continue
             clock = now
             slot, q = slots[warp.number // per_block], warp.number % self.schedulers
             event = warp.event
@@ -350,6 +359,7 @@ class Network:
                     warp.parts[warp.at] = list(warp.parts[warp.at - 1]) if later else [0.0] * 6
                 if later:
                     warp.source[warp.at] = warp.source[warp.at - 1]
+                warp.signalled[warp.at] = warp.done[warp.at] if event.kind == "load" else now
                 self.leave(warp, slot, event, now)
                 if slot.alive == 0:
                     ends.append(slot.left_at)
@@ -366,18 +376,37 @@ class Network:
         return cycles
 
     def leave(self, warp: Warp, slot: Slot, event: Event, now: float) -> None:
-        """On to the next event, or out; with the last one at a barrier all go on."""
-        if event.kind == "barrier":
+        """On to the next event, or out. With the last one at a barrier, or of a phase, all go on that wait there."""
+        if event.kind == "await":
+            warp.state, warp.since, warp.ready = "at mbarrier", now, NEVER
+        elif event.kind == "barrier":
             warp.state, warp.since, warp.ready = "at barrier", now, NEVER
             slot.waiting += 1
             slot.gathered = max(slot.gathered, now)
         else:
             self.advance(warp, slot, now)
-        if slot.waiting > 0 and slot.waiting == slot.alive:
+        for other in slot.warps:
+            if other.state == "at mbarrier":
+                needed = [slot.warps[who].signalled[what] for who, what in other.event.awaits]
+                if max(needed, default=0.0) < NEVER:
+                    self.pass_mbarrier(other, slot, max(*needed, other.since, 0.0))
+        self.meet(slot)
+
+    def pass_mbarrier(self, warp: Warp, slot: Slot, opens: float) -> None:
+        """A warp goes on that waited for a phase."""
+        self.waits["SYNC"] += opens - warp.since
+        warp.event.blame["SYNC"] += opens - warp.since
+        self.advance(warp, slot, opens)
+
+    def meet(self, slot: Slot) -> None:
+        """A barrier opens when all others have left or wait at mbarriers."""
+        parked = sum(other.state == "at mbarrier" for other in slot.warps)
+        if slot.waiting > 0 and slot.waiting + parked == slot.alive:
             gathered, slot.waiting, slot.gathered = slot.gathered, 0, 0.0
             for other in slot.warps:
                 if other.state == "at barrier":
-                    opens = gathered + self.m["barrier"] * other.event.weight
+                    name = "cluster_barrier" if other.event.clustered else "barrier"
+                    opens = gathered + self.m[name] * other.event.weight
                     self.waits["SYNC"] += opens - other.since
                     other.event.blame["SYNC"] += opens - other.since
                     self.advance(other, slot, opens)
@@ -400,8 +429,9 @@ def solved(
     stream: Any, machine: Any
 ) -> tuple[float, dict[str, float], dict[str | int, float], list[dict[str, float]]]:
     """(Cycles, waits, busy, blame of each event) of a compiled network's input."""
-    kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end"}
+    kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end", 6: "signal", 7: "await"}
     levels = ("l1", "llc", "dram", "coming", "given")
+    rows, starts = stream.awaited.tolist(), stream.await_start.tolist() or [0] * (len(stream.events) + 1)
     warps = [
         [
             Event(
@@ -409,13 +439,14 @@ def solved(
                 levels[int(stream.events[e]["level"])],
                 *stream.events[e].tolist()[2:],
                 units=stream.units[e].tolist(),
+                awaits=rows[starts[e] : starts[e + 1]],
             )
             for e in range(stream.event_start[w], stream.event_start[w + 1])
         ]
         for w in range(len(stream.event_start) - 1)
     ]
-    starts = stream.block_start
+    begins = stream.block_start
     order = stream.order.tolist()
-    blocks = [warps[starts[b] : starts[b + 1]] for b in order]
+    blocks = [warps[begins[b] : begins[b + 1]] for b in order]
     network = Network(blocks, [float(stream.traffic[b]) for b in order], machine)
     return network.run(), network.waits, network.busy, [event.blame for warp in warps for event in warp]

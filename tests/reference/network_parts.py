@@ -17,6 +17,7 @@ class Event:
     level: str
     needs: int
     set: int
+    clustered: bool
     issue: float
     gap: float
     tail: float
@@ -39,6 +40,8 @@ class Event:
     channel: float
     spread: float
     units: list[float] = field(default_factory=list)
+    #: Of a wait at an mbarrier: (warp of the block, event of that warp) that complete its phase.
+    awaits: list[tuple[int, int]] = field(default_factory=list)
     #: Cycles that warps spent because of it.
     blame: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*CAUSES, "unit", "shared"), 0.0))
 
@@ -82,6 +85,7 @@ class Warp:
         self.done: list[float] = []
         self.parts: list[list[float]] = []
         self.source: list[Event] = []
+        self.signalled: list[float] = []
 
     @property
     def event(self) -> Event:

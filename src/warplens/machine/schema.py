@@ -302,9 +302,7 @@ class Gpu:
         "cycles of an SM for each further index at which the lanes of a warp read constant memory", minimum=0.0
     )
     generic_latency_cycles: Quantity = number("latency that a generic load of shared memory adds", minimum=0.0)
-    remote_latency_cycles: Quantity = number(
-        "latency that an access to the shared memory of another block of the cluster adds", minimum=0.0
-    )
+    remote_latency_cycles: Quantity = number("latency that shared memory of another block adds", minimum=0.0)
     shuffle_latency_cycles: Quantity = number(
         "latency of a shuffle, which passes the port of shared memory as an access does", minimum=0.0
     )

@@ -229,19 +229,15 @@ def reach_event(w, now, stream, machine, sm, memory, waits, busy):
 
 @inlined
 def give_up(w, stream, machine, sm, split, waits):
-    """A warp waits at an mbarrier for what does not come: it goes on as if it had. Returns whether there is one."""
-    if w < 0 or sm.warps[w].state != AT_MBARRIER:
-        return False
+    """A warp waits at an mbarrier for what does not come: it goes on as if it had not waited."""
     run, s = sm.run[0], w // machine.warps_per_block
     slot = sm.slots[s]
-    slot.parked -= 1
-    leave_mbarrier(w, slot, max(run.clock, sm.warps[w].since), stream, sm, split, waits)
+    leave_mbarrier(w, slot, sm.warps[w].since, stream, sm, split, waits)
     if slot.waiting > 0 and slot.waiting + slot.parked == slot.alive:
         open_barrier(s, stream, machine, sm, split, waits)
     if slot.alive == 0:
         sm.ends[run.finished] = slot.left_at
         run.finished += 1
-    return True
 
 
 @inlined
@@ -286,9 +282,15 @@ def follow_warps(stream, machine, sm, memory, waits, busy, script):
             run.at_port -= 1
             book(now - sm.warps[w].since, memory.split, waits)
         if now >= NEVER:
-            if give_up(next_at_mbarrier(machine, sm), stream, machine, sm, memory.split, waits):
-                continue
-            break
+            w = next_at_mbarrier(machine, sm)
+            if w < 0:
+                break
+            step.warp = w
+            if steps < len(script):
+                script[steps] = step
+                steps += 1
+            give_up(w, stream, machine, sm, memory.split, waits)
+            continue
         run.clock = now
         warp = sm.warps[w]
         scheduler = sm.schedulers[w % machine.schedulers]
@@ -325,8 +327,10 @@ def follow_script(stream, machine, sm, memory, waits, busy, script):
         if run.finished == run.to_run:
             break
         w = script[k].warp
-        give_up(w, stream, machine, sm, memory.split, waits)
         warp, now = sm.warps[w], sm.ready[w]
+        if warp.state == AT_MBARRIER:
+            give_up(w, stream, machine, sm, memory.split, waits)
+            continue
         if warp.state == DATA:
             issue(w, now, script[k], stream, machine, sm, memory.free, waits, busy)
             continue

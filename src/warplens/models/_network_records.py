@@ -252,8 +252,8 @@ def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
 
 
 def new_script(stream: Stream, machines: Any) -> Any:
-    """Room for the steps of a launch: two for each event of the warps that are followed."""
+    """Room for the steps of a launch: two for each event of the warps that are followed, one to give up a wait."""
     slots = np.minimum(machines["blocks_per_sm"], np.ceil(machines["blocks"]))
     warps = int((slots * machines["warps_per_block"]).max())
     events = int(np.diff(stream.event_start).max(initial=0))
-    return np.zeros(2 * events * ((LEAST_WAVES + 1) * warps + MOST_WARPS), STEP)
+    return np.zeros((3 if len(stream.await_start) else 2) * events * ((LEAST_WAVES + 1) * warps + MOST_WARPS), STEP)

@@ -220,6 +220,7 @@ def completed(w, stream, machine, sm):
 def leave_mbarrier(w, slot, opens, stream, sm, split, waits):
     """A warp that waited at an mbarrier goes on."""
     warp = sm.warps[w]
+    slot.parked -= 1
     waits[C_SYNC] += opens - warp.since
     if len(sm.blame) > 0:
         sm.blame[warp.event, C_SYNC] += opens - warp.since
@@ -234,7 +235,6 @@ def release_warps(s, stream, machine, sm, split, waits):
         if sm.warps[w].state == AT_MBARRIER:
             opens = completed(w, stream, machine, sm)
             if opens < NEVER:
-                slot.parked -= 1
                 leave_mbarrier(w, slot, max(opens, sm.warps[w].since), stream, sm, split, waits)
 
 
@@ -266,14 +266,10 @@ def pass_event(w, now, back, stream, machine, sm, split, waits):
     if len(sm.signalled) > 0:
         sm.signalled[w, local] = done if event.kind == LOAD else now
     if event.kind == AWAIT and len(sm.signalled) > 0:
+        warp.state = AT_MBARRIER
         warp.since = now
-        opens = completed(w, stream, machine, sm)
-        if opens < NEVER:
-            leave_mbarrier(w, slot, max(opens, now), stream, sm, split, waits)
-        else:
-            warp.state = AT_MBARRIER
-            set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
-            slot.parked += 1
+        set_ready(w, NEVER, sm.ready, sm.order, sm.soonest, sm.first)
+        slot.parked += 1
     elif event.kind == BARRIER:
         warp.state = AT_BARRIER
         warp.since = now

@@ -76,6 +76,30 @@ def test_virtual_architectures_have_none() -> None:
     assert not compile_cuda(SOURCE, architecture="compute_90").machine_code
 
 
+WAITS = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) waits(int4* out, const int4* in)
+{
+    __shared__ int4 tile[4][32];
+    unsigned at = (unsigned)__cvta_generic_to_shared(&tile[0][threadIdx.x]);
+    for (int i = 0; i < 4; ++i)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\\ncp.async.commit_group;"
+                     :: "r"(at + i * 512), "l"(in + i * 32 + threadIdx.x) : "memory");
+    asm volatile("cp.async.wait_group 2;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    out[threadIdx.x] = tile[0][threadIdx.x];
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    out[threadIdx.x + 32] = tile[3][threadIdx.x];
+}
+"""
+
+
+def test_waits_have_their_number_and_a_cluster_meets_in_two_steps() -> None:
+    code = compile_cuda(WAITS, architecture="sm_90").machine_code["waits"]
+    met = [each for each in code.opcodes if each.startswith(("DEPBAR", "UCGABAR"))]
+    assert met == ["DEPBAR.LE.2", "UCGABAR_ARV", "UCGABAR_WAIT", "DEPBAR.LE.0"]
+
+
 def test_a_branch_is_guarded_by_either_predicate() -> None:
     number = next(key for key, name in machine_code._NAMES.items() if name == "BRA")
     always, shift = machine_code._ALWAYS, machine_code._SECOND_SHIFT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -140,8 +142,14 @@ setp.lt.u32 %p2, %r2, 5;
 mad.wide.u32 %at, %t, 4, %out;
 st.global.u32 [%at], %r6;"""
     out = np.zeros(64, np.uint32)
-    run(body, words(16), out, count=32)
+    execution = run(body, words(16), out, count=32)
     np.testing.assert_array_equal(out, 4)
+    # The trace tells phases apart: the lowest bit of a wait's address is the parity that it is for.
+    opcodes = execution.trace.static.opcode
+    (line,) = {int(execution.trace.static.line[i]) for i, each in enumerate(opcodes) if "test_wait" in each}
+    waits = [each.addresses for each in records(execution)[0, 0] if each.line == line]
+    assert {len(set(each)) for each in waits} == {1} and {each[0] & ~1 for each in waits} == {waits[0][0] & ~1}
+    assert [parity for parity, _ in itertools.groupby(each[0] & 1 for each in waits)] == [0, 1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("swizzle", range(4))

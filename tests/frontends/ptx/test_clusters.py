@@ -12,6 +12,7 @@ from warplens.frontends.ptx import execute, parse_ptx
 from warplens.frontends.ptx.flatten import flatten
 from warplens.frontends.ptx.memory import lay_out_memory
 from warplens.frontends.ptx.tensor_maps import TensorMap
+from warplens.traces import CLASS_NAMES
 
 from .comparing import assert_same_records
 
@@ -83,6 +84,13 @@ def test_blocks_of_a_cluster_read_and_write_each_other(cluster: tuple[int, int, 
     assert np.array_equal(mine, theirs) and mine.any()
     if cluster[1] == 1:
         assert_same_records(execution, run, text)
+    static = execution.trace.static
+    classes = {
+        opcode.split(".")[2]: CLASS_NAMES[number]
+        for opcode, number in zip(static.opcode, static.class_id, strict=True)
+        if opcode.startswith("barrier.cluster")
+    }
+    assert classes == {"arrive": "control", "wait": "barrier_cluster"}
     part = execute(module, "k", grid, (40, 1, 1), [given.copy(), mine], blocks=1)
     assert part.blocks == np.prod(cluster)
 

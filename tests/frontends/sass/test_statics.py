@@ -42,6 +42,22 @@ def test_registers(opcode, guard, operands, destinations, sources):
     assert registers_of(item) == (destinations.split(), sources.split())
 
 
+@pytest.mark.parametrize(
+    ("text", "opcode"),
+    [
+        ("DEPBAR.LE SB0, 0x1", "DEPBAR.LE.1"),
+        ("DEPBAR.LE SB0, 0x0, {4,3}", "DEPBAR.LE.0"),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0xa", "WARPGROUP.DEPBAR.LE.10"),
+        ("DEPBAR {2,1}", "DEPBAR"),
+        ("LDGDEPBAR", "LDGDEPBAR"),
+    ],
+)
+def test_a_wait_keeps_how_many_groups_may_be_under_way(text, opcode):
+    name, _, operands = text.partition(" ")
+    kernel = SassKernel("k", (SassInstruction(0, name, "", tuple(operands.split(", ")) if operands else ()),))
+    assert build_statics(kernel, np.zeros(1, dtype=np.uint64), _unsure(1)).opcode == (opcode,)
+
+
 def test_numbers_stay_below_255_and_keep_dependences():
     table = build_statics(
         parse_kernel(sample_sass(), "_Z6reducePKfPfi"), np.zeros(152, dtype=np.uint64), _unsure(152)

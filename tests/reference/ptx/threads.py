@@ -86,7 +86,10 @@ def _place(warp: _Warp, item: Instruction, lane: int, operand: Operand, space: s
     found.find(address, size)
     if found.name == "local":
         return found, address, warp.recorded_local(lane, address)
-    return found, address, address + warp.window(found.name)
+    others = (
+        rank + 1 for rank, block in enumerate(warp.block.cluster) if block.shared is found is not warp.block.shared
+    )
+    return found, address, address + warp.window(found.name) + (next(others, 0) << 24)
 
 
 def _is_parameter(item: Instruction) -> bool:
