@@ -50,16 +50,17 @@ class Network:
         self.busy[server] += total
         return begin, end
 
-    def hold(self, begin: float, event: Event) -> float:
-        """Cycles for which a miss would hold its place, in the mean."""
+    def clear_and_hold(self, begin: float, event: Event) -> tuple[float, float]:
+        """When servers are done with what came before, and cycles for which a miss then holds its place."""
         m = self.m
-        sent = max(begin, *(self.free[name] for name in ("out", "bank in", "bank out", "in")))
+        clear = max(begin, *(self.free[name] for name in ("out", "bank in", "bank out", "in")))
         latency = event.left if event.level == "given" else m["llc_latency"]
-        hold = sent - begin + latency * event.weight - m["tags"] * event.weight
         if event.kind != "store":
             from_dram = min(event.dram_reads / (event.misses * event.weight), 1.0)
-            hold += from_dram * (max(self.free["dram"] - sent, 0.0) + m["dram_latency"] * event.weight)
-        return max(hold, 0.0)
+            clear += from_dram * max(self.free["dram"] - clear, 0.0)
+            if event.level == "dram":
+                latency += from_dram * m["dram_latency"]
+        return clear, max(latency - m["tags"], 0.0) * event.weight
 
     def access(self, now: float, event: Event, share: float) -> tuple[float, float, list[float]]:
         m, weight = self.m, event.weight
@@ -85,13 +86,13 @@ class Network:
         ring = self.loads if event.kind == "load" else self.stores
         count = max(int(event.places + 0.5), 1)
         arrives = last_in
-        hold = self.hold(begin, event)
-        first_in, last_in, taken = ring.enter(count, begin, last_in, hold)
+        clear, hold = self.clear_and_hold(begin, event)
+        first_in, last_in, taken = ring.enter(count, begin, last_in, clear, hold)
         ways = None
         if event.kind == "load" and m["sets"] > 0.0:
             ways = self.sets.setdefault(event.set, Ring(int(m["ways"]), in_order=self.in_order))
             lines = max(int(event.set_lines + 0.5), 1)
-            first_in, last_in, lines = ways.enter(lines, first_in, last_in, hold)
+            first_in, last_in, lines = ways.enter(lines, first_in, last_in, clear, hold)
         self.free["port"] = max(self.free["port"], last_in)
         part[3] = last_in - arrives
         rates = m["network"][("load", "store", "atomic").index(event.kind)]

@@ -57,14 +57,19 @@ class Ring:
         self.until = [0.0] * max(size, 1)
         self.in_order = in_order
 
-    def enter(self, count: int, first: float, last: float, hold: float) -> tuple[float, float, int]:
-        """(First, last) item of `count`, and how many places they take; fewer where it pays to wait for one's own."""
+    def enter(self, count: int, first: float, last: float, clear: float, hold: float) -> tuple[float, float, int]:
+        """(First, last) item of `count`, and how many places they take; fewer where it pays to wait for one's own.
+
+        The servers are `clear` of what came before when the first places are left for `hold` cycles.
+        """
         first = max(first, self.until[0])
+        clear = max(clear, first)
         taken = min(count, len(self.until))
         if not self.in_order:
-            while taken > 1 and self.until[taken - 1] > first + (count - 1) // (taken - 1) * hold:
+            while taken > 1 and self.until[taken - 1] > clear + (count - 1) // (taken - 1) * hold:
                 taken -= 1
-        return first, max(last, self.until[taken - 1], first + (count - 1) // taken * hold), taken
+        rounds = (count - 1) // taken
+        return first, max(last, self.until[taken - 1], clear + rounds * hold if rounds else first), taken
 
     def take(self, count: int, first: float, last: float) -> None:
         slope = (last - first) / max(count - 1, 1)

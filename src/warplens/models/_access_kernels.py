@@ -70,21 +70,24 @@ def serve(server, first, last, count, total, free, busy):
 
 
 @inlined
-def let_in(rings, r, size, place, count, first, last, hold, in_order):
+def let_in(rings, r, size, place, count, first, last, clear, hold, in_order):
     """(First, last) of `count` items as a limited number of places lets them in, and the places that they take.
 
     Each takes the place that is left first, for `hold` cycles; one of their own
     places, if that is left sooner. Or `in_order` the one that was taken first.
+    Only the first of them wait until the servers are `clear` of what came before.
     """
     first = max(first, rings[r, place])
+    clear = max(clear, first)
     taken = min(count, size)
     while True:
         last_place = place + taken - 1
         left = rings[r, last_place if last_place < size else last_place - size]
-        if in_order or taken == 1 or left <= first + (count - 1) // (taken - 1) * hold:
+        if in_order or taken == 1 or left <= clear + (count - 1) // (taken - 1) * hold:
             break
         taken -= 1
-    return first, max(last, left, first + (count - 1) // taken * hold), taken
+    rounds = (count - 1) // taken
+    return first, max(last, left, clear + rounds * hold if rounds else first), taken
 
 
 @inlined
@@ -145,16 +148,17 @@ def look_up(now, event, machine, memory, busy, part):
 
 
 @inlined
-def hold_cycles(begin, event, machine, free):
-    """Mean cycles for which a miss of the event that is sent now would hold its place."""
+def clear_and_hold(begin, event, machine, free):
+    """(When servers are done with what came before, mean cycles for which a miss then holds its place)."""
     weight = event.weight
-    sent = max(begin, free[R_SM_OUT], free[R_NET_IN], free[R_NET_OUT], free[R_SM_IN])
+    clear = max(begin, free[R_SM_OUT], free[R_NET_IN], free[R_NET_OUT], free[R_SM_IN])
     latency = event.left if event.level == GIVEN else machine.llc_latency
-    hold = sent - begin + latency * weight - machine.tags * weight
     if event.kind != STORE:
         from_dram = min(event.dram_reads / (event.misses * weight), 1.0)
-        hold += from_dram * (max(free[R_DRAM] - sent, 0.0) + machine.dram_latency * weight)
-    return max(hold, 0.0)
+        clear += from_dram * max(free[R_DRAM] - clear, 0.0)
+        if event.level == DRAM:
+            latency += from_dram * machine.dram_latency
+    return clear, max(latency - machine.tags, 0.0) * weight
 
 
 @inlined
@@ -165,9 +169,9 @@ def take_places(begin, last_in, event, machine, memory, part):
     size = machine.outstanding if is_load else machine.stores
     count = max(int(event.places + 0.5), 1)
     arrives = last_in
-    hold = hold_cycles(begin, event, machine, memory.free)
+    clear, hold = clear_and_hold(begin, event, machine, memory.free)
     first_in, last_in, taken = let_in(
-        memory.places, ring, size, memory.next_place[ring], count, begin, last_in, hold, machine.in_order
+        memory.places, ring, size, memory.next_place[ring], count, begin, last_in, clear, hold, machine.in_order
     )
     lines = 0
     if is_load and machine.sets > 0:
@@ -180,6 +184,7 @@ def take_places(begin, last_in, event, machine, memory, part):
             lines,
             first_in,
             last_in,
+            clear,
             hold,
             machine.in_order,
         )
