@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp
+from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp, warps_of
 
 SMOOTHING = 0.1
 LEAST_FREE = 0.02
@@ -430,23 +430,7 @@ def solved(
     stream: Any, machine: Any
 ) -> tuple[float, dict[str, float], dict[str | int, float], list[dict[str, float]]]:
     """(Cycles, waits, busy, blame of each event) of a compiled network's input."""
-    kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end", 6: "signal", 7: "await"}
-    levels = ("l1", "llc", "dram", "coming", "given")
-    rows, starts = stream.awaited.tolist(), stream.await_start.tolist() or [0] * (len(stream.events) + 1)
-    warps = [
-        [
-            Event(
-                kinds[int(stream.events[e]["kind"])],
-                levels[int(stream.events[e]["level"])],
-                *stream.events[e].tolist()[2:],
-                units=stream.units[e].tolist(),
-                awaits=rows[starts[e] : starts[e + 1]],
-            )
-            for e in range(stream.event_start[w], stream.event_start[w + 1])
-        ]
-        for w in range(len(stream.event_start) - 1)
-    ]
-    begins = stream.block_start
+    warps, begins = warps_of(stream), stream.block_start
     order = stream.order.tolist()
     blocks = [warps[begins[b] : begins[b + 1]] for b in order]
     network = Network(blocks, [float(stream.traffic[b]) for b in order], machine)

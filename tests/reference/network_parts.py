@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 NEVER = 1e300
 PARTS = ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE")
@@ -105,3 +107,53 @@ class Slot:
         self.alive = self.waiting = 0
         self.gathered = self.left_at = 0.0
         self.share = 1.0
+
+
+def warps_of(stream: Any) -> list[list[Event]]:
+    """The events of each warp of a compiled network's input."""
+    kinds = {1: "load", 2: "store", 3: "atomic", 4: "barrier", 5: "end", 6: "signal", 7: "await"}
+    levels = ("l1", "llc", "dram", "coming", "given")
+    rows, starts = stream.awaited.tolist(), stream.await_start.tolist() or [0] * (len(stream.events) + 1)
+    return [
+        [
+            Event(
+                kinds[int(stream.events[e]["kind"])],
+                levels[int(stream.events[e]["level"])],
+                *stream.events[e].tolist()[2:],
+                units=stream.units[e].tolist(),
+                awaits=rows[starts[e] : starts[e + 1]],
+            )
+            for e in range(stream.event_start[w], stream.event_start[w + 1])
+        ]
+        for w in range(len(stream.event_start) - 1)
+    ]
+
+
+def least_latency(event: Any, machine: Any) -> float:
+    """Cycles after which the result of an access is there at the earliest."""
+    if event.level == "given":
+        return float(event.left * event.weight)
+    latencies = [machine["l1_latency"]]
+    if event.misses > 0.0:
+        latencies.append(machine["llc_latency"])
+        if event.level == "dram" and event.dram_reads > 0.0 and event.kind != "store":
+            latencies.append(machine["llc_latency"] + machine["dram_latency"])
+    return float(max(latencies) * event.weight)
+
+
+def least_of_blocks(stream: Any, machine: Any) -> list[float]:
+    """Cycles of each sampled block, if no warp ever waits for another."""
+    warps, found = warps_of(stream), []
+    for first, end in itertools.pairwise(stream.block_start):
+        ends = [0.0]
+        for events in warps[first:end]:
+            now, results = 0.0, [0.0]  # the first stands for all before the warp
+            for event in events:
+                now += event.gap
+                if event.needs >= 0:
+                    now = max(now, results[1 + event.needs] + event.tail)
+                back = now + least_latency(event, machine) if event.is_access else now
+                ends += [back, now + event.left if event.kind == "end" else 0.0]
+                results.append(max(results[-1], now if event.kind == "store" else back))
+        found.append(max(ends))
+    return found

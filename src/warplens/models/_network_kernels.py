@@ -23,6 +23,9 @@ from ._network_records import (
     C_DEP,
     C_L1,
     DATA,
+    DRAM,
+    END,
+    GIVEN,
     ISSUING,
     LEAST_FREE,
     LEAST_WAVES,
@@ -33,6 +36,7 @@ from ._network_records import (
     R_UNIT,
     R_WAY,
     RESOURCES,
+    STORE,
 )
 from ._warp_kernels import (
     book,
@@ -358,6 +362,45 @@ def cycles_of(ends, run):
             took += (ends[k + waves * run.slots] - ends[k]) / (waves * run.slots)
         cycles += run.skipped * took
     return cycles
+
+
+@inlined
+def least_latency(event, machine):
+    """Cycles after which the result of an access is there at the earliest."""
+    latency = machine.l1_latency
+    if event.level == GIVEN:
+        latency = event.left
+    elif event.misses > 0.0:
+        latency = max(latency, machine.llc_latency)
+        if event.level == DRAM and event.dram_reads > 0.0 and event.kind != STORE:
+            latency = max(latency, machine.llc_latency + machine.dram_latency)
+    return latency * event.weight
+
+
+@kernel
+def least_of_blocks(stream, machines, done, least):
+    """Cycles that each sampled block takes at least, alone: until all its warps have all results, if none waits."""
+    for row in range(len(machines)):
+        for block in range(len(stream.block_start) - 1):
+            least[row, block] = 0.0
+            for warp in range(stream.block_start[block], stream.block_start[block + 1]):
+                first = stream.event_start[warp]
+                now = back = 0.0
+                for e in range(first, stream.event_start[warp + 1]):
+                    event = stream.events[e]
+                    now += event.gap
+                    if event.needs >= 0:
+                        now = max(now, done[event.needs] + event.tail)
+                    result = now
+                    if event.kind <= ATOMIC:
+                        result += least_latency(event, machines[row])
+                    elif event.kind == END:
+                        back = max(back, now + event.left)
+                    back = max(back, result)
+                    done[e - first] = now if event.kind == STORE else result
+                    if e > first:
+                        done[e - first] = max(done[e - first], done[e - first - 1])
+                least[row, block] = max(least[row, block], back)
 
 
 @kernel

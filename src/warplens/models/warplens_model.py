@@ -413,7 +413,28 @@ def _own(demand: Demand, machines: Any) -> Solved:
         machines["arrivals"][slower] = demand.estimated_cycles / found[0][slower]
         for whole, again in zip(found, _solve(demand.stream, machines[slower]), strict=True):
             whole[slower] = again
+    _bound(demand.stream, machines, found[0])
     return found
+
+
+def _bound(stream: k.Stream, machines: Any, cycles: Array) -> None:
+    """Let no launch take longer than its blocks one after another.
+
+    Warps that find no free place hold up those behind them, and an unlucky order can cost more than none together.
+    """
+    from ._network_kernels import least_of_blocks
+
+    least = np.empty((len(machines), len(stream.block_start) - 1))
+    least_of_blocks(stream, machines, np.empty(np.diff(stream.event_start).max(initial=1)), least)
+    ends = np.cumsum(least[:, stream.order], axis=1)
+    blocks = np.ceil(machines["blocks"] - 1e-9).astype(np.int64)
+    rounds, last = np.divmod(blocks - 1, ends.shape[1])
+    apart = rounds * ends[:, -1] + ends[np.arange(len(ends)), last]
+    doubtful = (np.minimum(machines["blocks_per_sm"], blocks) > 1) & (cycles > apart)
+    if doubtful.any():
+        one = machines[doubtful]
+        one["blocks_per_sm"] = 1
+        cycles[doubtful] = np.minimum(cycles[doubtful], _solve(stream, one)[0])
 
 
 def _changed(demand: Demand, machines: Any, named: Any) -> Solved:
@@ -439,7 +460,9 @@ def _changed(demand: Demand, machines: Any, named: Any) -> Solved:
         better = found[0] < best[0]
         for whole, part in zip(best, found, strict=True):
             whole[better] = part[better]
-    return best[0][1:] * (cycles / best[0][0]), best[1][1:], best[2][1:]
+    best[0][1:] *= cycles / best[0][0]
+    _bound(demand.stream, machines, best[0][1:])
+    return best[0][1:], best[1][1:], best[2][1:]
 
 
 def new_solved(count: int) -> Solved:
