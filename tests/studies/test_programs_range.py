@@ -1,12 +1,15 @@
-"""The part of the range that programs choose for one another."""
+"""The part of the range that the suite chooses, and that programs choose for one another."""
 
 from __future__ import annotations
 
 import pytest
 
 from warplens.machine import load_gpu
+from warplens.models.warplens_model import UNSEEN
+from warplens_studies.validate.h200 import compare
+from warplens_studies.validate.h200_profiles import kept_predictions
 from warplens_studies.validate.programs import Launch, Predicted, Row
-from warplens_studies.validate.programs_range import SIDES, cross_validated, holds
+from warplens_studies.validate.programs_range import SIDES, chosen_on_suite, cross_validated, holds
 
 LAUNCH = float(load_gpu("h200").launch_cycles)
 
@@ -19,8 +22,13 @@ def row(program: str, slower: float, down: float = 0.1) -> Row:
 
 @pytest.mark.parametrize(("slower", "side", "held"), [(1.0, 0.0, True), (1.09, 0.0, True), (1.11, 0.0, False)])
 def test_without_the_part_both_sides_are_alike(slower, side, held):
-    assert holds(row("a", slower), side, LAUNCH) == held
-    assert not holds(row("a", 0.9), 0.6, LAUNCH)
+    cycles, low = LAUNCH + 1e5, LAUNCH + 1e5 / 1.1
+    assert holds(cycles, low, LAUNCH + 1e5 * slower, side, LAUNCH) == held
+    assert not holds(cycles, low, LAUNCH + 0.9e5, 0.6, LAUNCH)
+
+
+def test_the_model_has_what_the_suite_chooses():
+    assert chosen_on_suite(compare(kept_predictions()).values()) == UNSEEN
 
 
 def test_a_program_is_tried_with_what_the_others_choose():
