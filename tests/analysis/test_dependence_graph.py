@@ -153,3 +153,31 @@ def test_of_equal_chains_the_first_is_marked():
         {"sfu": 9, "comp": 2}.__getitem__
     )
     assert np.flatnonzero(marked).tolist() == [1, 2]
+
+
+# -- in order ------------------------------------------------------------------------------------
+
+
+def stops(program, chosen):
+    """Waits of a warp that issues one instruction after another: whatever is under way then comes in."""
+    under_way, count = set(), 0
+    for position, (name, depends) in enumerate(program):
+        if under_way & set(depends):
+            under_way, count = set(), count + 1
+        if chosen(name):
+            under_way.add(position)
+    return count
+
+
+@given(program=programs(most=20))
+def test_waits_in_order_are_those_of_a_warp_step_by_step(program):
+    found = graph_of(*program).instruction_mix(lambda name: 1.0).waits
+    assert found.memory == stops(program, MEMORY.__contains__)
+    assert found.computation == stops(program, lambda name: name not in MEMORY)
+
+
+def test_loads_before_the_first_use_are_in_flight_together():
+    """A loop of load and use stops each time; four loads first stop once."""
+    in_turn = [("load_global", ()), ("comp", (0,)), ("load_global", ()), ("comp", (2,))]
+    ahead = [("load_global", ()), ("load_global", ()), ("comp", (0,)), ("comp", (1,))]
+    assert [graph_of(*each).waits.memory for each in (in_turn, ahead)] == [2, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from making import complete_gpu, gpu, run, with_mix
+from making import complete_gpu, gpu, run, with_graph, with_mix
 
 
 def found(entries, warps, machine=None, **options):
@@ -58,3 +58,33 @@ def test_barriers_count_with_a_factor_of_the_machine():
     assert without.terms["W_serial"] == 0
     latency = complete_gpu().memory_latency_cycles_now("")
     assert counted.terms["W_serial"] == pytest.approx(4 * 3 * 2.0 * latency * 2 / 22)
+
+
+def test_in_order_a_warp_waits_at_each_first_use():
+    """Two turns of load and use, then both loads first: MLP 1 and 2, where the longest chain has one load of both."""
+    turns = with_graph("mem", ("comp", (0,)), "mem", ("comp", (2,)), warps_per_sm=1)
+    ahead = with_graph("mem", "mem", ("comp", (0,)), ("comp", (1,)), warps_per_sm=1)
+    chain, in_order, both = (
+        run("gpuperf", graph, gpu("lemeire-example"), parallelism=kind).terms["ITMLP"]
+        for graph, kind in ((turns, "chain"), (turns, "in-order"), (ahead, "in-order"))
+    )
+    assert (chain, in_order, both) == (2, 1, 2)
+
+
+def test_coalescing_saves_the_transactions_of_an_access():
+    """Four transactions of an access come Δ apart (S-13): one warp alone waits for them, and then for none."""
+    machine = complete_gpu(dram__departure_coalesced=4, dram__departure_uncoalesced=4)
+    alone = {"warps_per_sm": 1}
+    spread = run(
+        "gpuperf", with_mix({"comp": 10, "load_global": (2, 0, 2)}, alone, uncoalesced_transactions=4), machine
+    ).terms
+    whole = found({"comp": 10, "load_global": 2}, 1, machine).terms
+    assert spread["B_coalesced"] > 0 == whole["B_coalesced"]
+    assert spread["AMAT"] - whole["AMAT"] == 3 * 4
+
+
+def test_what_computes_no_floating_point_is_overhead():
+    """30 of 40 instructions steer: with them an SM computes four times as long."""
+    machine = gpu("lemeire-example")
+    assert found({"int32": 30, "fp32": 10}, 8, machine).terms["B_fp"] == 8 * 30
+    assert found({"fp32": 10}, 8, machine).terms["B_fp"] == found({"int32": 10}, 8, machine).terms["B_fp"] == 0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine import INSTRUCTION_CLASSES
-from .instruction_mix import InstructionMix, MixEntry
+from .instruction_mix import InstructionMix, MixEntry, Waits
 from .work_flow import FlowNode, WorkFlowGraph
 
 
@@ -63,7 +63,25 @@ class DependenceGraph:
             rows = classes == index
             entries[name] = MixEntry(int(rows.sum()), _plain(free[rows].sum(axis=0)))
         barriers = [entries[name].count for name in ("barrier", "barrier_cluster") if name in entries]
-        return InstructionMix(entries, synchronizations=sum(barriers))
+        return InstructionMix(entries, sum(barriers), waits=self.waits)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """How often a warp stops that issues in this order."""
+        names, classes, offsets, depends = self._arrays
+        from_memory = np.array([INSTRUCTION_CLASSES[name].kind == "memory" for name in names])[classes]
+        waiting = np.flatnonzero(np.diff(offsets))
+
+        def stops(chosen: NDArray[np.bool_]) -> int:
+            needed = np.where(chosen[depends], depends, -1)
+            latest = np.maximum.reduceat(needed, offsets[waiting]) if len(waiting) else needed
+            first = count = 0
+            for position, producer in zip(waiting.tolist(), latest.tolist(), strict=True):
+                if producer >= first:  # all that was issued before it has come, too
+                    first, count = position, count + 1
+            return count
+
+        return Waits(stops(~from_memory), stops(from_memory))
 
     @cached_property
     def work_flow_graph(self) -> WorkFlowGraph:

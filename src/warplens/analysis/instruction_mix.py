@@ -22,6 +22,14 @@ class MixEntry:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How often a warp that issues in program order stops for a result: of computation, and of an access."""
+
+    computation: float
+    memory: float
+
+
+@dataclass(frozen=True)
 class InstructionMix:
     """Instruction counts of one warp (α of the papers)."""
 
@@ -30,6 +38,8 @@ class InstructionMix:
     uncoalesced_transactions: float | None = None
     bytes_per_request: float | None = None
     note: str = field(default="", compare=False)
+    waits: Waits | None = field(default=None, compare=False)
+    """None where the order of the instructions is unknown."""
 
     @property
     def total(self) -> float:

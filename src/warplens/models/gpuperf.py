@@ -17,7 +17,10 @@ from ..machine import lineage
 from .base import Array, Aspect, Case, Model, Outcome, option
 from .mwp_cwp import MemoryWarps, memory_warps
 from .papers import GPUPERF
-from .pipeline_load import pipeline_load
+from .prediction import Condition
+
+#: Classes whose results are what a program is for, as GPUPerf counts them; the rest of the computation only steers.
+_FLOATING = frozenset({"fp32", "fp64", "fp16", "sfu", "tensor"})
 
 
 @dataclass(frozen=True)
@@ -55,27 +58,21 @@ class GpuPerf(Model):
     aspects = frozenset({Aspect.ILP, Aspect.COMPUTE_LATENCY, Aspect.MEMORY_LATENCY, Aspect.ISSUE_LIMIT})
 
     sync_factor: float = option(0.0, "Γ of S-8, a machine's own number, which we do not have: 0 leaves barriers out")
+    parallelism: str = option(
+        "chain",
+        "what of a warp waits: the longest chain, or each instruction that stops a warp which issues in order",
+        ("chain", "in-order"),
+    )
 
     def evaluate(self, case: Case) -> Outcome:
-        mix, N = case.facts.mix, case.W
-        instructions = mix.total * case.array(case.residency.total_warps) / case.active_sms  # on an SM
-        latency, interval = _latency(case, mix), _interval(case, mix)
-        most = latency / interval  # Eq. (S-5)
-        parallelism = np.minimum(
-            _parallelism(case, mix, "compute", "shared", "barrier") * N, most
-        )  # ITILP, Eq. (S-4)
-        memory = memory_warps(case, mix) if mix.memory_count else None
-        serial = instructions / mix.total * (_special(case, mix, interval) + self._barriers(mix, memory))  # Eq. (S-6)
-        parallel = instructions * latency / parallelism  # Eq. (S-3)
-        time = Time(N, parallel, serial, np.zeros(case.size), np.zeros(case.size, dtype=bool))
-        terms = {"ITILP": parallelism, "ITILP_max": most}
-        if memory is not None:
-            time, more = _with_memory(case, mix, memory, time, mix.total * latency / parallelism)
-            terms |= more
+        mix = case.facts.mix
+        time, terms, conditions = self._time(case, mix, self._ilp(case, mix))
         ideal = {
-            "B_itilp": replace(time, parallel=instructions * interval),
-            "B_serial": replace(time, serial=0.0 * N),
+            "B_itilp": self._time(case, mix, case.array(np.inf))[0],
+            "B_serial": replace(time, serial=0.0 * time.serial),
             "B_memlp": replace(time, memory=terms.get("T_mem_min", time.memory)),
+            "B_coalesced": self._time(case, _coalesced(mix), self._ilp(case, mix))[0],
+            "B_fp": self._time(case, _floating(mix), self._ilp(case, mix))[0],
         }
         terms |= {
             "W_parallel": time.parallel,
@@ -87,8 +84,38 @@ class GpuPerf(Model):
             instructions_per_warp=mix.total,
             cycles=time.cycles,
             terms=terms | {name: np.maximum(time.cycles - each.cycles, 0.0) for name, each in ideal.items()},
-            conditions=() if memory is None else memory.conditions,
+            conditions=conditions,
         )
+
+    def _time(
+        self, case: Case, mix: InstructionMix, ilp: Array
+    ) -> tuple[Time, dict[str, Array], tuple[Condition, ...]]:
+        """The time of an SM, its terms, and what it rests on."""
+        N = case.W
+        instructions = mix.total * case.array(case.residency.total_warps) / case.active_sms  # on an SM
+        latency, interval = _latency(case, mix), _interval(case, mix)
+        most = latency / interval  # Eq. (S-5)
+        parallelism = np.minimum(ilp * N, most)  # ITILP, Eq. (S-4)
+        memory = memory_warps(case, mix) if mix.memory_count else None
+        serial = instructions / mix.total * (_special(case, mix, interval) + self._barriers(mix, memory))  # Eq. (S-6)
+        parallel = instructions * latency / parallelism  # Eq. (S-3)
+        time = Time(N, parallel, serial, np.zeros(case.size), np.zeros(case.size, dtype=bool))
+        terms = {"ITILP": parallelism, "ITILP_max": most}
+        if memory is None:
+            return time, terms, ()
+        found, more = _with_memory(case, mix, memory, time, mix.total * latency / parallelism, self._mlp(case, mix))
+        return found, terms | more, memory.conditions
+
+    def _ilp(self, case: Case, mix: InstructionMix) -> Array:
+        kinds = ("compute", "shared", "barrier")
+        if self.parallelism == "in-order" and mix.waits is not None:
+            return _in_order(case, mix, mix.waits.computation, *kinds)
+        return _beside_the_chain(case, mix, *kinds)
+
+    def _mlp(self, case: Case, mix: InstructionMix) -> Array:
+        if self.parallelism == "in-order" and mix.waits is not None:
+            return _in_order(case, mix, mix.waits.memory, "memory")
+        return _beside_the_chain(case, mix, "memory")
 
     def _barriers(self, mix: InstructionMix, memory: MemoryWarps | None) -> Array | float:
         """Cycles of a warp's barriers. Eqs. (S-7, S-8)"""
@@ -98,14 +125,16 @@ class GpuPerf(Model):
 
 
 def _with_memory(
-    case: Case, mix: InstructionMix, memory: MemoryWarps, time: Time, compute: Array
+    case: Case, mix: InstructionMix, memory: MemoryWarps, time: Time, compute: Array, overlapping: Array
 ) -> tuple[Time, dict[str, Array]]:
-    """The time with memory, and its terms; `compute` is one warp's computation. Eqs. (S-11 … S-15, S-A1 … S-A7)"""
+    """The time with memory, and its terms. Eqs. (S-11 … S-15, S-A1 … S-A7)
+
+    `compute` is one warp's computation, `overlapping` its MLP.
+    """
     N, of_dram = case.W, _dram_latency(memory)
     amat = memory.latency  # Eq. (S-12): the caches' average, and the transactions of S-13
     at_peak = memory.peak_bandwidth_warps * of_dram / memory.latency  # Eqs. (S-A6, S-A7)
     mwp = np.minimum.reduce([of_dram * memory.transactions / memory.departure, at_peak, N])  # Eq. (S-A5)
-    overlapping = _parallelism(case, mix, "memory")
     waiting = mix.memory_count * amat / overlapping  # Eq. (S-A4)
     cwp = np.minimum((waiting + compute) / compute, N)  # Eqs. (S-A1 … S-A3)
     hidden = np.minimum(np.maximum(1.0, cwp - 1.0), mwp)  # MWP_cp, Eq. (S-15)
@@ -127,15 +156,31 @@ def _latency(case: Case, mix: InstructionMix) -> Array:
     """avg_inst_lat: mean latency of the computation, or an issue slot where there is none."""
     if mix.compute_count == 0:
         return 1.0 / case.issue_rate
-    return pipeline_load(case).latency_sum["compute"] / mix.compute_count
+    computing = mix.of_kind("compute", "shared", "barrier")
+    total = sum(
+        (entry.count * case.array(case.timing(name).latency_cycles) for name, entry in computing), 0.0 * case.W
+    )
+    return total / mix.compute_count
 
 
-def _parallelism(case: Case, mix: InstructionMix, *kinds: str) -> Array:
-    """ILP or MLP: instructions over those that wait for another."""
+def _beside_the_chain(case: Case, mix: InstructionMix, *kinds: str) -> Array:
+    """ILP or MLP: instructions over those of the longest chain."""
     found = [entry for _, entry in mix.of_kind(*kinds)]
     count = sum(entry.count for entry in found)
     waiting = count - sum((case.array(entry.independent) for entry in found), np.zeros(case.size))
     return count / np.maximum(waiting, 1.0) if count else np.ones(case.size)
+
+
+def _in_order(case: Case, mix: InstructionMix, waits: float, *kinds: str) -> Array:
+    """ILP or MLP: instructions that a warp issues from one wait for them to the next."""
+    count = sum(entry.count for _, entry in mix.of_kind(*kinds))
+    return case.array(max(count / max(waits, 1.0), 1.0))
+
+
+def _coalesced(mix: InstructionMix) -> InstructionMix:
+    """The mix whose accesses take one transaction each."""
+    entries = {name: replace(entry, uncoalesced=0.0) for name, entry in mix.entries.items()}
+    return replace(mix, entries=entries, uncoalesced_transactions=None)
 
 
 def _interval(case: Case, mix: InstructionMix) -> Array:
@@ -149,6 +194,17 @@ def _interval(case: Case, mix: InstructionMix) -> Array:
 
 def _is_special(name: str) -> bool:
     return "sfu" in lineage(name)
+
+
+def _floating(mix: InstructionMix) -> InstructionMix:
+    """The mix that accesses memory and computes in floating point only; all of it where that leaves nothing."""
+    memory = dict(mix.of_kind("memory"))
+    entries = {
+        name: entry
+        for name, entry in mix.entries.items()
+        if name in memory or not _FLOATING.isdisjoint(lineage(name))
+    }
+    return replace(mix, entries=entries) if entries else mix
 
 
 def _special(case: Case, mix: InstructionMix, interval: Array) -> Array:

@@ -352,7 +352,7 @@ def _mix(facts: Facts, graph: DependenceGraph, needed_by: str) -> InstructionMix
         entries[name] = MixEntry(entry.count, entry.independent, min(uncoalesced, entry.count))
     lines = divergent @ misses.per_execution("lines")
     transactions = float(lines / divergent.sum()) if divergent.sum() > 0 else None
-    return InstructionMix(entries, base.synchronizations, transactions)
+    return InstructionMix(entries, base.synchronizations, transactions, waits=base.waits)
 
 
 def _memory_timings(facts: Facts, needed_by: str) -> Mapping[str, InstructionTiming]:
