@@ -16,6 +16,7 @@ from ..machine.classes import INSTRUCTION_CLASSES, PRODUCT_COLUMNS, product_clas
 from ..machine.schema import SECTIONS
 from . import analysis, products
 from .analysis import Mix, Raw, Statistic
+from .energy import power_values
 from .measure import SCHEMA
 from .observations import departure_values, fetch_values, observations, sustained_clock
 
@@ -89,7 +90,7 @@ def read_raw(path: Path) -> dict[str, Any]:
 def measured_values(raw: Raw) -> dict[str, SourcedValue]:
     """All values that follow from the raw data, by parameter path."""
     found = {**_properties(raw), **_issue(raw), **_launches(raw), **_instructions(raw)}
-    return {**found, **_memory(raw), **_scattered(raw), **_paths(raw)}
+    return {**found, **_memory(raw), **_scattered(raw), **_paths(raw), **_power(raw)}
 
 
 def _measured(value: Any, text: str) -> SourcedValue:
@@ -346,6 +347,13 @@ def _paths(raw: Raw) -> dict[str, SourcedValue]:
         path: _measured(int(value) if path.endswith("_bytes") else _digits(value), text)
         for path, (value, text) in values.items()
     }
+
+
+def _power(raw: Raw) -> dict[str, SourcedValue]:
+    """Power and energies, from raw data that have them."""
+    values = power_values(raw["energy"]) if "energy" in raw else {}
+    text = "the driver's energy counter over micro-benchmarks (measure_energy.py)"
+    return {f"power.{name}": _measured(_digits(value), text) for name, value in values.items()}
 
 
 def _digits(value: float) -> float:

@@ -31,6 +31,11 @@ FAR, MOST_FAR = 0.1, 8
 @click.option("--base", metavar="NAME|FILE", help="Supplies what cannot be measured; default: this card, else h200.")
 @click.option("--name", help="Name of the machine (default: the name of the output file).")
 @click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, help="Number of the GPU.")
+@click.option(
+    "--energy",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Power of micro-benchmarks (benchmarks/h200/measure_energy.py): adds energies.",
+)
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw the raw data into this folder.")
 @click.option("--force", is_flag=True, help="Overwrite the files.")
 @json_option
@@ -40,6 +45,7 @@ def characterize(
     base: str | None,
     name: str | None,
     device: int,
+    energy: Path | None,
     plots: Path | None,
     force: bool,
     as_json: bool,
@@ -51,6 +57,7 @@ def characterize(
     how each value was measured. The GPU's settings stay as they are.
     `--from h200` rebuilds the shipped description from its raw data.
     """
+    from ..characterize.energy import read_energy
     from ..characterize.machine_file import bundled, differences, machine_toml, read_raw, shipped_card, summary
     from ..characterize.observations import observations
     from ..machine import load_gpu
@@ -67,6 +74,8 @@ def characterize(
         found = bundled(source)
         raw = read_raw(found.raw if found else Path(source))
         base = base or (str(found.base) if found else None)
+    if energy is not None:
+        raw["energy"] = read_energy(energy, raw["provenance"]["gpu"])
     card = shipped_card(raw)
     machine = load_gpu(base or card or "h200")
     text = machine_toml(raw, machine, name or output.stem)
