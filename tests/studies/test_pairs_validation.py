@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from warplens.cli.main import cli
+from warplens.explanation import RULES, Opinion
 from warplens_studies.validate import pairs
 from warplens_studies.validate.pairs import Explained, Gain, compare, kept_answers, ncu_estimate, summarise
+from warplens_studies.validate.pairs_benefits import is_first, summarise_benefits
 from warplens_studies.validate.pairs_tables import all_tables, sections
 from warplens_studies.validate.report import outdated
 
@@ -69,10 +72,34 @@ def test_rows_and_summary(few: None) -> None:
     found = summarise([strided, missed, short])
     assert (found.pairs, found.found, found.sign_right, found.near, found.silent_on_cure) == (3, 2, 2, 2, 2)
     assert (found.median_error, found.ncu_median_error) == pytest.approx((1.25, 3.0))
-    results, summary, short_of = all_tables([strided, missed, short])
+    results, summary, short_of, *_ = all_tables([strided, missed, short])
     assert [row[0].text for row in results.rows] == ["strided", "missed", "short"]
     assert summary.rows[0][1].text == "2 of 3 (67 %)"
     assert [row[0].text for row in short_of.rows] == ["missed"]
+
+
+def test_benefits_of_gpuperf(few: None) -> None:
+    """On strided loads a benefit fits and is the largest; the other pairs have none that fits."""
+    told = {"strided": {"B_coalesced": 0.5, "B_fp": 0.2}, "missed": {"B_fp": 0.05}, "short": {"B_memlp": 0.6}}
+    answers = {
+        pair: kernels | {"fault": replace(kernels["fault"], benefits=told[pair])} for pair, kernels in ANSWERS.items()
+    }
+    rows = compare(answers)
+    assert rows[0].benefit == rows[0].first_benefit == Opinion("B_coalesced", 0.5)
+    assert rows[0].to_dict()["benefit"] == "B_coalesced" and rows[1].to_dict()["benefit_gain"] is None
+    found = summarise_benefits(rows)
+    assert (found.pairs, found.fitting, found.agreeing, found.first, found.rule_first) == (3, 1, 1, 1, 0)
+    assert found.elsewhere == 1  # 5 % count as nothing
+    assert (found.median_error, found.rule_median_error) == pytest.approx((2.5 / 2.0, 1.25))
+    small = replace(rows[0], benefit=Opinion("B_coalesced", 0.05))
+    assert summarise_benefits([small]).agreeing == 0 and not is_first(small)
+    assert summarise_benefits(compare(ANSWERS)).fitting == 0  # answers without benefits
+
+
+def test_rules_that_show_a_benefit_have_one_that_is_mostly_the_largest() -> None:
+    """What the page says of B_memlp and B_fp."""
+    rows = [row for row in compare(kept_answers()) if RULES[row.rule].benefits]
+    assert sum(map(is_first, rows)) > 0.75 * len(rows) > 10
 
 
 def test_the_best_estimate_stands_where_no_rule_fits() -> None:

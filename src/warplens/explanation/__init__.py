@@ -1,6 +1,6 @@
 """What limits a kernel, where, and what to change: the step between a prediction and its display."""
 
-from .answer import Advice, Answer, Counts, Limiter, Line, Occupancy
+from .answer import Advice, Answer, Counts, Limiter, Line, Occupancy, Opinion
 from .explain import explain
 from .lines import lines_by_time
 from .rule import Finding, Rule
@@ -19,6 +19,7 @@ __all__ = [
     "Line",
     "LineChange",
     "Occupancy",
+    "Opinion",
     "Rule",
     "Scene",
     "VersionComparison",

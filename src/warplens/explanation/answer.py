@@ -10,6 +10,9 @@ from ..models.energy import Energy
 from ..models.prediction import Prediction
 from ..notebook import Displayed
 
+#: The part of GPUPerf's time from which on one of its benefits counts.
+LEAST_BENEFIT = 0.1
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -50,6 +53,22 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Opinion:
+    """What GPUPerf says of a cause: the benefit that speaks of it, and the part of GPUPerf's time that goes."""
+
+    benefit: str
+    gain: float
+
+    @property
+    def agrees(self) -> bool:
+        """A part of 1/W is left to gain on the fullest SM, so a little counts as nothing."""
+        return self.gain >= LEAST_BENEFIT
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"benefit": self.benefit, "gain": self.gain}
+
+
+@dataclass(frozen=True)
 class Advice:
     """One thing to change. The gain is the difference of two solutions of the model."""
 
@@ -65,6 +84,8 @@ class Advice:
     seconds_after: float
     speedup_low: float
     speedup_high: float
+    #: What GPUPerf says of the same cause; None where it has no benefit for it.
+    opinion: Opinion | None = None
 
     @property
     def speedup(self) -> float:
@@ -90,6 +111,7 @@ class Advice:
             "speedup": self.speedup,
             "speedup_low": self.speedup_low,
             "speedup_high": self.speedup_high,
+            "gpuperf": self.opinion and self.opinion.to_dict(),
         }
 
 
@@ -138,6 +160,8 @@ class Answer(Displayed):
     launches: tuple[int, ...] = ()
     #: None where the machine gives no power.
     energy: Energy | None = field(default=None, repr=False)
+    #: The benefits of GPUPerf, each a part of its time; empty without a trace.
+    benefits: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -161,4 +185,5 @@ class Answer(Displayed):
             "launches": list(self.launches) or [self.prediction.launch],
             "rest": dict(self.rest),
             "energy": self.energy and self.energy.to_dict(),
+            "benefits": dict(self.benefits),
         }

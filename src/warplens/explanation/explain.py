@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..models import Prediction, solve_best
 from ..models.energy import energy_of
 from ..workload import Workload
 from .answer import Advice, Answer
+from .benefits import benefits_of, largest
 from .limits import limiter_of, occupancy_of, speed_of_light
 from .lines import lines_by_time, rest_of_time
 from .rule import Finding, Rule
@@ -40,13 +42,15 @@ def explain(
         return Answer(found, None, None, None, {}, occupancy_of(workload, gpu), note=note, energy=energy)
     scene = Scene(workload, gpu, model, found)
     advice: list[Advice] = []
+    benefits = {} if workload.trace is None else benefits_of(scene.part)
     if workload.trace is not None:
         chosen = RULES.values() if rules is None else rules
         for done, rule in enumerate(chosen):
             if progress is not None:
                 progress(done, len(chosen))
             made = (advice_of(scene.part, rule, finding) for finding in rule.look(scene.part))
-            advice += [each.scaled(found.seconds) for each in made if each is not None]
+            opinion = largest(benefits, rule.benefits)
+            advice += [replace(each.scaled(found.seconds), opinion=opinion) for each in made if each is not None]
     return Answer(
         prediction=found,
         seconds_low=float(found.terms["cycles_low"] / found.cycles * found.seconds),
@@ -59,6 +63,7 @@ def explain(
         lines=() if workload.trace is None else lines_by_time(scene),
         rest={} if workload.trace is None else rest_of_time(scene),
         energy=energy_of(workload, gpu, model, found),
+        benefits=benefits,
     )
 
 

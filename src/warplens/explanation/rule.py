@@ -35,3 +35,5 @@ class Rule:
     look: Callable[[Scene], Iterable[Finding]]
     remedy: str
     cost: str
+    #: Benefits of GPUPerf that speak of the same cause. It is blind to most causes (docs/validation/pairs.md).
+    benefits: tuple[str, ...] = ()

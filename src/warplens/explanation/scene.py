@@ -198,6 +198,15 @@ class Scene:
         """Accesses and barriers of the sampled blocks' warps, and what they wait for."""
         return block_sample(self.facts, self.gpu, "advice", self.workload.is_ptx)
 
+    def accesses_per_wait(self, chosen: NDArray[np.bool_]) -> float:
+        """Accesses of some instructions that a warp issues from one wait for their data to the next, on average."""
+        events = self.block_sample
+        warp = np.repeat(np.arange(len(events.event_start) - 1), np.diff(events.event_start))
+        waits = np.flatnonzero(events.dependence >= 0)
+        needed = events.event_start[:-1][warp[waits]] + events.dependence[waits]
+        mine = np.unique(needed[chosen[events.static[needed]]])
+        return float(chosen[events.static].sum()) / max(len(mine), 1)
+
     @functools.cached_property
     def flow(self) -> DefUse:
         """Who makes the values that instructions read."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..formatting import show_factor, show_seconds, show_share
 from ..models.energy import Energy
-from .answer import Advice, Answer, Line
+from .answer import Advice, Answer, Line, Opinion
+from .benefits import NAMES, largest
 from .scene import LEAST_GAIN
 from .versions import VersionComparison
 
@@ -89,6 +90,16 @@ def factors(low: float, high: float) -> str:
     return f"{show_factor(low).removesuffix('×')} to {show_factor(high)}"
 
 
+def opinion(found: Opinion) -> str:
+    """`GPUPerf agrees: it would save 92 % of its time with more accesses in flight (B_memlp)`."""
+    verdict = "agrees" if found.agrees else "disagrees"
+    return f"GPUPerf {verdict}: it would save {show_share(found.gain)} of its time with {_benefit(found)}"
+
+
+def _benefit(found: Opinion) -> str:
+    return f"{NAMES[found.benefit]} ({found.benefit})"
+
+
 def place(line: Line) -> str:
     """`transpose.cu:12`, or `line 12` where the file has no name."""
     return f"{line.file}:{line.line}" if line.file else f"line {line.line}"
@@ -102,7 +113,9 @@ def closing(answer: Answer) -> str:
         return answer.note
     limiter = answer.limiter
     if limiter is None or limiter.waits:
-        return f"nothing worth changing: no rule finds {show_share(LEAST_GAIN)} to gain"
+        hint = largest(answer.benefits, ("B_memlp", "B_itilp"))
+        told = f"; GPUPerf would save {show_share(hint.gain)} with {_benefit(hint)}" if hint and hint.agrees else ""
+        return f"nothing worth changing: no rule finds {show_share(LEAST_GAIN)} to gain{told}"
     return f"nothing worth changing: {limiter.name} is {show_share(limiter.busy)} used"
 
 

@@ -129,6 +129,7 @@ def _advice(each: Advice) -> Node:
             node("table", {"class": "code"}, node("tbody", {}, *lines)) if lines else None,
             node("p", {}, node("b", {}, "Do: "), each.remedy),
             node("p", {"class": "note"}, "But: ", each.cost, " ", node("code", {"class": "rule"}, each.rule)),
+            node("p", {"class": "note"}, f"{words.opinion(each.opinion)}.") if each.opinion is not None else None,
         ),
     )
 

@@ -59,4 +59,5 @@ RULE = Rule(
         "data stored in the type that is computed with, packed conversions (__half22float2)."
     ),
     cost="A second variable takes a register; wider stored data take bandwidth.",
+    benefits=("B_fp",),
 )

@@ -27,7 +27,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     free = repeated & ~scene.chased
     if not free.any():
         return
-    in_flight = loads_per_wait(scene, free)
+    in_flight = scene.accesses_per_wait(free)
     barriers = bool((scene.kind("barrier") & (scene.executions > scene.warps)).any())
     ahead = BUFFERED if barriers else int(np.ceil(IN_FLIGHT / in_flight)) - 1
     if ahead < 1:
@@ -52,16 +52,6 @@ def look(scene: Scene) -> Iterable[Finding]:
     )
 
 
-def loads_per_wait(scene: Scene, chosen: NDArray[np.bool_]) -> float:
-    """Loads that a warp issues from one wait for such data to the next, on average."""
-    events = scene.block_sample
-    warp = np.repeat(np.arange(len(events.event_start) - 1), np.diff(events.event_start))
-    waits = np.flatnonzero(events.dependence >= 0)
-    needed = events.event_start[:-1][warp[waits]] + events.dependence[waits]
-    mine = np.unique(needed[chosen[events.static[needed]]])
-    return float(chosen[events.static].sum()) / max(len(mine), 1)
-
-
 def latency(scene: Scene) -> NDArray[np.float64]:
     """Cycles of a load, by where the caches found its data."""
     gpu = scene.gpu.with_defaults
@@ -80,4 +70,5 @@ RULE = Rule(
         "iteration's values into registers before using this one's. __restrict__ lets the compiler do it."
     ),
     cost="Each load in flight holds a register.",
+    benefits=("B_memlp",),
 )

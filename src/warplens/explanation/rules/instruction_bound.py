@@ -83,4 +83,5 @@ RULE = Rule(
         "for several iterations and addresses become constant offsets; treat borders apart from the interior."
     ),
     cost="More registers and code; trip counts that are no multiple need a remainder loop.",
+    benefits=("B_fp",),
 )

@@ -59,4 +59,5 @@ RULE = Rule(
         "in place of i / n and i % n, or multiply by a reciprocal computed once (__umulhi)."
     ),
     cost="A template is compiled once per divisor; a running index is one more register.",
+    benefits=("B_fp",),
 )

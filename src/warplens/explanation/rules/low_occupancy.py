@@ -127,4 +127,5 @@ RULE = Rule(
     look=look,
     remedy=_REMEDIES["registers"],
     cost=_COSTS["registers"],
+    benefits=("B_memlp", "B_itilp"),
 )

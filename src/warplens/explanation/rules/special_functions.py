@@ -105,4 +105,5 @@ RULE = Rule(
         "reciprocal that is computed once; write x * x for powf(x, 2)."
     ),
     cost="Intrinsics are less accurate, above all far from 0; --use_fast_math also flushes denormals.",
+    benefits=("B_fp", "B_serial"),
 )

@@ -43,4 +43,5 @@ RULE = Rule(
         "combine partial results with atomics or a second kernel."
     ),
     cost="Partial results must be combined.",
+    benefits=("B_memlp", "B_itilp"),
 )

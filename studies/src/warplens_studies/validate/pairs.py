@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from typing import Any
 from warplens._version import __version__
 from warplens.api import place
 from warplens.errors import FileError
-from warplens.explanation import explain
-from warplens.explanation.rule import Rule
-from warplens.explanation.rules import RULES
+from warplens.explanation import RULES, Opinion, Rule, explain
+from warplens.explanation.benefits import NAMES, largest
 from warplens.workload.load import example_folder
 
 from .h200 import FOLDER, MACHINE
@@ -46,6 +45,12 @@ FITTING: Mapping[str, tuple[str, ...]] = {
     "fp64": ("FPInstructions",),
     "missed-fma": ("FPInstructions",),
 }
+#: Benefits of GPUPerf that take a rule's cause away. Advice shows those of `Rule.benefits` only.
+BENEFITS: Mapping[str, tuple[str, ...]] = {name: rule.benefits for name, rule in RULES.items() if rule.benefits} | {
+    "uncoalesced-loads": ("B_coalesced",),
+    "uncoalesced-stores": ("B_coalesced",),
+    "barrier-waits": ("B_serial",),
+}
 #: A gain below this is none on the cured kernel.
 LEAST_GAIN = 0.10
 #: How far a predicted gain may be from the measured one, as a factor.
@@ -68,6 +73,8 @@ class Explained:
 
     seconds: float
     advice: tuple[Gain, ...]
+    #: The benefits of GPUPerf: parts of its time.
+    benefits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def rules(self) -> list[str]:
@@ -98,6 +105,10 @@ class PairRow:
     ncu_speedup: float | None
     gain_on_cure: float
     """Part of the cured kernel's time that the rule still promises."""
+    benefit: Opinion | None = None
+    """GPUPerf's on the same cause, from the faulty kernel."""
+    first_benefit: Opinion | None = None
+    """The largest of GPUPerf's."""
 
     @property
     def found(self) -> bool:
@@ -122,7 +133,9 @@ class PairRow:
         return self.gain_on_cure < LEAST_GAIN
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        opinions = {"benefit": self.benefit, "first_benefit": self.first_benefit}
+        told = {name: found.benefit if found else "" for name, found in opinions.items()}
+        return asdict(self) | told | {f"{name}_gain": found and found.gain for name, found in opinions.items()}
 
 
 def off_by(predicted: float | None, measured: float) -> float:
@@ -170,7 +183,7 @@ def explain_pairs(pairs: Collection[str]) -> Iterator[tuple[str, dict[str, Expla
             pair,
             {
                 "fault": _explained(folder / f"{pair}-fault.toml", list(RULES.values())),
-                "cure": _explained(folder / f"{pair}-cure.toml", known),
+                "cure": replace(_explained(folder / f"{pair}-cure.toml", known), benefits={}),
             },
         )
 
@@ -178,7 +191,7 @@ def explain_pairs(pairs: Collection[str]) -> Iterator[tuple[str, dict[str, Expla
 def _explained(path: Path, rules: Sequence[Rule]) -> Explained:
     answer = explain(*place(path, MACHINE), rules)
     gains = (Gain(each.rule, each.speedup, each.speedup_low, each.speedup_high) for each in answer.advice)
-    return Explained(answer.seconds, tuple(gains))
+    return Explained(answer.seconds, tuple(gains), dict(answer.benefits))
 
 
 def write_answers(answers: Mapping[str, Mapping[str, Explained]]) -> Path:
@@ -204,7 +217,9 @@ def kept_answers() -> dict[str, dict[str, Explained]]:
     document = json.loads(ANSWERS.read_text(encoding="utf-8"))
     return {
         pair: {
-            kernel: Explained(each["seconds"], tuple(Gain(**gain) for gain in each["advice"]))
+            kernel: Explained(
+                each["seconds"], tuple(Gain(**gain) for gain in each["advice"]), each.get("benefits", {})
+            )
             for kernel, each in kernels.items()
         }
         for pair, kernels in document["pairs"].items()
@@ -255,6 +270,8 @@ def _row(pair: str, answers: Mapping[str, Explained]) -> PairRow:
         ncu_rule=ncu_rule,
         ncu_speedup=ncu_speedup,
         gain_on_cure=1.0 - 1.0 / on_cure.speedup if on_cure else 0.0,
+        benefit=largest(explained.benefits, BENEFITS.get(rule, ())),
+        first_benefit=largest(explained.benefits, NAMES),
     )
 
 

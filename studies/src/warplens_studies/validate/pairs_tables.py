@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .pairs import LEAST_GAIN, NEAR, PairRow, summarise
+from .pairs_benefits import benefit_summary_table, benefit_table
 from .report import Sections
 from .tables import Cell, Table
 
@@ -117,7 +118,13 @@ def miss_table(rows: Sequence[PairRow]) -> Table:
 
 
 def all_tables(rows: Sequence[PairRow]) -> list[Table]:
-    return [result_table(rows), summary_table(rows), miss_table(rows)]
+    return [
+        result_table(rows),
+        summary_table(rows),
+        miss_table(rows),
+        benefit_table(rows),
+        benefit_summary_table(rows),
+    ]
 
 
 def sections(rows: Sequence[PairRow]) -> Sections:
@@ -125,4 +132,6 @@ def sections(rows: Sequence[PairRow]) -> Sections:
         "summary": lambda: [summary_table(rows)],
         "results": lambda: [result_table(rows)],
         "short": lambda: [miss_table(rows)],
+        "benefits": lambda: [benefit_summary_table(rows)],
+        "benefit": lambda: [benefit_table(rows)],
     }
