@@ -68,7 +68,7 @@ def test_a_draft_takes_what_host_code_shows(source: Path) -> None:
     assert (index["shape"], index["fill"], index["high"]) == ([64], "random", 64)
     assert shape["members"] == [{"dtype": "int32", "value": 48}, {"dtype": "int32", "value": 64}]
     assert by == {"dtype": "float32", "value": 2.0}
-    assert draft.guesses == []
+    assert [each["name"] for each in draft.guesses] == ["index"]  # how large its values are
     assert "value = 2.0 # line 22" in draft.toml()
 
 
@@ -144,3 +144,36 @@ def test_a_grid_that_is_a_product_of_guesses_is_guessed_itself(tmp_path):
     )
     trial = tried_draft(path)
     assert trial.failure is None and trial.draft.grid[0] <= 1 << 20
+
+
+def test_a_block_of_one_extent_and_the_size_of_a_host_vector_have_values() -> None:
+    text = (
+        "struct Entry { unsigned key, value; };"
+        "void f() { int n = 1000; dim3 block(128); dim3 grid((n + block.x - 1) / block.x);"
+        " std::vector<float> a(n), b(2 * n, 1.0f); k<<<grid, block>>>(n);"
+    )
+    place = text.index("k<<<")
+    host = HostCode(text)
+    assert (host.value("grid", place), host.value("block.y", place)) == (8, 1)
+    assert host.value("b.size() * sizeof(float)", place) == 8000
+    assert host.value("n * sizeof(Entry)", place) == 8000
+    assert host.value("b.capacity()", place) is None
+
+
+def test_a_guessed_index_gets_smaller_where_the_array_has_its_size_from_the_source(tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "__global__ void k(const int *index, float *x) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; x[index[i] * 8] = 1; }"
+        "int main() { int *index; float *x; cudaMalloc(&index, 1024 * 4); cudaMalloc(&x, 256 * 8 * 4);"
+        " k<<<8, 128>>>(index, x); }"
+    )
+    trial = tried_draft(path)
+    index, x = trial.draft.rows
+    assert trial.failure is None and x.shape == (2048,) and index.high == 256 and index.shape == (1024,)
+    assert [each["name"] for each in trial.draft.guesses] == ["index"]
+
+    path.write_text(path.read_text().replace("index[i] * 8", "4096 + index[i]"))  # no index is small enough
+    index, x = tried_draft(path).draft.rows
+    assert x.shape[0] >= 4096 + 1024 and x.is_guessed and index.high == 1024

@@ -115,6 +115,10 @@ def _mended(draft: Draft, error: InputError) -> Draft | None:
     if isinstance(error, OutOfBounds):
         if error.argument is None or not 0 < error.array_bytes <= _MOST_ARRAY_BYTES:
             return None
+        row = draft.rows[error.argument]
+        lower = draft if row.members or row.is_guessed else draft.with_lower_highs()
+        if lower != draft:  # the size is in the source: what is wrong is a guessed index
+            return lower
         # Powers of two, as the next access may go further: few runs find the end.
         larger = draft.with_array_bytes(error.argument, 1 << (error.array_bytes - 1).bit_length())
         return None if larger == draft else larger

@@ -13,7 +13,7 @@ from ...errors import WorkloadError, nearest
 from .expressions import Value, split_arguments
 from .headers import included_files
 from .host_calls import HostCode, parameter_name
-from .signatures import TYPES, VECTORS, kernel_source, struct_members
+from .signatures import TYPES, VECTORS, kernel_source
 
 GUESSED = "guessed"
 #: A grid that is computed from several guesses may be their product; one larger than this is guessed itself.
@@ -60,6 +60,11 @@ class Row:
     """Where the values come from: `line 57`, or that they are guessed."""
 
     @property
+    def is_guessed(self) -> bool:
+        """Whether the value, or the size of the array, is not in the source."""
+        return self.source.startswith(GUESSED)
+
+    @property
     def pairs(self) -> dict[str, Any]:
         """Keys and values of the row."""
         if self.shape:
@@ -103,7 +108,7 @@ class Draft:
             found.append({"key": "record.blocks", "value": self.blocks})
         for row in self.rows:
             for part in row.members or (row,):
-                if part.source.startswith(GUESSED):
+                if part.is_guessed or part.high is not None:
                     found.append({"key": "arguments", "name": row.name, "value": part.pairs})
         return found
 
@@ -142,7 +147,17 @@ class Draft:
         row = self.rows[argument]
         larger = replace(row, members=tuple(_grown(each, least_bytes) for each in row.members))
         larger = larger if row.members else _grown(row, least_bytes)
-        return replace(self, rows=(*self.rows[:argument], larger, *self.rows[argument + 1 :]))
+        rows = (*self.rows[:argument], larger, *self.rows[argument + 1 :])
+        # Where the size in the source is not enough, indices were not to blame.
+        return replace(self, rows=rows if row.is_guessed else _with_highs(rows))
+
+    def with_lower_highs(self) -> Draft:
+        """The draft with smaller random numbers, which may be indices; the same where they are as small as can be."""
+
+        def lower(row: Row) -> Row:
+            return replace(row, high=row.high and max(row.high // 2, 1), members=tuple(map(lower, row.members)))
+
+        return replace(self, rows=tuple(map(lower, self.rows)))
 
 
 _ITEM_BYTES = {
@@ -361,7 +376,7 @@ class _Drafting:
         kind = self.host.type_of(bound.get(kind, kind))
         if "*" in text or "[" in text:
             return self._array(name, kind, written, "const" in text.split("*")[0], threads)
-        if members := struct_members(kind, self.host.text):
+        if members := self.host.members_of(kind):
             listed = re.fullmatch(r"\w*\s*\{(.*)\}", written, re.S)
             values = split_arguments(listed[1]) if listed else []
             values += [""] * (len(members) - len(values))
@@ -417,7 +432,8 @@ def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
         if row.fill != "random" or "float" in row.dtype or row.dtype == "bool":
             return row
         bits = 8 * _ITEM_BYTES[row.dtype] - row.dtype.startswith("int")
-        return replace(row, high=min(smallest, 2**bits), source=f"{row.source}, high is {GUESSED}")
+        source = row.source if row.high else f"{row.source}, high is {GUESSED}"
+        return replace(row, high=min(smallest, 2**bits), source=source)
 
     return tuple(map(with_high, rows))
 

@@ -219,10 +219,7 @@ class _Parser:
     def postfix(self, value: Value) -> Value:
         while self.peek() in (".", "["):
             if self.take() == ".":
-                member = self.take()
-                if not isinstance(value, tuple) or member not in ("x", "y", "z"):
-                    raise _Unknown
-                value = (*value, 1, 1)["xyz".index(member)]
+                value = self.member(value, self.take())
             else:
                 inside = self.arguments("]")
                 number = evaluate(inside[0], self.lookup)
@@ -230,6 +227,16 @@ class _Parser:
                     raise _Unknown
                 value = value[number if isinstance(number, int) and 0 <= number < len(value) else len(value) // 2]
         return value
+
+    def member(self, value: Value, name: str) -> Value:
+        """`block.x` of a `dim3`, of one extent too, and `host.size()` of a container of that many elements."""
+        extents = value if isinstance(value, tuple) else (value,)
+        if name == "size" and self.peek() == "(" and self.peek(1) == ")":
+            self.index += 2
+            return extents[0]
+        if name not in ("x", "y", "z"):
+            raise _Unknown
+        return (*extents, 1, 1)["xyz".index(name)]
 
 
 def _number(token: str) -> int | float:

@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 
 from .expressions import SIZES, Value, closing, evaluate, split_arguments
 from .host_code import scrubbed
+from .signatures import struct_members
 
 #: How far a value is followed: from name to name, through assignments of one name, and in one expression.
 _MOST_DEPTH = 12
@@ -27,6 +28,7 @@ _ASSIGNMENT = (
     + r")\)\s*[;,]|\{{([^;{{}}]*)\}}\s*[;,])"
 )
 _FUNCTION = re.compile(r"\b(\w+)\s*\(((?:[^(){};]|\([^(){};]*\))*)\)\s*(?:const\s*|noexcept\s*)*\{")
+_DECLARATION = re.compile(r"\s*(?:const\s+)?(?:dim3\b|(?:std::)?vector\s*<)")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "sizeof", "do", "else"}
 #: Names of functions that divide and round up, wherever they are defined.
 _ROUNDED_UP = re.compile(r"(?i)\w*(ceil_?div|cdiv|div_?(round_?)?up)\w*")
@@ -151,7 +153,15 @@ class HostCode:
         name = self.type_of(name.strip("* ")) if name.strip("* ") in self.aliases else name
         if name in SIZES:
             return SIZES[name]
-        return SIZES.get(self.pointed_type(name.lstrip("*& "), position))
+        if pointed := SIZES.get(self.pointed_type(name.lstrip("*& "), position)):
+            return pointed
+        members = [8 if kind.endswith("*") else SIZES.get(self.type_of(kind), 0) for _, kind in self.members_of(name)]
+        # Whole members of one size need no padding; what others have is not worked out.
+        return sum(members) if members and min(members) == max(members) > 0 else None
+
+    def members_of(self, kind: str) -> list[tuple[str, str]]:
+        """(Name, type) of the members of a struct of the source, or of a vector type."""
+        return struct_members(kind, self.text)
 
     def _named(self, name: str, position: int, depth: int) -> Value | None:
         if name in ("argc",):
@@ -285,9 +295,12 @@ def _base(expression: str) -> str:
 
 
 def _is_declared_call(area: str, start: int) -> bool:
-    """Whether `name(…);` is a call rather than the declaration `dim3 name(…);`, or one of several that it names."""
+    """Whether `name(…);` is a call rather than the declaration `dim3 name(…);`, or one of several that it names.
+
+    Host vectors are declared so too.
+    """
     statement = re.split(r"[;{}]", area[max(0, start - _MOST_CHARACTERS) : start])[-1]
-    if not re.match(r"\w+\s*\(", area[start:]) or re.match(r"\s*(?:const\s+)?dim3\b", statement):
+    if not re.match(r"\w+\s*\(", area[start:]) or _DECLARATION.match(statement):
         return False
     return not re.search(r"[\w>]\s+$", area[max(0, start - 40) : start]) or bool(
         re.search(r"\b(return|else)\s+$", area[max(0, start - 40) : start])
