@@ -101,7 +101,13 @@ def test_advice_has_gain_place_remedy_and_cost(answer, capsys):
 
 
 def test_nothing_worth_changing_is_an_answer_too(answer):
-    assert words.closing(replace(answer, note="")) == "nothing worth changing: DRAM bandwidth is 98 % used"
+    assert words.closing(replace(answer, note="")) == (
+        "no rule finds 3 % to gain: DRAM bandwidth is 98 % used, so only moving fewer bytes would help"
+    )
+    units = replace(answer.limiter, resource="compute", name="the integer units", busy=0.97)
+    assert words.closing(replace(answer, note="", limiter=units)) == (
+        "no rule finds 3 % to gain: the integer units are 97 % used, so only fewer instructions would help"
+    )
     latency = replace(answer.limiter, resource="latency", name="latency", waits="a warp waits")
     assert words.closing(replace(answer, note="", limiter=latency)).endswith("no rule finds 3 % to gain")
 

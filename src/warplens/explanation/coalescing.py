@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from ..traces import StaticTable, WarpGroup
 from ..traces.rewrite import LaneAddresses, lane_addresses, with_addresses
+from .limits import places_of
 from .patterns import Pattern, gathers, pattern_of
 from .rule import Finding
 from .scene import Removal, Scene
+from .staging import SHARED_BY, arrays_of, reuse_of
 
 SECTOR_BYTES = 32
 #: Sectors of a request over the least that its bytes need, from which on it counts as uncoalesced.
@@ -27,6 +29,18 @@ _ELSEWHERE, _APART = 1 << 50, 1 << 44
 _WARP = 32
 
 ALIGN = "Align rows and arrays to 128 bytes (cudaMallocPitch, padding), or let warps begin on such a boundary."
+ROWS = (
+    "Each thread walks along data of its own. Let a warp share them (lane i takes elements i, i + 32, …) "
+    "and combine their results with __shfl_xor_sync, or stage tiles in shared memory."
+)
+ROWS_COST = "Rows of fewer than 32 elements leave lanes idle; combining takes shuffles."
+FIELDS = (
+    "Lanes step over the fields of structures. Keep each field in an array of its own, or move whole structures with "
+    "wide accesses (float4, uint4)."
+)
+FIELDS_COST = "Another layout changes the code that fills it."
+#: A stride up to which lanes step over structures, and a thread's step up to which it walks along data of its own.
+STRUCTURE_BYTES, WALK_BYTES = 128, 64
 
 #: Addresses in place of some lanes', given the bytes of an access.
 Moved = Callable[[WarpGroup, LaneAddresses, int], Any]
@@ -36,11 +50,46 @@ Moved = Callable[[WarpGroup, LaneAddresses, int], Any]
 class Wording:
     """How a rule speaks of its accesses."""
 
-    plural: str
-    gathered: str
+    classes: tuple[str, ...]
     gathered_remedy: str
     #: What is in vain of the bytes of a sector; has places for how many of how many.
     vain: str
+
+
+LOADS = Wording(
+    classes=("load_global", "async_copy", "mem"),
+    gathered_remedy=(
+        "Sort or bin the indices, so that neighbouring lanes read neighbouring entries; keep a small table in "
+        "shared memory."
+    ),
+    vain="; {} of {} bytes fetched are not used",
+)
+STORES = Wording(
+    classes=("store_global", "atomic_global"),
+    gathered_remedy=(
+        "Sort or bin the targets in shared memory first, so that neighbouring lanes write neighbouring entries."
+    ),
+    vain="; {} of {} bytes of their sectors are not written",
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way out: what to do and what it costs, in place of the rule's own, and how many warps do the work of one."""
+
+    remedy: str = ""
+    cost: str = ""
+    parts: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Uncoalesced:
+    """Accesses that touch more sectors than they need, by how their lanes lie."""
+
+    beside: Mapping[int, Moved]
+    strided: Mapping[int, Pattern]
+    gathered: Mapping[int, Moved]
+    others: Mapping[int, Moved]
 
 
 def least_sectors(scene: Scene) -> NDArray[np.float64]:
@@ -48,35 +97,114 @@ def least_sectors(scene: Scene) -> NDArray[np.float64]:
     return np.maximum(np.ceil(scene.lanes * scene.static.access_bytes / SECTOR_BYTES), 1.0)
 
 
-def find_uncoalesced(scene: Scene, words: Wording, *classes: str) -> Iterable[Finding]:
-    """Accesses of some classes that touch more sectors than they need, by how their lanes lie."""
-    sectors, least = scene.misses.per_execution("requests"), least_sectors(scene)
-    width, excess = scene.static.access_bytes, scene.misses.executed * (sectors - least)
+def find_uncoalesced(scene: Scene, words: Wording) -> Iterable[Finding]:
+    """What the rule for loads, or for stores, has to say.
+
+    Loads and stores that are at fault alike have one cause: the rule with more needless sectors tells of both.
+    """
+    mine, other = uncoalesced(scene, words.classes), STORES if words is LOADS else LOADS
+    theirs = uncoalesced(scene, other.classes) if mine.strided or mine.gathered else mine
+    if mine.beside:
+        how = f"lanes lie side by side, but begin {common_offset(scene, mine.beside)} bytes into a sector"
+        yield _finding(scene, words, "Misaligned", how, mine.beside, Way(ALIGN))
+    if mine.strided:
+        stride = _main_stride(scene, mine.strided)
+        alike = theirs.strided if theirs.strided and _main_stride(scene, theirs.strided) == stride else {}
+        if _tells(scene, words, mine.strided, alike):
+            moves, how = {**mine.strided, **alike}, f"lanes are {stride} bytes apart"
+            yield _finding(scene, words, "Uncoalesced", how, field_by_field(moves), _strided_way(scene, moves))
+    if mine.gathered:
+        rows = walks(scene, mine.gathered)
+        alike_rows = theirs.gathered if rows and theirs.gathered and walks(scene, theirs.gathered) else {}
+        if _tells(scene, words, mine.gathered, alike_rows):
+            how, gathered = "lanes go where loaded values send them", {**mine.gathered, **alike_rows}
+            what = "Gathered" if words is LOADS and not alike_rows else "Scattered"
+            way = shared_rows(scene) if rows else Way(words.gathered_remedy)
+            yield _finding(scene, words, what, how, gathered, way)
+    if mine.others:
+        yield _finding(scene, words, "Uncoalesced", "lanes go to scattered addresses", mine.others)
+
+
+def uncoalesced(scene: Scene, classes: Iterable[str]) -> Uncoalesced:
+    """The accesses of some classes that are; atomics that meet at few addresses have a rule of their own."""
+    sectors, least, width = scene.misses.per_execution("requests"), least_sectors(scene), scene.static.access_bytes
     chosen = scene.kind(*classes) & (sectors >= np.minimum(EXCESS * least, least + MISALIGNED))
-    chosen &= scene.misses.executed > 0
+    chosen &= (scene.misses.executed > 0) & ~met_by_atomics(scene)
     patterns = {int(index): pattern_of(scene, int(index)) for index in np.flatnonzero(chosen)}
     beside = {i: aligned for i, found in patterns.items() if found.stride_bytes == width[i]}
     apart = {i: found for i, found in patterns.items() if i not in beside and sectors[i] >= EXCESS * least[i]}
     strided = {i: found for i, found in apart.items() if (found.stride_bytes or 0) > width[i]}
     scattered = [i for i in apart if i not in strided]
     gathered = {i: in_order for i in scattered if gathers(scene, i)}
-    others = {i: in_order for i in scattered if i not in gathered}
-    if beside:
-        how = f"lanes lie side by side, but begin {common_offset(scene, beside)} bytes into a sector"
-        yield _finding(scene, words, f"Misaligned {words.plural}", how, beside, ALIGN)
-    if strided:
-        stride = strided[max(strided, key=lambda index: float(excess[index]))].stride_bytes
-        how = f"lanes are {stride} bytes apart"
-        yield _finding(scene, words, f"Uncoalesced {words.plural}", how, field_by_field(strided))
-    if gathered:
-        how = "lanes go where loaded values send them"
-        yield _finding(scene, words, words.gathered, how, gathered, words.gathered_remedy)
-    if others:
-        yield _finding(scene, words, f"Uncoalesced {words.plural}", "lanes go to scattered addresses", others)
+    return Uncoalesced(beside, strided, gathered, {i: in_order for i in scattered if i not in gathered})
+
+
+def met_by_atomics(scene: Scene) -> NDArray[np.bool_]:
+    """Atomics on addresses that several threads of a block have."""
+    arrays = arrays_of(scene, scene.kind("atomic_global"))
+    reuse = reuse_of(scene, arrays)
+    return np.isin(arrays, [array for array, times in reuse.items() if times >= SHARED_BY])
+
+
+def _excess(scene: Scene, chosen: Iterable[int]) -> float:
+    """Sectors beyond the least of some instructions."""
+    index = list(chosen)
+    sectors = scene.misses.per_execution("requests") - least_sectors(scene)
+    return float((scene.misses.executed * sectors)[index].sum())
+
+
+def _tells(scene: Scene, words: Wording, mine: Mapping[int, Any], alike: Mapping[int, Any]) -> bool:
+    """Whether this rule tells of both; of equal ones, that of loads does."""
+    own, other = _excess(scene, mine), _excess(scene, alike)
+    return own > other or (own == other and words is LOADS)
+
+
+def _main_stride(scene: Scene, strided: Mapping[int, Pattern]) -> int:
+    """The stride of the access with most needless sectors."""
+    return strided[max(strided, key=lambda index: _excess(scene, [index]))].stride_bytes or 0
+
+
+def _strided_way(scene: Scene, strided: Mapping[int, Pattern]) -> Way:
+    if walks(scene, strided):
+        return shared_rows(scene)
+    return Way(FIELDS, FIELDS_COST) if _main_stride(scene, strided) <= STRUCTURE_BYTES else Way()
+
+
+def shared_rows(scene: Scene) -> Way:
+    """A warp for what a thread walks along: up to 32 times as many warps, where there is room for them."""
+    launch = scene.workload.launch
+    if launch.blocks is None or launch.threads_per_block is None or scene.has_given_residents:
+        return Way(ROWS, ROWS_COST)
+    parts = min(places_of(scene.gpu, launch) // int(launch.blocks), scene.loop_trips, _WARP)
+    return Way(ROWS, ROWS_COST, int(2 ** np.floor(np.log2(max(parts, 1)))))
+
+
+def walks(scene: Scene, chosen: Iterable[int]) -> bool:
+    """Whether threads go on near where they were when they come to such an access again."""
+    near = total = 0
+    for index in chosen:
+        lanes = scene.addresses(np.arange(len(scene.static)) == index)
+        warp = np.searchsorted(scene.sample.start, lanes.instruction, side="right")
+        again = np.zeros(len(lanes.access), dtype=bool)
+        again[:-1] = (warp[1:] == warp[:-1]) & (lanes.counts[1:] == lanes.counts[:-1])
+        place = np.flatnonzero(again[lanes.owner])
+        step = np.diff(
+            lanes.address.astype(np.int64)[np.stack((place, place + lanes.counts[lanes.owner[place]]))], axis=0
+        )
+        near += int(((step != 0) & (np.abs(step) <= WALK_BYTES)).sum())
+        total += step.size
+    return 2 * near > total
+
+
+def _named(scene: Scene, chosen: Iterable[int]) -> str:
+    """`loads`, `stores and atomics`: what some instructions are."""
+    kinds = {name.partition("_")[0] for name in scene.classes[list(chosen)].tolist()}
+    names = {"load": "loads", "async": "loads", "mem": "loads", "store": "stores", "atomic": "atomics"}
+    return " and ".join(dict.fromkeys(names[kind] for kind in names if kind in kinds))
 
 
 def _finding(
-    scene: Scene, words: Wording, what: str, how: str, moves: Mapping[int, Moved], remedy: str = ""
+    scene: Scene, words: Wording, what: str, how: str, moves: Mapping[int, Moved], way: Way | None = None
 ) -> Finding:
     """The finding of some instructions, with how their lanes move without the cause."""
     executed = scene.misses.executed * np.isin(np.arange(len(scene.static)), list(moves))
@@ -87,17 +215,23 @@ def _finding(
 
     used = mean(scene.lanes * scene.static.access_bytes)
     moved = mean(scene.misses.misses_per_execution) * SECTOR_BYTES
+    named, way = _named(scene, moves), way or Way()
+    more = f"; {way.parts} times as many warps would share the work" if way.parts > 1 else ""
     vain = words.vain.format(f"{moved - used:.0f}", f"{moved:.0f}") if moved > WASTED * used else ""
     return Finding(
-        text=f"{what}: {mean(sectors):.1f} sectors per request where {mean(least):.1f} would do; {how}{vain}.",
-        removal=_rewrite(moves),
+        text=(
+            f"{what} {named}: {mean(sectors):.1f} sectors per request where {mean(least):.1f} would do; {how}"
+            f"{vain if named in ('loads', 'stores') else ''}{more}."
+        ),
+        removal=_rewrite(moves, way.parts),
         weights=executed * np.maximum(sectors - least, 0.0),
-        remedy=remedy,
+        remedy=way.remedy,
+        cost=way.cost,
     )
 
 
-def _rewrite(moves: Mapping[int, Moved]) -> Removal:
-    """The removal that puts the lanes of some instructions elsewhere."""
+def _rewrite(moves: Mapping[int, Moved], parts: int = 1) -> Removal:
+    """The removal that puts lanes of some instructions elsewhere, and deals out the loops of a block to several."""
 
     def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
         for index, moved in moves.items():
@@ -107,7 +241,9 @@ def _rewrite(moves: Mapping[int, Moved]) -> Removal:
                 group = with_addresses(group, static, lanes.moved(address.astype(np.uint64)))
         return group
 
-    return lambda scene: scene.with_addresses(change)
+    if parts == 1:
+        return lambda scene: scene.with_addresses(change)
+    return lambda scene: scene.with_addresses(change).with_more_blocks(parts, of_warps=False)
 
 
 def common_offset(scene: Scene, chosen: Iterable[int]) -> int:

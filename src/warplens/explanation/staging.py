@@ -21,6 +21,9 @@ from .patterns import from_memory, pattern_of
 from .scene import Scene
 from .sharing import WORD_BYTES, conflict_free, places
 
+#: Atomics of a block on one address, from which on they meet there.
+SHARED_BY = 2.0
+
 
 def arrays_of(scene: Scene, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """A number for each array that some instructions access, by where they were seen; -1 for others."""

@@ -18,6 +18,13 @@ _LIMITS = {
     "given": "as given",
     "grid size": "the grid has no more blocks",
 }
+#: What helps where a resource is full and no rule knows how to use it less.
+_LESS = {
+    "compute": "fewer instructions",
+    "l1": "fewer or wider accesses",
+    "l2": "less traffic between the SMs and the L2",
+    "dram": "moving fewer bytes",
+}
 #: Digits of a time that has a range.
 _DIGITS = 3
 
@@ -111,12 +118,13 @@ def closing(answer: Answer) -> str:
         return ""
     if answer.note:
         return answer.note
-    limiter = answer.limiter
+    limiter, nothing = answer.limiter, f"no rule finds {show_share(LEAST_GAIN)} to gain"
     if limiter is None or limiter.waits:
         hint = largest(answer.benefits, ("B_memlp", "B_itilp"))
         told = f"; GPUPerf would save {show_share(hint.gain)} with {_benefit(hint)}" if hint and hint.agrees else ""
-        return f"nothing worth changing: no rule finds {show_share(LEAST_GAIN)} to gain{told}"
-    return f"nothing worth changing: {limiter.name} is {show_share(limiter.busy)} used"
+        return nothing + told
+    full = f"{limiter.name} {'are' if limiter.name.endswith('s') else 'is'} {show_share(limiter.busy)} used"
+    return f"{nothing}: {full}, so only {_LESS[limiter.resource]} would help"
 
 
 def doubts(answer: Answer) -> tuple[str, ...]:

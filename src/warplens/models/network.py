@@ -268,7 +268,7 @@ def _events(
     own = np.bincount(static, weight * counts, len(misses.kinds))
     part = _blocks(sample, counts) / size.recorded_blocks
     drawn = (own > 0) & (misses.executed > 0)
-    scale = np.where(drawn, misses.executed * part / np.maximum(own, 1e-300) * _undrawn(misses, drawn), 1.0)[static]
+    scale = np.where(drawn, misses.executed * part / np.where(drawn, own, 1.0) * _undrawn(misses, drawn), 1.0)[static]
     for names, factor in ((_ASKED, scale), (_ISSUED, more)):
         for name in names:
             # Accesses of machine code are not as many as those of the PTX, whose executions are known.

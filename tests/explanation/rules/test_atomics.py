@@ -85,3 +85,25 @@ def test_warps_add_up_where_data_tell_the_address() -> None:
     lanes = [int((each > 0).sum()) for each in np.split(atomics.address, atomics.start[1:-1])]
     assert sorted(set(lanes)) == [1, 32]
     assert np.bincount(group.static).tolist() == [512, 512, 512, 5 * 512, 5 * 512]
+
+
+def adding_once(apart: int) -> Workload:
+    """Each of many blocks adds a line to the same line, or to its own."""
+    rows = (load(0), row("atomic_global", 1, space="global", access_bytes=4, sources=(9, 1)))
+    return kernel(
+        rows,
+        lambda warp: [Step(0, evenly(IN + warp * 128, 4)), Step(1, evenly(SUM + warp * apart, 4))],
+        blocks=512,
+        warps=1,
+    )
+
+
+def test_blocks_that_all_add_to_the_same_addresses_can_be_fewer() -> None:
+    found = advice("contended-atomics", adding_once(0))
+    assert found.text == (
+        "Contended atomics: the 512 blocks add to the same addresses, and the L2 does them one after the other; "
+        "64 blocks run at a time."
+    )
+    assert "Let each block do the work of several in turn" in found.remedy
+    assert [line.line for line in found.lines] == [2]
+    assert not findings("contended-atomics", adding_once(128))

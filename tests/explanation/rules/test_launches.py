@@ -58,7 +58,8 @@ def test_one_block_on_two_sms() -> None:
     """The loop's 64 loads are cut into 64 parts, for which there are 64 places."""
     found = advice("too-few-blocks", walking(64, blocks=1))
     assert found.text == (
-        "Too few thread blocks: 1 block for 2 SMs leaves 1 of them idle, while each thread repeats its loop 64 times."
+        "Too few thread blocks: 1 block for 2 SMs leaves 1 of them idle, while a warp runs its longest loop, as "
+        "compiled, 64 times."
     )
     assert found.speedup == pytest.approx((64 * DRAM + START + LAUNCH) / (DRAM + START + LAUNCH), rel=0.2)
 

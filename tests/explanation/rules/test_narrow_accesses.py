@@ -38,10 +38,7 @@ def copying(width: int, times: int = 16) -> Workload:
 
 def test_bytes_one_by_one() -> None:
     found = advice("narrow-accesses", copying(1, times=64))
-    assert found.text == (
-        "Narrow accesses: 32 bytes per request, 1 per lane; with 16 per lane, "
-        "8.0 requests per warp would do what 128.0 do."
-    )
+    assert found.text == ("Narrow accesses: 1 byte per lane; with 16, 8.0 requests per warp would do what 128.0 do.")
     assert [(line.line, line.share) for line in found.lines] == [(1, 0.5), (2, 0.5)]
     assert found.speedup > 2.0
 

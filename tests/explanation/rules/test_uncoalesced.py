@@ -123,3 +123,70 @@ def test_gathers_follow_loaded_values() -> None:
     assert "lanes go to scattered addresses" in scattered.text
     assert gathered.weights[2] > 0 and not gathered.weights[3]
     assert scattered.weights[3] > 0 and not scattered.weights[2]
+
+
+def both_strided(load_stride: int, store_stride: int) -> Workload:
+    return kernel(
+        (load(0), store(1)),
+        lambda warp: [
+            Step(0, evenly(IN + warp * 32 * load_stride, load_stride)),
+            Step(1, evenly(OUT + warp * 32 * store_stride, store_stride)),
+        ],
+        blocks=128,
+    )
+
+
+def test_loads_and_stores_at_one_stride_have_one_cause() -> None:
+    """One rule tells of both, so that its gain is that of the one change that mends both."""
+    alike = both_strided(4096, 4096)
+    found = advice("uncoalesced-loads", alike)
+    assert found.text == (
+        "Uncoalesced loads and stores: 32.0 sectors per request where 4.0 would do; lanes are 4096 bytes apart."
+    )
+    assert {line.line for line in found.lines} == {1, 2} and "swap the roles" in found.remedy
+    assert not findings("uncoalesced-stores", alike)
+    loads, stores = (advice(f"uncoalesced-{name}", both_strided(4096, 512)) for name in ("loads", "stores"))
+    assert found.seconds_after < min(loads.seconds_after, stores.seconds_after)
+
+
+def test_the_remedy_follows_the_stride() -> None:
+    (fields,) = findings("uncoalesced-loads", both_strided(64, 4))
+    assert "Keep each field in an array of its own" in fields.remedy
+
+
+def test_rows_that_threads_walk_along_go_to_warps() -> None:
+    """Each thread adds up a row: a warp for each row has lanes side by side, and there are more warps."""
+    rows = (load(0), row("fp32", 1, destinations=(20,), sources=(20, 1)))
+    work = kernel(
+        rows,
+        lambda warp: [
+            step for k in range(64) for step in (Step(0, evenly(IN + warp * 32 * 256 + 4 * k, 256)), Step(1))
+        ],
+        blocks=2,
+        warps=1,
+    )
+    found = advice("uncoalesced-loads", work)
+    assert "Let a warp share them" in found.remedy
+    assert "lanes are 256 bytes apart; 32 times as many warps would share the work." in found.text
+    assert found.speedup > advice("too-few-blocks", work).speedup
+
+
+def test_atomics_on_scattered_addresses_are_uncoalesced_too() -> None:
+    rng = random.Random(1)
+    rows = (
+        load(0, register=9),
+        row("atomic_global", 1, space="global", access_bytes=4, sources=(9, 1)),
+    )
+    order = list(range(1 << 16))
+    rng.shuffle(order)  # no address twice
+
+    def steps(warp: int) -> list[Step]:
+        return [
+            Step(0, evenly(IN + 128 * warp, 4)),
+            Step(1, tuple(OUT + 32 * place for place in order[32 * warp : 32 * warp + 32])),
+        ]
+
+    (found,) = findings("uncoalesced-stores", kernel(rows, steps))
+    assert found.text.startswith("Scattered atomics: 32.0 sectors per request where 4.0 would do")
+    met = kernel(rows, lambda warp: [Step(0, evenly(IN + 128 * warp, 4)), Step(1, evenly(OUT, 64))])
+    assert not findings("uncoalesced-stores", met)  # contended-atomics tells of those

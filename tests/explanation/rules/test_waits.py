@@ -135,3 +135,20 @@ def test_blocks_of_half_a_warp_diverge_nowhere() -> None:
     rows = (load(0),)
     made = workload_of_trace(memory_trace(rows, [[[Step(0, evenly(IN, 4, 16))] * 4]] * 4))
     assert not findings("divergent-branches", made)
+
+
+def test_a_barrier_in_another_loop_asks_for_no_second_buffer() -> None:
+    """Loads in a loop of their own, and a tree of barriers after it; or a barrier after every load."""
+
+    def made(tiled: bool) -> Workload:
+        rows = (load(0), row("fp32", 1, destinations=(20,), sources=(20, 1)), row("barrier", 2))
+
+        def steps(warp: int) -> list[Step]:
+            turns = [(Step(0, evenly(IN + ((warp * 64 + turn) << 12), 4)), Step(1)) for turn in range(64)]
+            between = [Step(2)] if tiled else []
+            return [step for turn in turns for step in (*turn, *between)] + [Step(2)] * 8
+
+        return kernel(rows, steps, blocks=2, warps=1)
+
+    assert "Unroll the loop" in advice("exposed-latency", made(tiled=False)).remedy
+    assert "two buffers in shared memory" in advice("exposed-latency", made(tiled=True)).remedy

@@ -9,14 +9,19 @@ from numpy.typing import NDArray
 
 from ...analysis.atomics import words_of
 from ...traces import CLASS_IDS, SPACES, StaticTable, WarpGroup
-from ...traces.rewrite import LaneAddresses, insert_executions, lane_addresses, with_addresses, with_rows
+from ...traces.rewrite import (
+    LaneAddresses,
+    insert_executions,
+    keep_executions,
+    lane_addresses,
+    with_addresses,
+    with_rows,
+)
 from ..patterns import gathers
 from ..rule import Finding, Rule
 from ..scene import Scene
-from ..staging import arrays_of, reuse_of, staged
+from ..staging import SHARED_BY, arrays_of, reuse_of, staged
 
-#: Atomics of a block on one address, from which on a copy of its own may pay.
-LEAST = 2.0
 #: Part of the requests whose lanes must share an address for a warp to add them up.
 MOST = 0.5
 #: Steps in which a warp adds up 32 lanes.
@@ -24,6 +29,10 @@ _STEPS = 5
 IN_WARP = "Add up the values of a warp first (__reduce_add_sync, or __shfl_down_sync){}."
 #: Where a block knows its addresses beforehand, and where data tell them.
 KNOWN = " and those of a block in shared memory; then do one atomic per block and address"
+ACROSS = (
+    "Let each block do the work of several in turn, add up in registers or shared memory, and then do one atomic per "
+    "block and address; or write partial sums, and add them in a second kernel."
+)
 TOLD = " where its lanes have one address (__all_sync); then do one atomic per warp"
 
 
@@ -33,9 +42,10 @@ def look(scene: Scene) -> Iterable[Finding]:
         return
     arrays = arrays_of(scene, atomics)
     reuse = reuse_of(scene, arrays)
-    arrays = np.where(np.isin(arrays, [array for array, times in reuse.items() if times >= LEAST]), arrays, -1)
+    arrays = np.where(np.isin(arrays, [array for array, times in reuse.items() if times >= SHARED_BY]), arrays, -1)
     chosen = arrays >= 0
     if not chosen.any():
+        yield from _across_blocks(scene, atomics)
         return
     executed = scene.executions * chosen
     lanes = scene.addresses(chosen)
@@ -59,6 +69,33 @@ def look(scene: Scene) -> Iterable[Finding]:
         )
     if told or not in_warps:
         yield Finding(text=text, removal=lambda seen: staged(seen, arrays, "atomic_shared"), weights=weights)
+
+
+def _across_blocks(scene: Scene, atomics: NDArray[np.bool_]) -> Iterable[Finding]:
+    """Blocks that each add once to addresses that all have: what follows on an SM can be one block, and add once."""
+    lanes, residency = scene.addresses(atomics), scene.facts.residency
+    blocks = len(np.unique(scene.sample.block))
+    at_a_time = float(residency.blocks_per_sm) * float(residency.active_sms)
+    together = int((scene.workload.launch.blocks or 0.0) // at_a_time)
+    shared_by = len(lanes.address) / max(len(np.unique(lanes.address)), 1)
+    if together < 2 or shared_by < max(MOST * blocks, SHARED_BY):
+        return
+
+    def change(group: WarpGroup, static: StaticTable) -> WarpGroup:
+        number = np.unique(group.block, return_inverse=True)[1]
+        of_block = np.repeat(number, np.diff(group.start)) % together == 0
+        return keep_executions(group, static, of_block | ~atomics[group.static])
+
+    yield Finding(
+        text=(
+            f"Contended atomics: the {scene.workload.launch.blocks:.0f} blocks add to the same addresses, and the L2 "
+            f"does them one after the other; {at_a_time:.0f} blocks run at a time."
+        ),
+        removal=lambda seen: seen.with_trace(change),
+        weights=scene.executions * atomics * scene.lanes,
+        remedy=ACROSS,
+        cost="Sums in another order round differently.",
+    )
 
 
 def at_one_address(lanes: LaneAddresses) -> NDArray[np.bool_]:

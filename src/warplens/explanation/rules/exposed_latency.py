@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...traces.rewrite import barrier_phases
 from ..rule import Finding, Rule
 from ..scene import Scene
 
@@ -28,7 +29,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     if not free.any():
         return
     in_flight = scene.accesses_per_wait(free)
-    barriers = bool((scene.kind("barrier") & (scene.executions > scene.warps)).any())
+    barriers = meet_barriers(scene, free)
     ahead = BUFFERED if barriers else int(np.ceil(IN_FLIGHT / in_flight)) - 1
     if ahead < 1:
         return
@@ -50,6 +51,17 @@ def look(scene: Scene) -> Iterable[Finding]:
         ),
         cost="The second buffer doubles the tile's shared memory." if barriers else "",
     )
+
+
+def meet_barriers(scene: Scene, chosen: NDArray[np.bool_]) -> bool:
+    """Whether warps mostly come to a barrier before they come to such a load again: it lies in the same loop."""
+    group = scene.sample
+    phase = barrier_phases(group, scene.kind("barrier")[group.static])
+    warp = np.repeat(np.arange(len(group)), np.diff(group.start))
+    mine = np.flatnonzero(chosen[group.static])
+    mine = mine[np.lexsort((mine, group.static[mine], warp[mine]))]
+    again = (np.diff(warp[mine]) == 0) & (np.diff(group.static[mine].astype(np.int64)) == 0)
+    return bool(2 * (np.diff(phase[mine])[again] > 0).sum() > again.sum())
 
 
 def latency(scene: Scene) -> NDArray[np.float64]:

@@ -27,11 +27,12 @@ def look(scene: Scene) -> Iterable[Finding]:
         return
     now = float(executed[chosen].sum()) / warps
     then = float((executed * width)[chosen].sum()) / WIDEST_BYTES / warps
-    mean = WIDEST_BYTES * then / now
+    widths = np.unique(width[chosen]).tolist()
+    lane = f"{' or '.join(map(str, widths))} {'byte' if widths == [1] else 'bytes'}"
     yield Finding(
         text=(
-            f"Narrow accesses: {32 * mean:.0f} bytes per request, {mean:.0f} per lane; with {WIDEST_BYTES} per lane, "
-            f"{then:.1f} requests per warp would do what {now:.1f} do."
+            f"Narrow accesses: {lane} per lane; with {WIDEST_BYTES}, {then:.1f} requests per warp would do "
+            f"what {now:.1f} do."
         ),
         removal=lambda seen: widened(seen, chosen, overhead_of(seen, chosen)),
         weights=(executed * chosen).astype(np.float64),

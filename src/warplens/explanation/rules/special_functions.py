@@ -55,11 +55,13 @@ def look(scene: Scene) -> Iterable[Finding]:
         return
     executed = scene.executions * (divisions | dropped | kept)
     told = []
-    for line, ((rows, name), *_) in sorted(calls.items(), key=lambda each: -executed[each[1][0][0]].sum())[:1]:
+    cost = {line: sum(executed[rows].sum() for rows, _ in copies) for line, copies in calls.items()}
+    for line, ((rows, name), *_) in sorted(calls.items(), key=lambda each: -cost[each[0]])[:1]:
         count = scene.executions[rows].sum() / max(scene.executions[rows].max(), 1)
         told.append(f"line {line} with its {name} takes {count:.0f} instructions, where __{name} takes {_FAST[name]}")
     if divisions.any():
-        told.append(f"a warp executes {(scene.executions * divisions).sum() / scene.warps:.3g} exact divisions")
+        count = (scene.executions * divisions).sum() / scene.warps
+        told.append(f"a warp executes {count:.3g} exact {'division' if count == 1 else 'divisions'}")
     classes = np.where(divisions | kept, CLASS_IDS["sfu"], static.class_id).astype(np.uint8)
     yield Finding(
         text=f"Special functions: {', and '.join(told)}.",

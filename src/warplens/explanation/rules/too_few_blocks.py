@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...machine import occupancy
+from ..limits import places_of
 from ..rule import Finding, Rule
 from ..scene import Scene
 
@@ -15,10 +15,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     launch, gpu = scene.workload.launch, scene.gpu
     if launch.blocks is None or launch.threads_per_block is None or scene.has_given_residents:
         return
-    fits = occupancy(
-        gpu, launch.threads_per_block, launch.registers_per_thread or 0, launch.shared_memory_per_block_bytes or 0
-    )
-    sms, room = int(gpu.sms), int(gpu.sms) * int(fits.blocks_per_sm)
+    sms, room = int(gpu.sms), places_of(gpu, launch)
     parts = min(room // int(launch.blocks), scene.loop_trips)
     if parts < 2:
         return
@@ -29,7 +26,10 @@ def look(scene: Scene) -> Iterable[Finding]:
         else f"{launch.blocks:.0f} blocks fill {launch.blocks / room:.0%} of the {room} places on {sms} SMs"
     ).replace("%", " %")
     yield Finding(
-        text=f"Too few thread blocks: {where}, while each thread repeats its loop {scene.loop_trips} times.",
+        text=(
+            f"Too few thread blocks: {where}, while a warp runs its longest loop, as compiled, {scene.loop_trips} "
+            "times."
+        ),
         removal=lambda seen: seen.with_more_blocks(int(2 ** np.floor(np.log2(parts))), of_warps=False),
     )
 

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..coalescing import Wording, find_uncoalesced
+from ..coalescing import LOADS, find_uncoalesced
 from ..rule import Finding, Rule
 from ..scene import Scene
 
-WORDS = Wording(
-    plural="loads",
-    gathered="Gathered loads",
-    gathered_remedy=(
-        "Sort or bin the indices, so that neighbouring lanes read neighbouring entries; keep a small table in "
-        "shared memory."
-    ),
-    vain="; {} of {} bytes fetched are not used",
-)
-
 
 def look(scene: Scene) -> Iterable[Finding]:
-    return find_uncoalesced(scene, WORDS, "load_global", "async_copy", "mem")
+    return find_uncoalesced(scene, LOADS)
 
 
 RULE = Rule(

@@ -22,13 +22,14 @@ _SEEN = {SEEN_GLOBAL: "global", SEEN_SHARED: "shared", SEEN_LOCAL: "local"}
 
 
 def source_line(kernel: FlatKernel, item: FlatInstruction) -> int:
-    """The user's source line of an instruction; without debug lines, its PTX line.
+    """The user's source line of an instruction; in PTX without debug lines, its line there.
 
-    Code from a header counts at the line of the kernel's file that calls it.
+    Code from a header counts at the line of the kernel's file that calls it. What the compiler made on its own
+    account has line 0: no line.
     """
     place, main = item.instruction.place, kernel_file(kernel)
     own = next((each.line for each in place.chain if each.file == main), 0)
-    return own or place.line or item.instruction.line
+    return own or place.line or (0 if main else item.instruction.line)
 
 
 def inlined_chains(kernel: FlatKernel) -> list[Chain]:
