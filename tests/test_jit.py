@@ -26,11 +26,13 @@ print(warplens.__file__, lines)
 LEAF = "warplens/traces/_bit_kernels.py"
 
 
-def counted(root: Path, kept: Path, **setting: str) -> int:
-    """What the kernel counts in the package below a folder, with a setting of the environment."""
+def counted(root: Path, kept: Path, before: str = "", **setting: str) -> int:
+    """What the kernel counts in the package below a folder, with settings of the environment and code before."""
     environment = os.environ | {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= setting
-    made = subprocess.run([sys.executable, "-c", COUNT], env=environment, check=True, capture_output=True, text=True)
+    made = subprocess.run(
+        [sys.executable, "-c", before + COUNT], env=environment, check=True, capture_output=True, text=True
+    )
     used, found = made.stdout.split()
     assert Path(used).is_relative_to(root)
     return int(found)
@@ -95,6 +97,12 @@ def test_a_folder_that_cannot_be_written_costs_time_alone(tmp_path):
     (tmp_path / "file").touch()
     assert counted(PACKAGE.parent, tmp_path / "file") == 64
     assert (tmp_path / "file").is_file()
+
+
+def test_a_full_disk_costs_time_alone(tmp_path):
+    pytest.importorskip("resource", reason="limits of files are POSIX")
+    small = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))"
+    assert counted(PACKAGE.parent, tmp_path, small) == 64
 
 
 def test_damaged_files_of_compiled_code_are_made_again(tmp_path):

@@ -7,7 +7,9 @@ that derives from `WarplensError` exits with 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -87,6 +89,35 @@ class SimulationError(WarplensError):
 
 class MissingPackageError(WarplensError):
     """An optional package is needed and not installed."""
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """What the system has against writing a file becomes a `FileError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Complain before the work, where a file could not be written after it."""
+    place = path if path.exists() else next(each for each in path.absolute().parents if each.exists())
+    with writing(path):
+        if not path.exists() and not place.is_dir():
+            raise NotADirectoryError(f"{place} is no folder")
+        if not os.access(place, os.W_OK):
+            raise PermissionError(f"no right to write to {place}")
+
+
+@contextmanager
+def faults_of(path: str) -> Iterator[None]:
+    """Faults of a kernel begin with the workload file that launched it."""
+    try:
+        yield
+    except KernelFault as fault:
+        fault.args = (f"{path}: {fault}",) if path else fault.args
+        raise
 
 
 def install_command(extra: str = "") -> str:

@@ -89,15 +89,18 @@ def _compiled(*, kept: bool, **options: Any) -> Callable[[Any], Any]:
                 made = njit(nogil=True, error_model="numpy", cache=place is not None, **options)(function)
             finally:
                 config.CACHE_DIR = before
-        return made if place is None else _with_readable_cache(made)
+        return made if place is None else _with_tolerant_cache(made)
 
     return decorate
 
 
-def _with_readable_cache(dispatcher: Any) -> Any:
-    """Damaged files of compiled code count as none: Numba passes on whatever their bytes make `pickle` raise."""
+def _with_tolerant_cache(dispatcher: Any) -> Any:
+    """Damaged files of compiled code count as none: Numba passes on whatever their bytes make `pickle` raise.
+
+    Nor does a full disk keep a kernel from running.
+    """
     files = dispatcher._cache._cache_file
-    load_index, load_data = files._load_index, files._load_data
+    load_index, load_data, save = files._load_index, files._load_data, files.save
 
     def index() -> Any:
         try:
@@ -111,7 +114,11 @@ def _with_readable_cache(dispatcher: Any) -> Any:
         except Exception as error:
             raise OSError(f"{name}: damaged") from error
 
-    files._load_index, files._load_data = index, data
+    def kept(key: Any, compiled: Any) -> None:
+        with suppress(OSError):
+            save(key, compiled)
+
+    files._load_index, files._load_data, files.save = index, data, kept
     return dispatcher
 
 

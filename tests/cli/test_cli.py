@@ -233,3 +233,20 @@ def test_a_terminal_gets_a_bar_with_the_time_left(capsys, monkeypatch, impatient
             report(done, 1000, "[part]")
     told = capsys.readouterr().err
     assert "working [part]" in told and "50%" in told and "0:00:0" in told
+
+
+def test_files_that_the_system_refuses_are_named_before_the_work(warplens_command, tmp_path):
+    folder = tmp_path / "file"
+    folder.write_text("not a folder")
+    for command in (("report", "mdm-baseline", "-o"), ("predict", "mdm-baseline", "--plot")):
+        code, out, err = warplens_command(*command, folder / "page.html")
+        assert (code, out) == (2, "") and err.startswith("error: ") and "page.html: cannot be written (" in err
+        assert "Errno" not in err
+
+
+def test_what_a_command_does_not_expect_of_the_system_is_an_error_without_a_traceback(warplens_command, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("warplens.api.load_workloads", refuse)
+    assert warplens_command("predict", "mdm-baseline") == (2, "", "error: somewhere: No space left on device\n")

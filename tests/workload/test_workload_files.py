@@ -226,7 +226,7 @@ def test_a_folder(tmp_path):
 
 def test_an_empty_file(write):
     path = write("")
-    with pytest.raises(WorkloadError, match=r"says nothing about the kernel; add \[instruction_mix\]") as caught:
+    with pytest.raises(WorkloadError, match=r"says nothing about the kernel; add \[cuda\]") as caught:
         load_workload(path)
     assert str(path) in str(caught.value)
 

@@ -27,7 +27,7 @@ def init(source: Path, kernel: str | None, output: Path | None, no_run: bool, fo
     guessed, and marked so in the file. Without --kernel it is the kernel that
     the host code launches first.
     """
-    from ..errors import FileError
+    from ..errors import FileError, refuse_unwritable, writing
     from ..frontends.cuda.draft import draft_of
     from ..tomlfile import exists
     from ..workload.trial import Trial, tried_draft
@@ -40,12 +40,14 @@ def init(source: Path, kernel: str | None, output: Path | None, no_run: bool, fo
         raise click.UsageError(f"{output}: must lie in the folder of the source, which it names")
     if output.exists() and not force:
         raise click.UsageError(f"{output}: exists; give another name with -o, or --force to overwrite it")
+    refuse_unwritable(output)
     if no_run:
         trial = Trial(draft_of(source, kernel))
     else:
         with waiting("running"):
             trial = tried_draft(source, kernel)
-    output.write_text(trial.draft.toml(), encoding="utf-8")
+    with writing(output):
+        output.write_text(trial.draft.toml(), encoding="utf-8")
     document = _document(trial, output, no_run)
     if as_json:
         print_json(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import refuse_unwritable
 from . import completion
 from .progress import waiting
 
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class _Output(click.Path):
+    """A file that a command writes at its end: one that cannot be written is refused before the work."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, parameter, context)))
+        refuse_unwritable(path)
+        return path
+
+
+OUTPUT = _Output(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")

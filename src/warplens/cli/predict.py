@@ -11,7 +11,7 @@ from . import completion
 from .answers import MOST_ADVICE, show_answers
 from .common import print_json, say, warn
 from .model_table import show_models
-from .options import FILE, Selection, asked_models_option, comparison_options, json_option, profile_option
+from .options import OUTPUT, Selection, asked_models_option, comparison_options, json_option, profile_option
 from .progress import progress
 
 
@@ -36,7 +36,7 @@ def _how_much(context: click.Context, parameter: click.Parameter, text: str) -> 
     help="Pieces of advice to print; 0 looks for none, which is faster.",
 )
 @click.option("--static", is_flag=True, help="Count instructions in the PTX of a CUDA source instead of running it.")
-@click.option("--plot", type=FILE, help="Also draw the comparison (.png, .svg).")
+@click.option("--plot", type=OUTPUT, help="Also draw the comparison (.png, .svg).")
 @json_option
 def predict(
     inputs: tuple[str, ...],

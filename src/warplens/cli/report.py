@@ -10,7 +10,7 @@ import click
 from ..errors import FileError
 from . import completion
 from .common import print_json, say, warn
-from .options import FILE, Selection, comparison_options, json_option, models_option, profile_option
+from .options import FILE, OUTPUT, Selection, comparison_options, json_option, models_option, profile_option
 from .progress import waiting
 
 _PAGES = (".html", ".htm")
@@ -31,7 +31,7 @@ _PAGES = (".html", ".htm")
     metavar="FILE.json",
     help="Also write the timeline of one kernel for ui.perfetto.dev.",
 )
-@click.option("-o", "--output", required=True, type=FILE, metavar="FILE")
+@click.option("-o", "--output", required=True, type=OUTPUT, metavar="FILE")
 @json_option
 def report(
     inputs: tuple[str, ...],

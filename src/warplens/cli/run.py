@@ -11,7 +11,7 @@ import click
 
 from ..formatting import bare_name, show_name, show_share
 from .common import console, escape, print_json, say, show_seconds, table, warn, wrapped
-from .options import FILE, gpus_option, json_option, parse_ranges, pattern_of
+from .options import FILE, OUTPUT, gpus_option, json_option, parse_ranges, pattern_of
 
 if TYPE_CHECKING:
     from ..programs import ProgramResult
@@ -36,7 +36,7 @@ class _Run(click.Command):
 @click.command(cls=_Run, short_help="Run a whole CUDA program without a GPU; predict its kernels.")
 @click.argument("files", metavar="[FILE.cu]... -- [PROGRAM] [ARGS]...", nargs=-1, type=FILE)
 @gpus_option
-@click.option("-o", "--output", type=FILE, help="Keep the recorded launches in a trace (.wlt).")
+@click.option("-o", "--output", type=OUTPUT, help="Keep the recorded launches in a trace (.wlt).")
 @click.option("--kernel", metavar="REGEX", help="Record only kernels whose name matches.")
 @click.option("--launch", "launches", metavar="0,3,5-8", help="Record only these of the launches that match.")
 @click.option("--max-blocks", type=click.IntRange(min=1), metavar="N", help="Record at most N thread blocks.")
@@ -44,8 +44,8 @@ class _Run(click.Command):
     "--waves", metavar="N", type=click.IntRange(min=1), help="Record at most N waves, spread over the grid."
 )
 @click.option("--nvcc", "options", metavar="OPTIONS", default="", help="Options for nvcc, such as '-Iinclude -DN=4'.")
-@click.option("--perfetto", type=FILE, help="Also write the timeline for ui.perfetto.dev.")
-@click.option("--report", type=FILE, metavar="FILE.html", help="Also write a page with table, timeline and advice.")
+@click.option("--perfetto", type=OUTPUT, help="Also write the timeline for ui.perfetto.dev.")
+@click.option("--report", type=OUTPUT, metavar="FILE.html", help="Also write a page with table, timeline and advice.")
 @click.option("--check", is_flag=True, help="Find accesses outside allocations, races and unset bytes.")
 @click.option("--force", is_flag=True, help="Overwrite the trace.")
 @json_option

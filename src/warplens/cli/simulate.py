@@ -13,7 +13,7 @@ from .._version import __version__
 from ..errors import OptionError
 from . import completion
 from .common import console, print_json, say, show_number, show_seconds, table, title_of, warn
-from .options import FILE, Selection, json_option, selection_options, set_option
+from .options import OUTPUT, Selection, json_option, selection_options, set_option
 from .progress import progress
 
 
@@ -146,8 +146,8 @@ SIMULATORS: dict[str, Simulator] = {
 @set_option()
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Set an option of the simulator.")
 @selection_options
-@click.option("--plot", type=FILE, help="Draw the execution (.png, .svg).")
-@click.option("--perfetto", type=FILE, help="Write the execution for ui.perfetto.dev.")
+@click.option("--plot", type=OUTPUT, help="Draw the execution (.png, .svg).")
+@click.option("--perfetto", type=OUTPUT, help="Write the execution for ui.perfetto.dev.")
 @json_option
 def simulate(
     source: str,

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._version import __version__
 from ..api import JSON_SCHEMA, Comparison, Input, compare, join, load_workloads
-from ..errors import InputError, UnknownNameError, nearest
+from ..errors import UnknownNameError, nearest, writing
 from ..frontends.ncu import KernelProfile
 from ..machine import Gpu
 from ..models import Prediction
@@ -52,11 +52,9 @@ class Report:
     def save(self, path: str | Path) -> None:
         """Write the page."""
         path = Path(path)
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.html(), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written ({error})") from None
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import writing
 from ..simulators.pipeline import Profile
 
 
@@ -67,9 +67,7 @@ def _name(kind: str, process: int, thread: int, text: str) -> dict[str, Any]:
 
 def write_perfetto(profiles: Profile | Mapping[str, Profile], path: Path, clock_hz: float | None = None) -> None:
     """The profiles as a JSON file that ui.perfetto.dev and chrome://tracing open."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         document = json.dumps(perfetto_events(profiles, clock_hz), allow_nan=False, separators=(",", ":"))
         path.write_text(document, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error})") from None

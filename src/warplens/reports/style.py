@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..categories import CATEGORIES
-from ..errors import InputError, MissingPackageError, install_command
+from ..errors import InputError, MissingPackageError, install_command, writing
 
 CATEGORY_COLOURS = {name: category.colour for name, category in CATEGORIES.items()}
 PLAIN_COLOUR = "#8c8c8c"
@@ -67,12 +67,10 @@ def pyplot() -> Any:
 def save(figure: Any, path: Path, *, dpi: float | None = None) -> None:
     """Write the figure and close it."""
     check_format(path)
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
         figure.savefig(path, metadata=metadata, **({} if dpi is None else {"dpi": dpi}))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error})") from None
     pyplot().close(figure)
 
 

@@ -183,7 +183,8 @@ class _Reader:
         self.done()
         if not any((mix, graph, flow, profile, run)):
             raise WorkloadError(
-                f"{self.file.path}: says nothing about the kernel; add [instruction_mix], [[dependence_graph]], "
+                f"{self.file.path}: says nothing about the kernel; add [cuda] with its source and launch "
+                "(`warplens init FILE.cu` writes it), or numbers: [instruction_mix], [[dependence_graph]], "
                 "[[work_flow_graph]], [interval_profile] or [measured_run]"
             )
         return result

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import FileError, MissingPackageError, WorkloadError, nearest
+from ..errors import FileError, MissingPackageError, WorkloadError, faults_of, nearest
 from ..frontends.cuda.arguments import (
     Argument,
     ArrayArgument,
@@ -276,26 +276,27 @@ def record_launch(
         registers_per_thread=compiled.registers_per_thread,
         shared_memory_bytes=compiled.shared_memory_bytes,
     )
-    execution = execute(
-        parse_ptx(compiled.ptx, name=compiled.name),
-        compiled.entry,
-        launch.grid,
-        launch.block,
-        launch_parameters(launch, buffers) if parameters is None else parameters,
-        dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
-        blocks=blocks,
-        registers_per_thread=compiled.registers_per_thread,
-        machine_code=compiled.machine_code,
-        name=launch.name,
-        cluster=launch.cluster,
-        placement=placement,
-        constants={name: np.asarray(each.build()) for name, each in launch.constants.items()},
-        consume=consume,
-        progress=progress,
-        results=results,
-        workers=workers,
-        **_limits(launch.record),
-    )
+    with faults_of(launch.path):
+        execution = execute(
+            parse_ptx(compiled.ptx, name=compiled.name),
+            compiled.entry,
+            launch.grid,
+            launch.block,
+            launch_parameters(launch, buffers) if parameters is None else parameters,
+            dynamic_shared_memory_bytes=launch.dynamic_shared_memory_bytes,
+            blocks=blocks,
+            registers_per_thread=compiled.registers_per_thread,
+            machine_code=compiled.machine_code,
+            name=launch.name,
+            cluster=launch.cluster,
+            placement=placement,
+            constants={name: np.asarray(each.build()) for name, each in launch.constants.items()},
+            consume=consume,
+            progress=progress,
+            results=results,
+            workers=workers,
+            **_limits(launch.record),
+        )
     return execution.with_source(None if launch.language == "ptx" else launch.text, compiled.ptx)
 
 
@@ -362,11 +363,13 @@ def _source(table: _Reader, key: str) -> tuple[str, str, str, str]:
             raise table.fail(key, f'{value!r} must be "file.py:function"')
     path = Path(table.file.path).parent / name
     try:
-        text = read_at_most(path, _LARGEST_SOURCE_BYTES, "a source").decode("utf-8")
+        raw = read_at_most(path, _LARGEST_SOURCE_BYTES, "a source")
+        text = raw.decode("utf-8")
     except FileError as error:
         raise table.fail(key, str(error)) from None
     except UnicodeDecodeError as error:
-        raise table.fail(key, f"{path} is not UTF-8 text (byte {error.start})") from None
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise table.fail(key, f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise table.fail(key, f"{path}: {reason}; the path starts at the folder of the workload file") from None
