@@ -63,9 +63,12 @@ def check_consistency(gpu: Gpu, where: Callable[[str], str] | None = None) -> No
 
     for level, cache_ in (("l1", gpu.l1), ("llc", gpu.llc)):
         if cache_.size_bytes is not None and cache_.ways is not None and cache_.line_bytes is not None:
-            way_bytes = np.multiply(cache_.ways, cache_.line_bytes)
-            if np.any(np.remainder(cache_.size_bytes, way_bytes) != 0):
-                fail(f"{level}.size_bytes", "must be a multiple of ways × line_bytes")
+            sizes, ways = np.broadcast_arrays(cache_.size_bytes, np.multiply(cache_.ways, cache_.line_bytes))
+            wrong = np.flatnonzero(np.remainder(sizes, ways) != 0)
+            if len(wrong):
+                size, way = (int(each.flat[wrong[0]]) for each in (sizes, ways))
+                near = " or ".join(str(each) for each in (size // way * way, -(-size // way) * way) if each)
+                fail(f"{level}.size_bytes", f"{size} must be a multiple of ways × line_bytes, {way}: {near}")
     if gpu.l1.sector_bytes is not None:
         if gpu.l1.line_bytes is None:
             fail("l1.sector_bytes", "needs l1.line_bytes")
