@@ -32,10 +32,11 @@ from .tune import tune
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="warplens")
 def cli() -> None:
-    """Predicts how fast a GPU kernel runs on a GPU you may not have, and explains why.
+    """Predict how fast a GPU kernel runs on a GPU you may not have, and why.
 
     Start with `warplens predict saxpy --gpu h200`: it runs a CUDA kernel on the CPU, and says how long it takes
-    on a GPU, what limits it, and what to change.
+    on a GPU, what limits it, and what to change. For a kernel of your own, `warplens init FILE.cu` writes the
+    workload file that `predict` takes.
     """
 
 

@@ -113,6 +113,8 @@ def sweep(
     """
     from ..sweeps import parse_axis, run_sweep
 
+    if output.suffix != ".parquet":
+        raise click.UsageError(f"{output}: the table is a Parquet file; give a name that ends in .parquet")
     if zipped and sample is not None:
         raise click.UsageError("--zip and --sample cannot be used together")
     if workers is not None and scheduler is not None:

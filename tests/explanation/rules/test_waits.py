@@ -138,17 +138,18 @@ def test_blocks_of_half_a_warp_diverge_nowhere() -> None:
 
 
 def test_a_barrier_in_another_loop_asks_for_no_second_buffer() -> None:
-    """Loads in a loop of their own, and a tree of barriers after it; or a barrier after every load."""
+    """Loads in a loop of their own, and a tree of barriers after it; or a barrier after some loads."""
 
-    def made(tiled: bool) -> Workload:
+    def made(tile: int) -> Workload:
         rows = (load(0), row("fp32", 1, destinations=(20,), sources=(20, 1)), row("barrier", 2))
 
         def steps(warp: int) -> list[Step]:
             turns = [(Step(0, evenly(IN + ((warp * 64 + turn) << 12), 4)), Step(1)) for turn in range(64)]
-            between = [Step(2)] if tiled else []
-            return [step for turn in turns for step in (*turn, *between)] + [Step(2)] * 8
+            tiles = [turns[begin : begin + tile] for begin in range(0, 64, tile)]
+            return [step for each in tiles for step in (*(s for turn in each for s in turn), Step(2))] + [Step(2)] * 8
 
         return kernel(rows, steps, blocks=2, warps=1)
 
-    assert "Unroll the loop" in advice("exposed-latency", made(tiled=False)).remedy
-    assert "two buffers in shared memory" in advice("exposed-latency", made(tiled=True)).remedy
+    assert "Unroll the loop" in advice("exposed-latency", made(64)).remedy
+    assert "two buffers in shared memory" in advice("exposed-latency", made(1)).remedy
+    assert "two buffers in shared memory" in advice("exposed-latency", made(4)).remedy

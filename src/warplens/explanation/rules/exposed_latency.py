@@ -54,14 +54,16 @@ def look(scene: Scene) -> Iterable[Finding]:
 
 
 def meet_barriers(scene: Scene, chosen: NDArray[np.bool_]) -> bool:
-    """Whether warps mostly come to a barrier before they come to such a load again: it lies in the same loop."""
+    """Whether a loop of such loads has barriers too: most warps meet one before their last turn."""
     group = scene.sample
     phase = barrier_phases(group, scene.kind("barrier")[group.static])
     warp = np.repeat(np.arange(len(group)), np.diff(group.start))
     mine = np.flatnonzero(chosen[group.static])
-    mine = mine[np.lexsort((mine, group.static[mine], warp[mine]))]
-    again = (np.diff(warp[mine]) == 0) & (np.diff(group.static[mine].astype(np.int64)) == 0)
-    return bool(2 * (np.diff(phase[mine])[again] > 0).sum() > again.sum())
+    of = warp[mine] * len(scene.static) + group.static[mine]
+    order = np.argsort(of, kind="stable")
+    begins = np.flatnonzero(np.diff(of[order], prepend=-1))
+    first, last = (ends.reduceat(phase[mine][order], begins) for ends in (np.minimum, np.maximum))
+    return bool(2 * (last > first).sum() > len(begins))
 
 
 def latency(scene: Scene) -> NDArray[np.float64]:
