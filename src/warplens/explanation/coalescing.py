@@ -41,6 +41,8 @@ FIELDS = (
 FIELDS_COST = "Another layout changes the code that fills it."
 #: A stride up to which lanes step over structures, and a thread's step up to which it walks along data of its own.
 STRUCTURE_BYTES, WALK_BYTES = 128, 64
+#: Sectors over the least, from which on lanes count as far apart.
+APART = 3.0
 
 #: Addresses in place of some lanes', given the bytes of an access.
 Moved = Callable[[WarpGroup, LaneAddresses, int], Any]
@@ -180,9 +182,13 @@ def shared_rows(scene: Scene) -> Way:
 
 
 def walks(scene: Scene, chosen: Iterable[int]) -> bool:
-    """Whether threads go on near where they were when they come to such an access again."""
+    """Whether lanes lie far apart, and stay near where they were when they come to such an access again."""
+    rows = list(chosen)
+    executed, least = scene.misses.executed[rows], least_sectors(scene)[rows]
+    if executed @ scene.misses.per_execution("requests")[rows] < APART * (executed @ least):
+        return False
     near = total = 0
-    for index in chosen:
+    for index in rows:
         lanes = scene.addresses(np.arange(len(scene.static)) == index)
         warp = np.searchsorted(scene.sample.start, lanes.instruction, side="right")
         again = np.zeros(len(lanes.access), dtype=bool)
