@@ -181,3 +181,14 @@ def test_clocks_by_factor_and_by_value():
     _, every = dvfs("mdm-baseline", "mdm2020", "1")
     assert "mdm" in every
     assert "roofline" not in every
+
+
+def test_a_heat_map_over_clocks_shows_speed():
+    """IPC would say that a slow clock is best."""
+    vary = {"clock": [1e9, 2e9], "sms": [14, 28]}
+    swept = run_sweep(["mdm-baseline"], "mdm2020", vary, models=["mdm"]).table
+    found = heat_map(swept, "sms", "clock", "mdm-baseline", "mdm")
+    assert found.measure == "10⁹ warp instructions/s"
+    ipc = swept.column("ipc").to_numpy().reshape(2, 2)
+    assert found.values == pytest.approx(ipc * np.array([[1.0], [2.0]]))
+    assert (ipc[0] > ipc[1]).any() and (found.values[1] >= found.values[0]).all()

@@ -172,7 +172,7 @@ class HeatMaps(View):
 
     name = "heat-map"
     heading = "Heat maps"
-    shows = "IPC over the first two parameters of a sweep"
+    shows = "IPC over the first two parameters of a sweep; warp instructions per second where the clock varies"
     needs = "a sweep over two or more"
 
     @property
@@ -188,7 +188,8 @@ class HeatMaps(View):
             row, column = np.unravel_index(np.nanargmax(each.values), each.values.shape)
             x, y = shown(each.x_key, each.x[column]), shown(each.y_key, each.y[row])
             parts.append(f"{each.model}: most at {each.x_key} = {x}, {each.y_key} = {y}")
-        return f"IPC of {self.maps[0].kernel} over {self.maps[0].x_key} and {self.maps[0].y_key}; {'; '.join(parts)}"
+        one = self.maps[0]
+        return f"{one.measure} of {one.kernel} over {one.x_key} and {one.y_key}; {'; '.join(parts)}"
 
     def table(self) -> Table:
         rows = [
@@ -197,7 +198,7 @@ class HeatMaps(View):
             for i, y in enumerate(each.y)
             for j, x in enumerate(each.x)
         ]
-        return Table(("model", self.maps[0].x_key, self.maps[0].y_key, "IPC"), tuple(rows))
+        return Table(("model", self.maps[0].x_key, self.maps[0].y_key, self.maps[0].measure), tuple(rows))
 
     def figure(self) -> Figure:
         """Maps beside each other, three a row, each with the numbers of its own scale in its hover texts."""
@@ -216,12 +217,13 @@ class HeatMaps(View):
                            "x": [shown(each.x_key, value) for value in each.x],
                            "y": [shown(each.y_key, value) for value in each.y],
                            "colorscale": "Viridis", "showscale": False, "name": escaped(each.model),
-                           "hovertemplate": f"{each.x_key} %{{x}}, {each.y_key} %{{y}}: IPC %{{z:.4g}}"})  # fmt: skip
+                           "hovertemplate": f"{each.x_key} %{{x}}, {each.y_key} %{{y}}: %{{z:.4g}} "
+                                            f"{each.measure}"})  # fmt: skip
             axes[f"xaxis{end}"] = axis(each.x_key, domain=x_domain, anchor=f"y{end}", type="category")
             axes[f"yaxis{end}"] = axis(each.y_key if column == 0 else "", domain=y_domain, anchor=f"x{end}",
                                        type="category")  # fmt: skip
             least, most = np.nanmin(each.values), np.nanmax(each.values)
-            text = f"<b>{escaped(each.model)}</b>, IPC {least:.3g} to {most:.3g}"
+            text = f"<b>{escaped(each.model)}</b>, {each.measure}: {least:.3g} to {most:.3g}"
             notes.append({"text": text, "x": x_domain[0], "y": y_domain[1], "xref": "paper", "yref": "paper",
                           "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
         return {"data": traces, "layout": layout(height=300 * lines + 40, annotations=notes, **axes)}
@@ -240,13 +242,13 @@ class HeatMaps(View):
             panel.set_ylabel(each.y_key)
             panel.set_title(each.model)
             panel.grid(False)
-            figure.colorbar(image, ax=panel)
+            figure.colorbar(image, ax=panel, label=each.measure)
         figure.suptitle(self.maps[0].kernel, parse_math=False)
         return figure
 
 
 def heat_maps(table: Any, x: str, y: str, kernel: str, models: Sequence[str]) -> HeatMaps:
-    """IPC of one kernel of a sweep over two parameters, as several models see it."""
+    """Speed of one kernel of a sweep over two parameters, as several models see it."""
     if not models:
         raise InputError("a heat map needs a model")
     return HeatMaps(tuple(heat_map(table, x, y, kernel, model) for model in models))

@@ -177,6 +177,10 @@ def _not_dominated(points: Array) -> NDArray[np.int64]:
 # -- heat maps ---------------------------------------------------------------------------------------
 
 
+#: Of a kernel at several clocks.
+RATE = "10⁹ warp instructions/s"
+
+
 @dataclass(frozen=True, eq=False)
 class HeatMap:
     """Values over two parameters: `values[i, j]` at `x[j]` and `y[i]`, NaN where there is none."""
@@ -188,10 +192,15 @@ class HeatMap:
     x: Array
     y: Array
     values: Array
+    #: What the values are.
+    measure: str = "IPC"
 
 
-def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str, value: str = "ipc") -> HeatMap:
-    """One kernel and model over two parameters; the mean if other parameters vary too."""
+def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str) -> HeatMap:
+    """One kernel and model over two parameters; the mean if other parameters vary too.
+
+    Values are IPC, or instructions per second where the clock varies: a lower clock raises the IPC of most kernels.
+    """
     x_key, y_key = canonical_key(x), canonical_key(y)
     mask = pc.and_(pc.equal(table.column("kernel"), kernel), pc.equal(table.column("model"), model))
     some = table.filter(pc.and_(mask, pc.is_null(table.column("error"))))
@@ -200,10 +209,11 @@ def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str, value: st
     xs, column = np.unique(some.column(x_key).to_numpy(), return_inverse=True)
     ys, row = np.unique(some.column(y_key).to_numpy(), return_inverse=True)
     sums, counts = np.zeros((len(ys), len(xs))), np.zeros((len(ys), len(xs)))
-    np.add.at(sums, (row, column), some.column(value).to_numpy())
+    clocked = "clock" in some.column_names and len(pc.unique(some.column("clock"))) > 1
+    np.add.at(sums, (row, column), speed_of(some) / 1e9 if clocked else some.column("ipc").to_numpy())
     np.add.at(counts, (row, column), 1.0)
     with np.errstate(invalid="ignore"):
-        return HeatMap(kernel, model, x_key, y_key, xs, ys, sums / counts)
+        return HeatMap(kernel, model, x_key, y_key, xs, ys, sums / counts, RATE if clocked else "IPC")
 
 
 # -- do models agree? ------------------------------------------------------------------------------
