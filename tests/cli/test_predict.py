@@ -211,7 +211,7 @@ def test_set_takes_units_and_full_paths(warplens_command, text, key, value):
         ("l1.streaming=yes", "l1.streaming: 'yes' is not true or false"),
         ("launch.warps_per_sm=0", "launch.warps_per_sm: 0.0 must be a finite number above 0"),
         ("launch.warps_per_sm=65", "65 resident warps exceed the 64 of 'mdm2020'"),
-        ("l1.ways=7", "must be a multiple of ways × line_bytes, 896: 48384 or 49280"),
+        ("l1.ways=7", "must be a multiple of ways × line_bytes, 896; 49152 is not, 48384 or 49280 is"),
     ],
 )
 def test_a_bad_override_is_refused(bad, text, why):

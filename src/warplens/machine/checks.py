@@ -68,7 +68,9 @@ def check_consistency(gpu: Gpu, where: Callable[[str], str] | None = None) -> No
             if len(wrong):
                 size, way = (int(each.flat[wrong[0]]) for each in (sizes, ways))
                 near = " or ".join(str(each) for each in (size // way * way, -(-size // way) * way) if each)
-                fail(f"{level}.size_bytes", f"{size} must be a multiple of ways × line_bytes, {way}: {near}")
+                fail(
+                    f"{level}.size_bytes", f"must be a multiple of ways × line_bytes, {way}; {size} is not, {near} is"
+                )
     if gpu.l1.sector_bytes is not None:
         if gpu.l1.line_bytes is None:
             fail("l1.sector_bytes", "needs l1.line_bytes")
