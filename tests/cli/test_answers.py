@@ -217,3 +217,12 @@ def test_a_bar_is_filled_by_eighths(share, drawn):
 def test_a_share_stays_on_one_line() -> None:
     for pad in range(80):
         assert not any(line.startswith("%") for line in lines_of(f"{'x' * pad} 14 % of its instructions"))
+
+
+def test_print_shows_an_answer_in_words(answer):
+    told = str(replace(answer, advice=(advice(),), note="")).splitlines()
+    assert told[0].startswith(
+        "mdm-baseline on mdm2020: 15.5 µs (14.1 to 17.1 µs), limited by DRAM bandwidth, 98 % used"
+    )
+    assert told[1].startswith("1  ") and told[1].endswith(advice().rule) and told[-1] == f"   do: {advice().remedy}"
+    assert str(replace(answer, note="")).splitlines()[1].startswith("no rule finds 3 % to gain")

@@ -163,6 +163,11 @@ class Answer(Displayed):
     #: The benefits of GPUPerf, each a part of its time; empty without a trace.
     benefits: Mapping[str, float] = field(default_factory=dict, repr=False)
 
+    def __str__(self) -> str:
+        from .words import plain
+
+        return plain(self)
+
     @property
     def seconds(self) -> float:
         return float(self.prediction.seconds)

@@ -127,6 +127,18 @@ def closing(answer: Answer) -> str:
     return f"{nothing}: {full}, so only {_LESS[limiter.resource]} would help"
 
 
+def plain(answer: Answer) -> str:
+    """The answer as `print` shows it: time, limit, and each piece of advice with its lines and what to do."""
+    spread = f" ({found})" if (found := time_range(answer)) else ""
+    limited = f", limited by {found}" if (found := limit(answer)) else ""
+    told = [f"{answer.prediction.kernel} on {answer.prediction.gpu}: {time(answer.seconds)}{spread}{limited}"]
+    for number, each in enumerate(answer.advice, 1):
+        told += [f"{number}  {gain(each)}  {each.rule}", f"   {each.text}"]
+        told += [f"   {place(line)}  {line.text}".rstrip() for line in each.lines]
+        told.append(f"   do: {each.remedy}")
+    return "\n".join([*told, *([] if answer.advice else [closing(answer)])])
+
+
 def doubts(answer: Answer) -> tuple[str, ...]:
     """What the model warns of, but for what the answer says itself, and what only other models depend on."""
     warnings = (text for text in answer.prediction.warnings if not text.startswith(("bound by ", "warps differ")))
