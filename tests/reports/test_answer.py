@@ -33,7 +33,7 @@ def test_all_that_was_found_is_said(answer):
 
 def test_without_advice_it_says_why(answer):
     text = "".join(map(html, answer_nodes(replace(answer, advice=()))))
-    assert "Nothing worth changing" in text
+    assert "No rule finds 3 % to gain" in text
     by_hand = "".join(map(html, answer_nodes(explain("mdm-baseline"))))
     assert "dvice needs a trace" in by_hand and "Hot lines" not in by_hand
 
