@@ -18,6 +18,7 @@ class Form:
 
     name: str
     product: Product
+    selector: int = 0
 
     def words(self, registers: int) -> int:
         return registers * self.product.register_bits
@@ -26,17 +27,17 @@ class Form:
     def input_words(self) -> int:
         product = self.product
         counts = (product.a_registers, product.b_registers, product.sum_registers(product.sum_type))
-        return sum(self.words(each) for each in counts)
+        return sum(self.words(each) for each in counts) + 32 * product.sparse
 
     @property
     def output_words(self) -> int:
         return self.words(self.product.sum_registers(self.product.result_type))
 
 
-def _form(name: str) -> Form:
+def _form(name: str, selector: int = 0) -> Form:
     product = product_of(Instruction("mma", tuple(name.split(".")[1:]), (), None, 1))
     assert product is not None, name
-    return Form(name, product)
+    return Form(name, product, selector)
 
 
 def forms() -> list[Form]:
@@ -58,6 +59,26 @@ def forms() -> list[Form]:
     for shape in ("m8n8k128", "m16n8k128", "m16n8k256"):
         names += [f"{head}.{shape}.row.col.s32.b1.b1.s32.{each}.popc" for each in ("and", "xor")]
     return [_form(name) for name in names]
+
+
+def sparse_forms() -> list[Form]:
+    """All shapes and types of `mma.sp`, with every selector of some."""
+    head, ordered = "mma.sp.sync.aligned", "mma.sp::ordered_metadata.sync.aligned"
+    found = [_form(f"{ordered}.m16n8k16.row.col.f32.f16.f16.f32", selector) for selector in range(4)]
+    found += [_form(f"{head}.m16n8k32.row.col.f16.f16.f16.f16", selector) for selector in range(2)]
+    found += [_form(f"{head}.m16n8k8.row.col.f32.tf32.tf32.f32", selector) for selector in (0, 3)]
+    names = [f"{head}.m16n8k{depth}.row.col.f32.bf16.bf16.f32" for depth in (16, 32)]
+    names.append(f"{head}.m16n8k16.row.col.f16.f16.f16.f16")
+    names.append(f"{ordered}.m16n8k32.row.col.f32.f16.f16.f32")
+    names += [f"{head}.m16n8k64.row.col.f32.{a}.{b}.f32" for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")]
+    for depth, bits in ((32, 8), (64, 8), (64, 4), (128, 4)):
+        names += [f"{head}.m16n8k{depth}.row.col.s32.{a}{bits}.{b}{bits}.s32" for a, b in ("su", "us", "uu")]
+        names.append(f"{ordered}.m16n8k{depth}.row.col.satfinite.s32.s{bits}.s{bits}.s32")
+    found += [_form(name) for name in names]
+    found += [_form(f"{head}.m16n8k16.row.col.f32.tf32.tf32.f32", selector) for selector in range(2)]
+    found.append(_form(f"{head}.m16n8k32.row.col.s32.s8.s8.s32", 1))
+    found.append(_form(f"{head}.m16n8k64.row.col.s32.u4.s4.s32", 1))
+    return found
 
 
 def kernel(chosen: list[Form], target: str = "sm_90") -> str:
@@ -89,6 +110,11 @@ def kernel(chosen: list[Form], target: str = "sm_90") -> str:
         lines.append(f".reg .{_kind(product, 'd')} %d{number}_<{count}>;")
         results = [f"%d{number}_{each}" for each in range(count)]
         listed = ", ".join(f"{{{', '.join(each)}}}" for each in (results, *groups))
+        if product.sparse:
+            lines.append(f".reg .b32 %e{number};")
+            lines.append(f"ld.global.b32 %e{number}, [%own+{4 * read}];")
+            read += 32
+            listed += f", %e{number}, {form.selector}"
         lines.append(f"{form.name} {listed};")
         lines.append(f"mad.wide.u32 %own, %lane, {bits // 8}, %out;")
         for name in results:
@@ -118,6 +144,10 @@ def fragments(form: Form, random: np.random.Generator, *, exact: bool) -> np.nda
     ):
         values = form.words(count) * 32 // {"f32": 32, "s32": 32, **ELEMENT_BITS}[kind]
         pieces.append(_encoded(kind, values, random, exact).view(np.uint32))
+    if product.sparse:  # pairs of indices in rising order; of tf32, the two halves of an element
+        pairs = (0x4, 0xE) if product.a == "tf32" else (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)
+        chosen = random.choice(np.array(pairs, dtype=np.uint32), (32, 8))
+        pieces.append(np.bitwise_or.reduce(chosen << np.arange(0, 32, 4, dtype=np.uint32), axis=1))
     return np.concatenate(pieces)
 
 

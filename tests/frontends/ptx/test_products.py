@@ -13,13 +13,16 @@ from reference.ptx import Launch
 from reference.ptx.floats import F16, F32, F64
 from warplens.errors import PtxError
 from warplens.frontends.ptx import execute, parse_ptx
+from warplens.frontends.ptx.opcodes import instruction_class
+from warplens.frontends.ptx.program import Instruction
 
 from .comparing import assert_same_records, both
-from .products import Form, forms, fragments, kernel
+from .products import Form, forms, fragments, kernel, sparse_forms
 
 DATA = Path(__file__).parent / "data"
 IN_A_KERNEL = 10
 GROUPS = [forms()[start : start + IN_A_KERNEL] for start in range(0, len(forms()), IN_A_KERNEL)]
+SPARSE_GROUPS = [sparse_forms()[start : start + IN_A_KERNEL] for start in range(0, len(sparse_forms()), IN_A_KERNEL)]
 ONE = (1, 1, 1), (32, 1, 1)
 
 
@@ -28,9 +31,9 @@ def _sums(form: Form, words: np.ndarray) -> list[int]:
     return words.view(kind).tolist()
 
 
-@pytest.mark.parametrize("number", range(len(GROUPS)))
+@pytest.mark.parametrize("number", range(len(GROUPS) + len(SPARSE_GROUPS)))
 def test_every_form(number: int) -> None:
-    group = GROUPS[number]
+    group = (*GROUPS, *SPARSE_GROUPS)[number]
     random = np.random.default_rng(number)
     given = np.concatenate([fragments(form, random, exact=False) for form in group])
     given[::7] &= random.integers(0, 1 << 32, len(given[::7]), dtype=np.uint32)  # rare values too
@@ -69,7 +72,8 @@ def test_exact_sums_agree_with_hardware(number: int) -> None:
     "name",
     [
         "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32",
-        "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
+        "mma.sp.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32",
+        "mma.sp.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
         "mma.sync.aligned.m16n8k16.col.col.f32.f16.f16.f32",
         "mma.sync.aligned.m16n8k16.row.col.s32.f16.f16.s32",
     ],
@@ -81,6 +85,58 @@ def test_other_forms_are_refused_by_name(name: str) -> None:
     )
     with pytest.raises(PtxError, match=f"line 5: {name}: this form of the instruction is not supported"):
         execute(parse_ptx(text), "k", *ONE, [])
+
+
+def test_a_sparse_product_is_that_of_the_matrix_with_zeros() -> None:
+    """m16n8k32 of fp16: metadata as the manual's example has them, lane by lane."""
+    random = np.random.default_rng(3)
+    chunks = random.permuted(np.tile([1, 1, 0, 0], (16 * 8, 1)), axis=1).astype(bool)
+    a = np.where(chunks, random.integers(1, 9, (128, 4)), 0).reshape(16, 32)
+    b = random.integers(-4, 5, (32, 8))
+    kept = np.nonzero(chunks)[1].reshape(16, 16)
+    packed = a[a != 0].reshape(16, 16).astype(np.float16)
+    words = np.zeros((11, 32), dtype=np.uint32)
+    metadata = np.zeros(32, dtype=np.uint32)
+    for lane in range(32):
+        row, place = lane // 4, 2 * (lane % 4)
+        for register, (down, along) in enumerate(((0, 0), (8, 0), (0, 8), (8, 8))):
+            words[register, lane] = packed[row + down, place + along : place + along + 2].view(np.uint32)[0]
+        for register in range(4):
+            pair = b[8 * register + place : 8 * register + place + 2, row].astype(np.float16)
+            words[4 + register, lane] = pair.view(np.uint32)[0]
+        if lane % 4 < 2:  # the selector 0: lanes 0 and 1 of four have the depths 0 to 15 and 16 to 31
+            for down in (0, 1):
+                for element, index in enumerate(kept[row + 8 * down, 8 * (lane % 4) : 8 * (lane % 4) + 8]):
+                    metadata[lane] |= np.uint32(index << (16 * down + 2 * element))
+    words[10] = metadata
+    form = next(each for each in sparse_forms() if each.product.depth == 32 and each.product.sum_type == "f16")
+    out = np.zeros(form.output_words, np.uint32)
+    execute(parse_ptx(kernel([form])), "products", *ONE, [words.reshape(-1), out], record=False)
+    found = out.view(np.float16).reshape(2, 8, 8)
+    np.testing.assert_array_equal(found.reshape(16, 8), a @ b)
+
+
+def test_a_sparse_product_costs_half_of_a_dense_one() -> None:
+    def named(name: str) -> str:
+        return instruction_class(Instruction("mma", tuple(name.split(".")), (), None, 1))
+
+    dense, small = (named(f"sync.aligned.m16n8k{k}.row.col.f32.f16.f16.f32") for k in (16, 8))
+    assert dense != small
+    assert named("sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32") == dense
+    assert named("sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") == small
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("k32.row.col.f32.f16.f16.f32", 1), ("k64.row.col.s32.s8.s8.s32", 0), ("k16.row.col.f32.f16.f16.f32", 3)],
+)
+def test_a_selector_out_of_range_is_refused(name: str, most: int) -> None:
+    form = next(
+        each for each in sparse_forms() if f"m16n8{name.split('.')[0]}." in each.name and each.product.a in name
+    )
+    text = kernel([form]).replace(f"%e0, {form.selector};", f"%e0, {most + 1};")
+    with pytest.raises(PtxError, match=f"needs a number from 0 to {most} as sparsity selector"):
+        execute(parse_ptx(text), "products", *ONE, [np.zeros(form.input_words, np.uint32), np.zeros(256, np.uint32)])
 
 
 #: (Types, layouts of A and B, swizzle, columns, A in registers, other operands).
@@ -97,11 +153,19 @@ WARPGROUPS = [
     ("k32.s32.s8.u8", (0, 0), 1, 16, False, "1"),
     ("k32.satfinite.s32.u8.u8", (0, 0), 0, 8, True, "0"),
     ("k256.s32.b1.b1.and.popc", (0, 0), 1, 16, False, "1"),
+    ("sp.k32.f32.f16.f16", (0, 0), 1, 24, False, "%a1, 1, %p0, 1, 1, 0, 0"),
+    ("sp.k32.f16.f16.f16", (1, 1), 1, 64, False, "%a1, 0, 1, 1, 1, 1, 1"),
+    ("sp.k32.f32.bf16.bf16", (0, 1), 2, 32, True, "%a1, 0, 1, -1, 1, 1"),
+    ("sp.k16.f32.tf32.tf32", (0, 0), 3, 16, False, "%a1, 1, 0, 1, 1"),
+    ("sp.k64.f32.e4m3.e5m2", (0, 0), 0, 8, True, "%a1, 0, 1, 1, 1"),
+    ("sp.k64.satfinite.s32.s8.u8", (0, 0), 1, 16, False, "%a1, 0, 1"),
 ]
 
 
 def _warpgroup_kernel(case: tuple) -> str:
     kinds, _, swizzle, columns, in_registers, rest = case
+    sparse = ".sp" if kinds.startswith("sp.") else ""
+    kinds = kinds.removeprefix("sp.")
     count = columns // (4 if ".f16." in kinds[:8] else 2)
     sums = [f"%c{each}" for each in range(count)]
     lines = [f"ld.global.b32 {each}, [%own+{number * 512}];" for number, each in enumerate(sums)]
@@ -109,7 +173,7 @@ def _warpgroup_kernel(case: tuple) -> str:
     a = "{%a0, %a1, %a2, %a3}" if in_registers else "%da"
     shape, _, types = kinds.partition(".")
     lines.append(
-        f"wgmma.mma_async.sync.aligned.m64n{columns}{shape}.{types} {{{', '.join(sums)}}}, {a}, %db, {rest};"
+        f"wgmma.mma_async{sparse}.sync.aligned.m64n{columns}{shape}.{types} {{{', '.join(sums)}}}, {a}, %db, {rest};"
     )
     lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
     lines += [f"st.global.b32 [%own+{number * 512}], {each};" for number, each in enumerate(sums)]
@@ -167,7 +231,7 @@ def test_products_of_a_warpgroup(case: tuple) -> None:
     execution = execute(module, "k", *shape, [halves, mine])
     run = Launch(module, "k", *shape, [halves, theirs]).run()
     assert_same_records(execution, run, text)
-    kind = case[0].removeprefix("k32.satfinite").split(".")[1]
+    kind = next(each for each in case[0].split(".") if each in ("f16", "f32", "s32"))
     form = {"f16": F16, "f32": F32}.get(kind)
     words = [each.view(np.uint16 if kind == "f16" else np.uint32).tolist() for each in (mine, theirs)]
     wrong = [

@@ -46,6 +46,37 @@ def _elements(warp: _Warp, operand: Operand, register_bits: int, bits: int) -> l
     return found
 
 
+def stored_depths(warp: _Warp, product: Product, metadata: Operand, selector: int, row: int) -> list[int]:
+    """The depth of each element that a sparse A stores of a row: 4 bits of metadata per chunk of the row.
+
+    They are two indices in the chunk: of elements (2 of 4), of pairs of elements (4 bits, 4 of 8), or of the two
+    halves of one element (tf32, 1 of 2).
+    """
+    held = [warp.value(4 * (row % 8) + each, metadata, WORD) for each in range(4)]
+    low, high = (2 * selector, 2 * selector + 1)
+    wide = ELEMENT_BITS[product.a] >= 16
+    chunk = {4: 8, 32: 2}.get(ELEMENT_BITS[product.a], 4)
+    bits = product.depth // chunk * 4
+    if wide:  # 16 bits of a lane for rows 0 to 7, the others for rows 8 to 15
+        lanes = [held[selector]] if bits == 16 else [held[low], held[high]]
+        found = sum((each >> 16 * (row // 8) & ones(16)) << 16 * place for place, each in enumerate(lanes))
+    elif bits == 32:  # a lane for the one, the next for the other
+        found = held[high if row >= 8 else low]
+    else:
+        found = held[row // 8] | held[2 + row // 8] << 32
+    depths = []
+    for place in range(product.depth // chunk):
+        first, second = found >> 4 * place & 3, found >> 4 * place + 2 & 3
+        if chunk == 2:
+            inside = [first // 2]
+        elif chunk == 8:
+            inside = [2 * first, 2 * first + 1, 2 * second, 2 * second + 1]
+        else:
+            inside = [first, second]
+        depths += [chunk * place + each for each in inside]
+    return depths
+
+
 def a_place(product: Product, lane: int, element: int) -> tuple[int, int]:
     """Row and depth of element a_i."""
     register, within = divmod(element, product.elements)
@@ -128,9 +159,15 @@ def multiply(warp: _Warp, item: Instruction, on: list[int]) -> None:
     for lane, found in enumerate(_elements(warp, item.operands[3], wide, bits.get(product.sum_type, 32))):
         for element, held in enumerate(found):
             sums[c_place(lane, element)] = number(product.sum_type, held)
+    depths = {
+        row: stored_depths(warp, product, item.operands[4], item.operands[5].value, row)  # type: ignore[union-attr]
+        if product.sparse
+        else range(product.depth)
+        for row in range(product.rows)
+    }
     for row, column in sums:
-        for k in range(product.depth):
-            sums[row, column] = added(product, sums[row, column], a[row, k], b[k, column])
+        for stored, k in enumerate(depths[row]):
+            sums[row, column] = added(product, sums[row, column], a[row, stored], b[k, column])
     size = bits.get(product.result_type, 32)
     per_register = wide // size
     for lane in on:

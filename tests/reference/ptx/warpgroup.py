@@ -8,7 +8,7 @@ from warplens.frontends.ptx.products import ELEMENT_BITS, Product, warpgroup_pro
 from warplens.frontends.ptx.program import Immediate, Instruction, Operand, Type
 
 from .integers import NotCoveredError, ones
-from .products import Number, _elements, _items, a_place, added, c_place, number, result_bits
+from .products import Number, _elements, _items, a_place, added, c_place, number, result_bits, stored_depths
 
 if TYPE_CHECKING:
     from .machine import _Warp
@@ -22,7 +22,8 @@ def element_address(descriptor: int, bits: int, transposed: bool, row: int, dept
     per_chunk = 128 // bits
     if not transposed:
         chunk, within = divmod(depth, per_chunk)
-        offset = row % 8 * 16 * width + row // 8 * stride + (chunk * 16 if mode else chunk * leading)
+        beside = chunk % width * 16 + chunk // width * leading
+        offset = row % 8 * 16 * width + row // 8 * stride + beside
     else:
         chunk, within = divmod(row, per_chunk)
         if mode:
@@ -56,7 +57,11 @@ def multiply(warp: _Warp, item: Instruction, on: list[int]) -> None:
         for k in range(product.depth)
         for column in range(product.columns)
     }
-    keeps = _keeps(warp, item.operands[3], on)
+    keeps = _keeps(warp, item.operands[5 if product.sparse else 3], on)
+    depths = {row: range(product.depth) for row in range(16)}
+    if product.sparse:
+        metadata, selector = item.operands[3], item.operands[4].value  # type: ignore[union-attr]
+        depths = {row: stored_depths(warp, product, metadata, selector, row) for row in range(16)}
     size = 16 if product.sum_type == "f16" else 32
     held = _elements(warp, item.operands[0], 32, size)
     for lane in on:
@@ -65,8 +70,8 @@ def multiply(warp: _Warp, item: Instruction, on: list[int]) -> None:
             block, within = divmod(element, 4)
             row, column = c_place(lane, within)
             total = number(product.sum_type, bits if keeps else 0)
-            for k in range(product.depth):
-                factor = a[row, k]
+            for stored, k in enumerate(depths[row]):
+                factor = a[row, stored]
                 if form.negated:
                     factor = -factor
                 total = added(product, total, factor, b[k, 8 * block + column])
@@ -93,7 +98,7 @@ def _a(
     return {
         (row, k): _shared(warp, descriptor, product.a, transposed, first + row, k)
         for row in range(16)
-        for k in range(product.depth)
+        for k in range(product.stored_depth)
     }
 
 

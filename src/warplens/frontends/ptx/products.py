@@ -42,6 +42,15 @@ _DEPTHS = {
     (16, "b1"): (128, 256),
     (8, "b1"): (128,),
 }
+#: The same for a sparse A (mma.sp), of 16 rows each.
+_SPARSE_DEPTHS = {
+    **dict.fromkeys(("f16", "bf16"), (16, 32)),
+    **dict.fromkeys(("s8", "u8"), (32, 64)),
+    **dict.fromkeys(_FP8, (64,)),
+    **dict.fromkeys(("s4", "u4"), (64, 128)),
+    "tf32": (8, 16),
+}
+_SPARSE = ("sp", "sp::ordered_metadata")
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
@@ -60,6 +69,13 @@ class Product:
     saturates: bool = False
     #: For b1: "and" or "xor", whose ones are counted.
     bit_operation: str = ""
+    #: Whether half of A's elements are stored, and metadata tell which.
+    sparse: bool = False
+
+    @property
+    def stored_depth(self) -> int:
+        """Elements of a row of A that are stored."""
+        return self.depth // 2 if self.sparse else self.depth
 
     @property
     def register_bits(self) -> int:
@@ -72,7 +88,7 @@ class Product:
 
     @property
     def a_registers(self) -> int:
-        return self.rows * self.depth // (32 * self.elements)
+        return self.rows * self.stored_depth // (32 * self.elements)
 
     @property
     def b_registers(self) -> int:
@@ -84,19 +100,22 @@ class Product:
 
 def product_of(item: Instruction) -> Product | None:
     """The product of an mma.sync instruction; None for a form that PTX does not have or that is not covered."""
-    shape = next((match for each in item.modifiers if (match := _SHAPE.fullmatch(each))), None)
-    kinds = [each for each in item.modifiers if each in ELEMENT_BITS or each in ("f32", "s32")]
-    if shape is None or len(kinds) != 4 or item.modifiers[:2] != ("sync", "aligned"):
+    sparse = item.modifiers[0] in _SPARSE
+    modifiers = item.modifiers[sparse:]
+    shape = next((match for each in modifiers if (match := _SHAPE.fullmatch(each))), None)
+    kinds = [each for each in modifiers if each in ELEMENT_BITS or each in ("f32", "s32")]
+    if shape is None or len(kinds) != 4 or modifiers[:2] != ("sync", "aligned"):
         return None
-    if item.modifiers[3:5] != ("row", "col") or any("::" in each for each in item.modifiers):
+    if modifiers[3:5] != ("row", "col") or any("::" in each for each in modifiers):
         return None
     rows, columns, depth = (int(each) for each in shape.groups())
     result, a, b, start = kinds
-    operation = next((each for each in ("and", "xor") if each in item.modifiers), "")
-    fits = columns == 8 and depth in _DEPTHS.get((rows, a), ()) and (a == "b1") == bool(operation)
+    operation = next((each for each in ("and", "xor") if each in modifiers), "")
+    depths = _DEPTHS.get((rows, a), ()) if not sparse else _SPARSE_DEPTHS.get(a, ()) if rows == 16 else ()
+    fits = columns == 8 and depth in depths and (a == "b1") == bool(operation)
     if not fits or not multiplied(a, b) or not summed(a, result) or not summed(a, start):
         return None
-    return Product(rows, columns, depth, a, b, start, result, "satfinite" in item.modifiers, operation)
+    return Product(rows, columns, depth, a, b, start, result, "satfinite" in modifiers, operation, sparse)
 
 
 def multiplied(a: str, b: str) -> bool:
@@ -112,9 +131,52 @@ def summed(a: str, total: str) -> bool:
     return total in SUM_TYPES.get(a, ("f16", "f32") if a in _FP8 else ("s32",))
 
 
+# -- sparse products ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Which depth a stored element of A has: `first` + `step` times `bits` bits of the metadata of a lane."""
+
+    lane: int
+    """Within the four lanes of a row."""
+    shift: int
+    bits: int
+    first: int
+    step: int
+
+
+def metadata_lanes(product: Product) -> int:
+    """How many of four neighbouring lanes hold metadata; the selector says which."""
+    return product.rows * product.stored_depth * _index_bits(product) // (8 * 32)
+
+
+def _index_bits(product: Product) -> int:
+    """Bits of metadata for a stored element: two of 4 bits share an index, tf32 has one for each half of it."""
+    return {4: 1, 32: 4}.get(ELEMENT_BITS[product.a], 2)
+
+
+def pick_of(product: Product, selector: int, half: int, element: int) -> Pick:
+    """Where the metadata say which depth an element has that is stored in the rows 0 to 7 or 8 to 15 (`half`).
+
+    16-bit types and tf32 keep the upper rows in the upper 16 bits, others in the next lane.
+    """
+    wide = ELEMENT_BITS[product.a] >= 16
+    size = _index_bits(product)
+    place = element * size if size > 1 else element // 2 * 2
+    lane, bit = divmod(place, 16 if wide else 32)
+    lane, bit = (lane, bit + 16 * half) if wide else (2 * lane + half, bit)
+    lane += selector * metadata_lanes(product)
+    if size == 1:  # of 4 bits: which of four pairs
+        return Pick(lane, bit, 2, element // 4 * 8 + element % 2, 2)
+    if size == 4:  # of tf32: the first of the two indices is 0 or 2
+        return Pick(lane, bit + 1, 1, 2 * element, 1)
+    return Pick(lane, bit, 2, element // 2 * 4, 1)
+
+
 # -- products of a warpgroup --------------------------------------------------------------------------------
 
-#: Bytes of A and B along the depth, in every wgmma.
+#: Bytes of A along the depth, in every wgmma; of B twice as many where A is sparse.
 DEPTH_BYTES = 32
 _WARPGROUP_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1")
 
@@ -134,28 +196,27 @@ def warpgroup_product_of(item: Instruction) -> WarpgroupProduct | None:
     """The product of a wgmma.mma_async; None for a form that PTX does not have."""
     shape = next((match for each in item.modifiers if (match := _SHAPE.fullmatch(each))), None)
     kinds = [each for each in item.modifiers if each in ELEMENT_BITS or each in ("f32", "s32")]
-    if shape is None or len(kinds) != 3 or item.modifiers[:3] != ("mma_async", "sync", "aligned"):
+    sparse = item.has("sp")
+    head = ("mma_async", *(["sp"] if sparse else []), "sync", "aligned")
+    if shape is None or len(kinds) != 3 or item.modifiers[: len(head)] != head:
         return None
     rows, columns, depth = (int(each) for each in shape.groups())
     total, a, b = kinds
     operation = "and" if a == "b1" else ""
     fits = rows == 64 and columns % 8 == 0 and 8 <= columns <= 256 and a in _WARPGROUP_TYPES
-    if not fits or depth * ELEMENT_BITS[a] != 8 * DEPTH_BYTES or not multiplied(a, b) or not summed(a, total):
+    product = Product(16, columns, depth, a, b, total, total, item.has("satfinite"), operation, sparse)
+    if not fits or product.stored_depth * ELEMENT_BITS[a] != 8 * DEPTH_BYTES or not multiplied(a, b):
         return None
-    if operation and not item.has("and"):
+    if not summed(a, total) or (operation and (sparse or not item.has("and"))):
         return None
     in_registers = len(item.operands) > 1 and isinstance(item.operands[1], Vector)
-    numbers = [each.value for each in item.operands[4:] if isinstance(each, Immediate)]
+    further = item.operands[6 if sparse else 4 :]
+    numbers = [each.value for each in further if isinstance(each, Immediate)]
     scales = numbers[:2] if a not in ("s8", "u8", "b1") else []
     flags = [bool(each) for each in numbers[2:]] if a in ("f16", "bf16") else []
     if in_registers and flags:
         flags.insert(0, False)
-    if (
-        any(each not in (1, -1) for each in scales)
-        or len(numbers) != len(item.operands[4:])
-        or len(flags) not in (0, 2)
-    ):
+    if any(each not in (1, -1) for each in scales) or len(numbers) != len(further) or len(flags) not in (0, 2):
         return None
-    product = Product(16, columns, depth, a, b, total, total, item.has("satfinite"), operation)
     sides = (flags[0], flags[1]) if flags else (False, False)
     return WarpgroupProduct(product, in_registers, sides, scales.count(-1) == 1)

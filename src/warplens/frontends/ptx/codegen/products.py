@@ -1,7 +1,8 @@
 """Matrix products: `mma.sync` of all shapes and types, as products of small matrices in memory.
 
 The registers of a warp go to memory as they are. One function per form unpacks
-them, multiplies row by row in vectors of 8 columns, and packs the sums. Sums of
+them, multiplies row by row in vectors of 8 columns, and packs the sums. A sparse
+matrix picks the rows of B that its metadata name, and reads no others. Sums of
 floats are fused multiply-adds in single precision, in the order of the depth; a
 GPU adds several products at once, and truncates.
 """
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..flat import FlatInstruction
-from ..products import ELEMENT_BITS, Product, product_of
-from ..program import TYPES, Operand, Vector
+from ..products import ELEMENT_BITS, Product, metadata_lanes, pick_of, product_of
+from ..program import TYPES, Immediate, Operand, Vector
 from . import rounding, runtime
 from .lanes import I32, I64, LANES, POINTER, Value, floats, integers
 from .lowering import lowers
@@ -46,13 +47,25 @@ def _mma(g: KernelBuilder, item: FlatInstruction) -> None:
         raise g.error(item, f"needs {', '.join(str(each) for each in counts)} registers")
     bits = product.register_bits
     a, b, c = (stored(g, name, each, bits) for name, each in zip("abc", operands[1:], strict=True))
-    g.builder.call(multiplier(g.module, product), [g.context, g.frame, a, b, c])
+    arguments, selector = [a, b, c], 0
+    if product.sparse:
+        arguments.append(stored(g, "metadata", [g.operand(item, 4)], 32))
+        selector = selector_of(g, item, product, g.operand(item, 5))
+    g.builder.call(multiplier(g.module, product, selector), [g.context, g.frame, *arguments])
     for each, value in zip(operands[0], loaded(g, c, len(operands[0]), bits), strict=True):
         g.write_operand(item, each, value)
 
 
 def _items(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def selector_of(g: KernelBuilder, item: FlatInstruction, product: Product, operand: Operand) -> int:
+    """Which of four lanes hold the metadata of a sparse product."""
+    most = 4 // metadata_lanes(product) - 1
+    if not isinstance(operand, Immediate) or operand.value not in range(most + 1):
+        raise g.error(item, f"needs a number from 0 to {most} as sparsity selector")
+    return int(operand.value)
 
 
 def stored(g: KernelBuilder, name: str, operands: Sequence[Operand], bits: int, room: int = 0) -> Value:
@@ -126,25 +139,28 @@ def decoded_float(self: Fields, part: Value, kind: str) -> Value:
     return builder.select(missing, self.real(32, float("nan")), value)
 
 
-def multiplier(module: ir.Module, product: Product) -> ir.Function:
-    """(a, b, c): multiply the registers in memory; the sums replace those of c."""
+def multiplier(module: ir.Module, product: Product, selector: int = 0) -> ir.Function:
+    """(a, b, c, metadata if A is sparse): multiply the registers in memory; the sums replace those of c."""
     operation = product.bit_operation + ("_sat" if product.saturates else "")
+    operation += f"_sparse{selector}" if product.sparse else ""
     name = f"mma_m{product.rows}k{product.depth}_{product.a}_{product.b}_{product.sum_type}_{product.result_type}"
 
     def body(self: Fields, function: ir.Function) -> None:
-        a, b, c = function.args[2:]
+        a, b, c, *metadata = function.args[2:]
         number = number_type(product)
-        a_elements = self.room(ir.ArrayType(number, product.rows * product.depth))
+        picks = unpack_picks(self, product, selector, metadata[0]) if metadata else None
+        a_elements = self.room(ir.ArrayType(number, product.rows * product.stored_depth))
         b_rows = self.room(ir.ArrayType(number, BLOCK * product.depth))
         sums = self.room(ir.ArrayType(number, product.rows * BLOCK))
         unpack_a(self, product, a, a_elements)
         _unpack_b(self, product, b, b_rows)
         unpack_sums(self, product, c, sums)
-        multiply_block(self, product, a_elements, fragment_places(product), b_rows, i64(BLOCK), sums)
+        multiply_block(self, product, a_elements, fragment_places(product), b_rows, i64(BLOCK), sums, picks)
         pack_sums(self, product, sums, c)
         self.builder.ret_void()
 
-    return runtime.helper(module, f"{name}_{operation}", ir.VoidType(), [POINTER, POINTER, POINTER], body)
+    arguments = [POINTER] * (4 if product.sparse else 3)
+    return runtime.helper(module, f"{name}_{operation}", ir.VoidType(), arguments, body)
 
 
 def _as_number(self: Fields, value: Value, product: Product, kind: str) -> Value:
@@ -226,9 +242,29 @@ def pack_sums(self: Fields, product: Product, sums: Value, registers: Value) -> 
             builder.store(value, self.at(registers, (2 * half + part) * size))
 
 
-def steps(product: Product) -> int:
-    """Numbers along the depth; 32 single bits are one."""
-    return product.depth // (LANES if product.a == "b1" else 1)
+def steps(product: Product, depth: int) -> int:
+    """Numbers along a depth; 32 single bits are one."""
+    return depth // (LANES if product.a == "b1" else 1)
+
+
+def unpack_picks(self: Fields, product: Product, selector: int, metadata: Value) -> Value:
+    """The row of B for each stored element of A: by half of the rows, element, and row in the half."""
+    builder = self.builder
+    vector = ir.VectorType(I64, 8)
+    held = builder.load(metadata, typ=integers(32))
+    table = self.room(ir.ArrayType(I64, product.rows * product.stored_depth))
+
+    def same(value: int) -> ir.Constant:
+        return ir.Constant(vector, [i64(value)] * 8)
+
+    for half in range(product.rows // 8):
+        for element in range(product.stored_depth):
+            pick = pick_of(product, selector, half, element)
+            words = builder.zext(picked(self, held, held, range(pick.lane, LANES, 4)), vector)
+            index = builder.and_(builder.lshr(words, same(pick.shift)), same((1 << pick.bits) - 1))
+            depth = builder.add(builder.mul(index, same(pick.step)), same(pick.first))
+            builder.store(depth, self.at(table, (half * product.stored_depth + element) * 8 * 8), align=8)
+    return table
 
 
 def fragment_places(product: Product) -> Places:
@@ -253,8 +289,9 @@ def multiply_block(
     rows: Value,
     row_stride: Value,
     sums: Value,
+    picks: Value | None = None,
 ) -> None:
-    """sums += A·B for 8 columns: B's rows stand `row_stride` numbers apart."""
+    """sums += A·B for 8 columns: B's rows stand `row_stride` numbers apart; `picks` are those of a sparse A."""
     number = number_type(product)
     vector = ir.VectorType(number, BLOCK)
     size = number_bytes(product)
@@ -262,10 +299,16 @@ def multiply_block(
     with self.count_loop(i64(8)) as row:
         totals = [_place(self, sums, half * 8 * BLOCK * size, row, BLOCK * size) for half in range(product.rows // 8)]
         found = [self.builder.load(each, typ=vector, align=4) for each in totals]
-        for k in range(steps(product)):
+        for k in range(steps(product, product.stored_depth)):
             line = self.at(rows, self.builder.mul(row_stride, i64(k * size)))
-            factors = self.builder.load(line, typ=vector, align=4)
+            factors = None if picks is not None else self.builder.load(line, typ=vector, align=4)
             for half in range(product.rows // 8):
+                if picks is not None:
+                    which = self.builder.load(
+                        _place(self, picks, (half * product.stored_depth + k) * 64, row, 8), typ=I64
+                    )
+                    line = self.at(rows, self.builder.mul(self.builder.mul(row_stride, which), i64(size)))
+                    factors = self.builder.load(line, typ=vector, align=4)
                 start, stride = place_of(half, k)
                 one = self.builder.load(_place(self, elements, start * size, row, stride * size), typ=number)
                 found[half] = add(found[half], _splat(self, one, vector), factors)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..flat import FlatInstruction
-from ..products import DEPTH_BYTES, ELEMENT_BITS, Product, WarpgroupProduct, warpgroup_product_of
+from ..products import ELEMENT_BITS, Product, WarpgroupProduct, warpgroup_product_of
 from ..program import TYPES, Immediate, Operand, Vector
 from . import products, runtime
 from .lanes import I1, I8, I32, I64, LANES, POINTER, Value, floats, integers
@@ -47,8 +47,12 @@ def _wgmma(g: KernelBuilder, item: FlatInstruction) -> None:
     sums = products.stored(g, "c", targets, 32, room=128)
     first = products.stored(g, "a", a, 32) if form.a_in_registers else _descriptor(g, a[0])
     second = _descriptor(g, g.operand(item, 2))
-    arguments = [first, second, sums, _keeps_sums(g, g.operand(item, 3)), i32(item.index)]
-    failed = g.builder.call(multiplier(g.module, form), [g.context, g.frame, *arguments])
+    keeps = _keeps_sums(g, g.operand(item, 5 if product.sparse else 3))
+    arguments, selector = [first, second, sums, keeps, i32(item.index)], 0
+    if product.sparse:
+        arguments.append(products.stored(g, "metadata", [g.operand(item, 3)], 32))
+        selector = products.selector_of(g, item, product, g.operand(item, 4))
+    failed = g.builder.call(multiplier(g.module, form, selector), [g.context, g.frame, *arguments])
     g.leave_if(g.builder.icmp_unsigned("!=", failed, i32(0)))
     for each, value in zip(targets, products.loaded(g, sums, count, 32), strict=True):
         g.write_operand(item, each, value)
@@ -71,8 +75,10 @@ def _keeps_sums(g: KernelBuilder, operand: Operand) -> Value:
     return g.builder.icmp_unsigned("!=", flags, i32(0))
 
 
-def multiplier(module: ir.Module, form: WarpgroupProduct) -> ir.Function:
-    """(registers or descriptor of A, descriptor of B, sums, keep them, instruction) → 1 if out of bounds."""
+def multiplier(module: ir.Module, form: WarpgroupProduct, selector: int = 0) -> ir.Function:
+    """(registers or descriptor of A, descriptor of B, sums, keep them, instruction, metadata if A is sparse) → 1 if
+    out of bounds.
+    """
     product = form.product
     kinds = f"{product.a}_{product.b}_{product.sum_type}"
     sides = "".join(
@@ -80,11 +86,12 @@ def multiplier(module: ir.Module, form: WarpgroupProduct) -> ir.Function:
     )
 
     def body(self: Fields, function: ir.Function) -> None:
-        a, b, registers, keeps, instruction = function.args[2:]
+        a, b, registers, keeps, instruction, *metadata = function.args[2:]
+        picks = products.unpack_picks(self, product, selector, metadata[0]) if metadata else None
         numbers, places = _rows_of_a(self, form, a, instruction)
         columns = product.columns
-        raw = _copied(self, product, b, columns, i64(0), form.transposed[1], instruction)
-        decoded = _decoded(self, product, product.b, raw, columns)
+        raw = _copied(self, product, b, columns, product.depth, i64(0), form.transposed[1], instruction)
+        decoded = _decoded(self, product, product.b, raw, columns * products.steps(product, product.depth))
         rows = decoded if form.transposed[1] else _transposed(self, product, decoded, columns)
         sums = self.room(ir.ArrayType(number_type(product), product.rows * BLOCK))
         clear = self.declared("memset", POINTER, [POINTER, I32, I64])
@@ -96,28 +103,29 @@ def multiplier(module: ir.Module, form: WarpgroupProduct) -> ir.Function:
             with self.builder.if_then(self.builder.not_(keeps)):
                 self.builder.call(clear, [sums, i32(0), i64(product.rows * BLOCK * size)])
             here = self.at(rows, self.builder.mul(block, i64(BLOCK * size)))
-            products.multiply_block(self, product, numbers, places, here, i64(columns), sums)
+            products.multiply_block(self, product, numbers, places, here, i64(columns), sums, picks)
             products.pack_sums(self, product, sums, held)
         self.builder.ret(i32(0))
 
-    name = f"wgmma_n{product.columns}_{kinds}_{sides}"
-    first = POINTER if form.a_in_registers else I64
-    return runtime.helper(module, name, I32, [first, I64, POINTER, I1, I32], body)
+    name = f"wgmma_n{product.columns}_{kinds}_{sides}" + (f"_sparse{selector}" if product.sparse else "")
+    arguments = [POINTER if form.a_in_registers else I64, I64, POINTER, I1, I32]
+    return runtime.helper(module, name, I32, arguments + [POINTER] * product.sparse, body)
 
 
 def _rows_of_a(self: Fields, form: WarpgroupProduct, a: Value, instruction: Value) -> tuple[Value, products.Places]:
     """This warp's 16 rows of A as numbers, and where each lies."""
     product = form.product
+    depth = products.steps(product, product.stored_depth)
     if form.a_in_registers:
-        numbers = self.room(ir.ArrayType(number_type(product), product.rows * products.steps(product)))
+        numbers = self.room(ir.ArrayType(number_type(product), product.rows * depth))
         products.unpack_a(self, product, a, numbers)
         places = products.fragment_places(product)
     else:
         rank = self.builder.and_(self.get(Frame.WARP), i64(3))
         first = self.builder.mul(rank, i64(product.rows))
-        raw = _copied(self, product, a, product.rows, first, form.transposed[0], instruction)
-        numbers = _decoded(self, product, product.a, raw, product.rows)
-        depth = products.steps(product)
+        stored = product.stored_depth
+        raw = _copied(self, product, a, product.rows, stored, first, form.transposed[0], instruction)
+        numbers = _decoded(self, product, product.a, raw, product.rows * depth)
 
         def places(half: int, k: int) -> tuple[int, int]:
             if form.transposed[0]:
@@ -125,7 +133,7 @@ def _rows_of_a(self: Fields, form: WarpgroupProduct, a: Value, instruction: Valu
             return 8 * half * depth + k, depth
 
     if form.negated:
-        _negate(self, numbers, product.rows * products.steps(product))
+        _negate(self, numbers, product.rows * depth)
     return numbers, places
 
 
@@ -139,14 +147,21 @@ def _negate(self: Fields, numbers: Value, count: int) -> None:
 
 
 def _copied(
-    self: Fields, product: Product, descriptor: Value, rows: int, first: Value, transposed: bool, instruction: Value
+    self: Fields,
+    product: Product,
+    descriptor: Value,
+    rows: int,
+    depth: int,
+    first: Value,
+    transposed: bool,
+    instruction: Value,
 ) -> Value:
-    """A matrix side by side: each row its 32 bytes along the depth, or (transposed) each depth its rows."""
+    """A matrix side by side: each row its elements along the depth, or (transposed) each depth its rows."""
     builder = self.builder
     per_chunk = _CHUNK * 8 // ELEMENT_BITS[product.a]
-    raw = self.room(ir.ArrayType(I8, rows * DEPTH_BYTES))
+    raw = self.room(ir.ArrayType(I8, rows * depth // per_chunk * _CHUNK))
     place = _address(self, descriptor, transposed, per_chunk)
-    lines, chunks = (product.depth, rows // per_chunk) if transposed else (rows, DEPTH_BYTES // _CHUNK)
+    lines, chunks = (depth, rows // per_chunk) if transposed else (rows, depth // per_chunk)
     with self.count_loop(i64(lines)) as line, self.count_loop(i64(chunks)) as chunk:
         along = builder.add(chunk, builder.udiv(first, i64(per_chunk))) if transposed else chunk
         across = line if transposed else builder.add(line, first)
@@ -193,10 +208,9 @@ def _address(self: Fields, descriptor: Value, transposed: bool, per_chunk: int) 
     return place
 
 
-def _decoded(self: Fields, product: Product, kind: str, raw: Value, rows: int) -> Value:
+def _decoded(self: Fields, product: Product, kind: str, raw: Value, count: int) -> Value:
     """All elements as numbers, in the same order."""
     bits = 32 if kind == "b1" else ELEMENT_BITS[kind]
-    count = rows * DEPTH_BYTES * 8 // bits
     numbers = self.room(ir.ArrayType(number_type(product), count))
     with self.count_loop(i64(count // LANES)) as group:
         place = self.at(raw, self.builder.mul(group, i64(LANES * bits // 8)))
@@ -209,7 +223,7 @@ def _decoded(self: Fields, product: Product, kind: str, raw: Value, rows: int) -
 
 def _transposed(self: Fields, product: Product, numbers: Value, columns: int) -> Value:
     """Rows along the depth to rows of columns."""
-    depth, size = products.steps(product), number_bytes(product)
+    depth, size = products.steps(product, product.depth), number_bytes(product)
     number = number_type(product)
     vector = ir.VectorType(number, BLOCK)
     found = self.room(ir.ArrayType(number, columns * depth))
