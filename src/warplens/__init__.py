@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .errors import InputError, WarplensError
     from .explanation import Answer, VersionComparison
     from .frontends.cuda.module import cuda
+    from .frontends.ptx.tensor_maps import Im2col, Tiles
     from .frontends.ptx.textures import Texture
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
@@ -45,6 +46,8 @@ _HOMES = {
     "Launch": "workload",
     "Model": "models",
     "Prediction": "models",
+    "Im2col": "frontends.ptx.tensor_maps",
+    "Tiles": "frontends.ptx.tensor_maps",
     "Texture": "frontends.ptx.textures",
     "WarplensError": "errors",
     "Workload": "workload",
@@ -75,11 +78,13 @@ __all__ = [
     "Answer",
     "Comparison",
     "Gpu",
+    "Im2col",
     "InputError",
     "Launch",
     "Model",
     "Prediction",
     "Texture",
+    "Tiles",
     "VersionComparison",
     "WarplensError",
     "Workload",

@@ -72,6 +72,8 @@ def read_argument(row: _Reader, buffers: Buffers = MappingProxyType({})) -> Argu
         return _texture(texture, row, buffers)
     if (tiles := row.table_of("tiles")) is not None:
         return _tiles(tiles, row, buffers)
+    if (columns := row.table_of("im2col")) is not None:
+        return _im2col(columns, row, buffers)
     if "buffer" in row.table:
         return _in_buffer(row, buffers)
     fill = (
@@ -129,11 +131,38 @@ def _tiles(table: _Reader, row: _Reader, buffers: Buffers) -> DescribedArgument:
     box = table.take("box")
     if not isinstance(box, list) or not all(isinstance(each, int) and 1 <= each <= 256 for each in box):
         raise table.fail("box", "must list a whole number from 1 to 256 for each dimension, the outermost first")
-    swizzle_bytes = whole(table, "swizzle_bytes", 0, 0, 128)
-    if swizzle_bytes not in SWIZZLES:
-        raise table.fail("swizzle_bytes", f"{swizzle_bytes} is not one of {', '.join(map(str, SWIZZLES))}")
+    swizzle_bytes = _swizzle_bytes(table)
     table.done()
     return DescribedArgument(target, "tiles", (("box", tuple(box)), ("swizzle_bytes", swizzle_bytes)))
+
+
+def _im2col(table: _Reader, row: _Reader, buffers: Buffers) -> DescribedArgument:
+    """A tensor map of images: which columns of pixels TMA copies for a convolution."""
+    target = _target(row, buffers)
+    options: list[tuple[str, Any]] = [
+        ("pixels", whole(table, "pixels", None, 1, 1024)),
+        ("channels", whole(table, "channels", None, 1, 256)),
+    ]
+    for name, value in options:
+        if value is None:
+            raise table.fail(name, f"is missing; {name} = 64, for example")
+    for name, default in (("lower", None), ("upper", None), ("strides", [])):
+        listed = table.take(name, default)
+        if not isinstance(listed, list) or not all(isinstance(each, int) for each in listed):
+            raise table.fail(
+                name, "must list a whole number for each of depth, height and width, the outermost first"
+            )
+        options.append((name, tuple(listed)))
+    options.append(("swizzle_bytes", _swizzle_bytes(table)))
+    table.done()
+    return DescribedArgument(target, "im2col", tuple(options))
+
+
+def _swizzle_bytes(table: _Reader) -> int:
+    found = whole(table, "swizzle_bytes", 0, 0, 128)
+    if found not in SWIZZLES:
+        raise table.fail("swizzle_bytes", f"{found} is not one of {', '.join(map(str, SWIZZLES))}")
+    return int(found)
 
 
 def _dtype(row: _Reader) -> tuple[np.dtype[Any] | None, int]:

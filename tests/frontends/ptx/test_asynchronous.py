@@ -195,6 +195,20 @@ mov.s32 %r3, -4;
         assert problem_of(group, trace.static, trace.header) is None
 
 
+@pytest.mark.parametrize(
+    ("size", "place", "message"),
+    [
+        (12, "%r0", "clears 12 bytes; a multiple of 8 up to 16777216 is needed"),
+        (8, "%r0+4", "where a multiple of 8 is needed"),
+        (32768, "%r0", "32768 bytes of shared memory out of bounds"),
+    ],
+)
+def test_misused_bulk_stores_are_named(size: int, place: str, message: str) -> None:
+    body = f"mov.u32 %r0, %tile;\nmov.u64 %s0, {size};\nst.bulk.weak.shared::cta [{place}], %s0, 0;"
+    with pytest.raises(KernelFault, match=message):
+        run(body, words(4), np.zeros(4, np.uint32))
+
+
 @pytest.mark.parametrize("operation", ["", "add"])
 def test_stores_and_reductions_finish_with_their_group(operation: str) -> None:
     given, out = np.arange(1024, dtype=np.float32), np.ones(1024, np.float32)
@@ -260,7 +274,9 @@ st.global.u32 [%at], %r5;"""
 @pytest.mark.parametrize(
     "copy",
     [
-        LOAD_BOX.replace(".tile.", ".im2col.") + " [%tile], [%map, {%r0, %r1}], [%bar];",
+        LOAD_BOX.replace(".2d", ".3d").replace(".tile.", ".im2col::w.")
+        + " [%tile], [%map, {%r0, %r1, %r2}], [%bar];",
+        LOAD_BOX.replace(".tile.", ".tile::gather4.") + " [%tile], [%map, {%r0, %r1, %r2, %r3, %r4}], [%bar];",
         "multimem.red.relaxed.sys.global.add.u32 [%at], %r0;",
     ],
 )

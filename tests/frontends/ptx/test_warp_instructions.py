@@ -23,6 +23,7 @@ TEMPLATE = """.version 8.6
     .reg .b16 %h<4>;
     .reg .b32 %r<8>, %a, %b, %c, %t;
     .reg .b64 %d<8>, %in, %out, %table, %own;
+    .reg .b128 %q<4>;
     .reg .f32 %f<4>;
     .reg .f64 %g<4>;
     .shared .align 16 .b8 tile[1024];
@@ -111,6 +112,16 @@ ATOMICS = [
     f"{_SHARED} red.shared.xor.b32 [%r4], %a; bar.sync 0; ld.shared.u32 %r3, [%r4];",
     f"{_SHARED} cvt.u64.u32 %d0, %r4; cvta.shared.u64 %d0, %d0; atom.max.u32 %r2, [%d0], %a;",
 ]
+_QUADS = "and.b32 %r4, %c, 7; mad.wide.u32 %d0, %r4, 16, %table; cvt.u64.u32 %d1, %a; mov.b128 %q0, {%d1, %own};"
+_FOUND = "mov.b128 {%d1, %d2}, %q1; cvt.u32.u64 %r2, %d1;"
+ATOMICS += [
+    f"{_QUADS} atom.global.exch.b128 %q1, [%d0], %q0; {_FOUND}",
+    f"{_QUADS} mov.b128 %q2, {{%d2, %d2}}; atom.relaxed.gpu.global.cas.b128 %q1, [%d0], %q2, %q0; {_FOUND}",
+    f"{_QUADS} atom.exch.b128 %q1, [%d0], %q0; atom.cas.b128 %q1, [%d0], %q0, %q1; {_FOUND}",
+    f"{_QUADS} mov.u64 %d3, 0; st.shared.v2.b64 [%r1], {{%d3, %d3}}; bar.sync 0; mad.lo.u32 %r4, %r4, 16, %r0; "
+    f"atom.shared.exch.b128 %q1, [%r4], %q0; {_FOUND}",
+    f"{_QUADS} st.global.b128 [%d0], %q0; ld.global.b128 %q1, [%d0]; {_FOUND}",
+]
 BARRIERS = [
     "bar.red.popc.u32 %r2, 0, %p0;",
     "bar.red.and.pred %p1, 0, %p0; selp.u32 %r2, 1, 0, %p1;",
@@ -152,6 +163,11 @@ ACCESSES = [
     "st.global.L2::cache_hint.u32 [%own], %t, %d0;",
     "mov.pred %p1, %p0; not.pred %p1, %p1; selp.b32 %r2, %a, %b, %p1; mov.b32 %f0, %a; mov.b32 %r3, %f0;",
     "ld.param.u32 %r2, [in+4]; ld.param.v2.u32 {%r3, %r4}, [out];",
+    # Of shared memory, some bytes become 0.
+    "st.shared.v4.b32 [%r1], {%a, %b, %c, %t}; bar.sync 0; mov.u64 %d0, 520; setp.eq.u32 %p1, %t, 5; "
+    "@%p1 st.bulk.weak.shared::cta [%r0+8], %d0, 0; bar.sync 0; ld.shared.v2.u32 {%r2, %r3}, [%r1+8];",
+    "st.shared.v4.b32 [%r1], {%a, %b, %c, %t}; bar.sync 0; cvt.u64.u32 %d0, %r1; cvta.shared.u64 %d0, %d0; "
+    "@%p0 st.bulk [%d0], 8, 0; bar.sync 0; ld.shared.v2.u64 {%d1, %d2}, [%r1]; cvt.u32.u64 %r2, %d1;",
     "prefetch.global.L2 [%own]; nanosleep.u32 20; mov.u32 %r2, 1;",
 ]
 _ROWS = "and.b32 %r4, %t, 31; mad.lo.u32 %r4, %r4, 16, %r0; st.shared.v4.b32 [%r1], {%a, %b, %c, %t}; bar.sync 0;"

@@ -17,6 +17,7 @@ PARTS = (
     "graphs",
     "printing",
     "textures",
+    "tensor_maps",
     "grids",
     "threads",
     "children",

@@ -323,6 +323,8 @@ class _Warp:
     def _record(self, item: Instruction, on: set[int], addresses: dict[int, int] | None = None) -> None:
         listed = None if addresses is None else tuple(addresses[lane] for lane in sorted(on))
         self.records.append(Record(item.line, sum(1 << lane for lane in on), listed))
+        if item.opcode == "st" and item.has("bulk"):
+            self.records += threads.cleared(self, item, sorted(on))
 
     # -- operands --------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from warplens.frontends.ptx.program import (
 from . import arithmetic
 from .integers import NotCoveredError, atomic, ones, signed, with_carry
 from .memory import window_of
-from .state import Copy
+from .state import Copy, Record
 
 if TYPE_CHECKING:
     from .machine import _Warp
@@ -55,6 +55,8 @@ def execute(warp: _Warp, item: Instruction, on: list[int]) -> dict[int, int] | N
     if item.opcode in ("ld", "ldu"):
         found = {lane: _load(warp, item, lane) for lane in on}
         return None if _is_parameter(item) else found
+    if item.opcode == "st" and item.has("bulk"):
+        return None  # see `cleared`
     if item.opcode == "st":
         found = {lane: _store(warp, item, lane) for lane in on}
         return None if _is_parameter(item) else found
@@ -118,6 +120,22 @@ def _store(warp: _Warp, item: Instruction, lane: int) -> int:
     for position, source in enumerate(sources):
         found.write(address + position * kind.bytes, kind.bytes, warp.value(lane, source, kind))
     return recorded
+
+
+def cleared(warp: _Warp, item: Instruction, on: list[int]) -> list[Record]:
+    """st.bulk: lanes one after the other; each has stores of 32 × 16 bytes that cover what it clears."""
+    found = []
+    for lane in on:
+        space, address = warp.place(lane, item.operands[0], space_of(item))
+        size = warp.value(lane, item.operands[1], Type("b", 64))
+        for place in range(address, address + size, 8):
+            space.write(place, 8, 0)
+        whole = range(address // 16 * 16, address + size, 16)
+        for start in range(0, len(whole), 32):
+            part = whole[start : start + 32]
+            listed = tuple(each + warp.window("shared") for each in part)
+            found.append(Record(item.line, (1 << len(part)) - 1, listed))
+    return found
 
 
 def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:

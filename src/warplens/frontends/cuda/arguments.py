@@ -22,7 +22,7 @@ from .dtypes import DTYPE_NAMES, as_on_gpu, is_known, is_whole, largest, size_by
 from .options import is_trusted
 
 if TYPE_CHECKING:
-    from ..ptx.tensor_maps import Tiles
+    from ..ptx.tensor_maps import Im2col, Tiles
     from ..ptx.textures import Texture
 
 #: How an array can be filled, and the keys that belong to it.
@@ -40,7 +40,7 @@ FILLS: dict[str, tuple[str, ...]] = {
 MOST_ARGUMENT_BYTES = 4 << 30
 
 #: A struct is a tuple of what its members are, an array of pointers a list of arrays.
-Built = Union[np.ndarray[Any, Any], np.generic, tuple[Any, ...], list[Any], "Texture", "Tiles"]
+Built = Union[np.ndarray[Any, Any], np.generic, tuple[Any, ...], list[Any], "Texture", "Tiles", "Im2col"]
 #: Arrays that several arguments name, once built.
 Buffers = dict["ArrayArgument", np.ndarray[Any, Any]]
 
@@ -245,8 +245,8 @@ class DescribedArgument:
     """What describes an array to the hardware: a texture or surface object, or a tensor map."""
 
     target: ArrayArgument | BufferArgument
-    kind: Literal["texture", "tiles"]
-    #: Names and values of `Texture` or `Tiles`.
+    kind: Literal["texture", "tiles", "im2col"]
+    #: Names and values of `Texture`, `Tiles` or `Im2col`.
     options: tuple[tuple[str, Any], ...]
 
     @property
@@ -254,12 +254,12 @@ class DescribedArgument:
         return self.target.nbytes
 
     def build(self, buffers: Buffers | None = None) -> Built:
-        from ..ptx.tensor_maps import Tiles
+        from ..ptx.tensor_maps import Im2col, Tiles
         from ..ptx.textures import Texture
 
         array = self.target.build(buffers)
         assert isinstance(array, np.ndarray)
-        return {"texture": Texture, "tiles": Tiles}[self.kind](array, **dict(self.options))
+        return {"texture": Texture, "tiles": Tiles, "im2col": Im2col}[self.kind](array, **dict(self.options))
 
 
 Argument = ScalarArgument | ArrayArgument | StructArgument | BufferArgument | PointersArgument | DescribedArgument

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces import SHARED_BITS
-from .bulk_record import BulkRecord
+from .bulk_record import PIECE_BYTES, BulkRecord
 from .codegen.bulk import MOST_OPERANDS, copy_spaces
 from .codegen.layout import BulkAction, Context, Frame
 from .flat import FlatInstruction
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .execute import Launch
 
 _CHUNK = 16
+#: Of one st.bulk, by the manual.
+MOST_CLEARED_BYTES = 1 << 24
 #: 16 bytes that move as one.
 _CHUNK_TYPE = np.dtype(np.complex128)
 _REDUCTIONS: dict[str, Any] = {
@@ -68,6 +70,7 @@ class _Form:
     reduction: str
     loads: bool
     between_blocks: bool
+    im2col: bool
 
 
 @lru_cache(maxsize=256)
@@ -75,7 +78,8 @@ def _form_of(modifiers: tuple[str, ...]) -> _Form:
     rank = next((int(each[0]) for each in modifiers if each in ("1d", "2d", "3d", "4d", "5d")), 0)
     reduction = next((each for each in modifiers if each in _REDUCTIONS), "")
     spaces = copy_spaces(modifiers)
-    return _Form(rank, reduction, spaces == ["shared", "global"], spaces == ["shared", "shared"])
+    im2col = any(each in ("im2col", "im2col_no_offs") for each in modifiers)
+    return _Form(rank, reduction, spaces == ["shared", "global"], spaces == ["shared", "shared"], im2col)
 
 
 class BulkCopies(PythonCalls):
@@ -123,6 +127,8 @@ class BulkCopies(PythonCalls):
             while len(own.groups) > values[0]:
                 for copy in own.groups.pop(0):
                     copy()
+        elif item.opcode == "st":
+            self._clear(item, values)
         elif item.opcode == "tensormap":
             self._change_map(item, values)
         else:
@@ -193,6 +199,21 @@ class BulkCopies(PythonCalls):
 
     # -- copies ---------------------------------------------------------------------------------------
 
+    def _clear(self, item: FlatInstruction, values: list[int]) -> None:
+        """st.bulk: this block's shared memory becomes 0 at once."""
+        address, size = values[0] & ((1 << 64) - 1), values[1]
+        generic = not any(each.startswith("shared") for each in item.instruction.modifiers)
+        if generic and not SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
+            raise MisuseError(f"clears {size} bytes at {address:#x}, which is not in shared memory")
+        if size % 8 or not 0 <= size <= MOST_CLEARED_BYTES:
+            raise MisuseError(f"clears {size} bytes; a multiple of 8 up to {MOST_CLEARED_BYTES} is needed")
+        if self._in_cluster(address)[0] is not self:
+            raise MisuseError("clears the shared memory of another block")
+        place = self._shared_bytes(address, size, 8)
+        self.record.add(self.frame, item.index, np.array([SHARED_WINDOW + place.start]), size, piece=PIECE_BYTES)
+        self.shared[place] = 0
+        self.context[Context.CHANGES] += 1
+
     def _start(self, item: FlatInstruction, thread: int, values: list[int]) -> None:
         """Queue a copy for its mbarrier or its thread's group."""
         instruction = item.instruction
@@ -203,10 +224,16 @@ class BulkCopies(PythonCalls):
             return
         at, where = (0, 1) if loads else (2 + rank - 1, 0)
         corner = tuple(values[where + 1 : where + 1 + rank])
+        offsets = None
+        if form.im2col:  # stores have none
+            given = values[3 + rank : 1 + 2 * rank] if loads else [0] * (rank - 2)
+            offsets = tuple(each & 0xFFFF for each in given)
         frame = self.frame
-        for target in self._targets(instruction, values[0], values[3 + rank if rank else 4]) if loads else [self]:
+        mask = values[3 + rank + len(offsets or ()) if rank else 4]
+        for target in self._targets(instruction, values[0], mask) if loads else [self]:
             if rank:
-                copy, size = target._box(frame, item, values[where], corner, values[at], loads, form.reduction)
+                box = target._box_of(values[where], corner, offsets)
+                copy, size = target._box(frame, item, box, values[at], loads, form.reduction)
             else:
                 size = values[2]
                 dtype = _DTYPES.get(instruction.modifiers[-1]) if form.reduction else None
@@ -280,20 +307,16 @@ class BulkCopies(PythonCalls):
 
         return copy
 
-    def _box(
-        self,
-        frame: int,
-        item: FlatInstruction,
-        map_address: int,
-        corner: tuple[int, ...],
-        place: int,
-        loads: bool,
-        reduction: str,
-    ) -> tuple[Callable[[], None], int]:
-        """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
-        box = box_of(self._content(map_address, MAP_BYTES).tobytes(), corner)
+    def _box_of(self, map_address: int, corner: tuple[int, ...], offsets: tuple[int, ...] | None) -> Box:
+        box = box_of(self._content(map_address, MAP_BYTES).tobytes(), corner, offsets)
         if isinstance(box, str):
             raise MisuseError(f"the tensor map {box}")
+        return box
+
+    def _box(
+        self, frame: int, item: FlatInstruction, box: Box, place: int, loads: bool, reduction: str
+    ) -> tuple[Callable[[], None], int]:
+        """A copy of a box of a tensor, and the bytes that it delivers: those outside the tensor too."""
         start = self._shared_bytes(place, box.map.box_bytes, 128).start
         for address in box.extremes:
             self._global_bytes(address, box.size)

@@ -14,6 +14,8 @@ from .codegen.layout import Context, Frame
 
 #: Bytes that each lane of such an access has: a sector.
 SECTOR_BYTES = 32
+#: The same where shared memory is cleared: a lane of the widest store has as many.
+PIECE_BYTES = 16
 _LANES = 32
 #: Boxes whose words are kept: blocks copy those of their row or column again.
 _MOST_KNOWN = 1 << 12
@@ -35,7 +37,13 @@ class BulkRecord:
         self.realloc.argtypes, self.realloc.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
 
     def add(
-        self, frame_address: int, instruction: int, starts: NDArray[np.int64], size: int, box: Hashable = None
+        self,
+        frame_address: int,
+        instruction: int,
+        starts: NDArray[np.int64],
+        size: int,
+        box: Hashable = None,
+        piece: int = SECTOR_BYTES,
     ) -> None:
         """Record accesses to `size` bytes at each of the addresses, if there is a frame to record them in.
 
@@ -45,17 +53,17 @@ class BulkRecord:
             return
         words = None if box is None else self.known.get((instruction, box))
         if words is None:
-            words = self._all_words(self.segments[instruction], self._sectors(starts, size))
+            words = self._all_words(self.segments[instruction], self._pieces(starts, size, piece))
             if box is not None and len(self.known) < _MOST_KNOWN:
                 self.known[instruction, box] = words
         self._append(frame_address, words)
 
     @staticmethod
-    def _sectors(starts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-        first, last = starts // SECTOR_BYTES, (starts + size - 1) // SECTOR_BYTES
+    def _pieces(starts: NDArray[np.int64], size: int, piece: int) -> NDArray[np.int64]:
+        first, last = starts // piece, (starts + size - 1) // piece
         most = int((last - first).max()) + 1
-        sectors = first[:, None] + np.arange(most)
-        return sectors[sectors <= last[:, None]] * SECTOR_BYTES
+        pieces = first[:, None] + np.arange(most)
+        return pieces[pieces <= last[:, None]] * piece
 
     def _all_words(self, segment: int, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
         """One access after the other. Those of boxes are alike: written at once, they take a tenth of the time."""

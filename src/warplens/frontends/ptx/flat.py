@@ -52,8 +52,10 @@ class FlatInstruction:
 
     @property
     def is_bulk_copy(self) -> bool:
-        """Whether it starts a copy of many bytes: one instruction, many accesses."""
+        """Whether it copies or clears many bytes: one instruction, many accesses."""
         item = self.instruction
+        if item.opcode == "st":
+            return item.has("bulk")
         addresses = sum(isinstance(each, Address) for each in item.operands)
         return item.opcode == "cp" and item.has("bulk") and not item.has("prefetch") and addresses >= 2
 

@@ -17,7 +17,7 @@ from .heap import HEAP_BYTES, ROOM, Heap
 from .placement import Placement
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
-from .tensor_maps import Tiles
+from .tensor_maps import Im2col, Tiles
 from .textures import Texture, TextureObject
 
 #: Global memory that a launch may take.
@@ -146,7 +146,7 @@ def lay_out_memory(
             (address,) = struct.unpack("<Q", place(argument.array))
             textures[number + 1] = argument.at(address)
             argument = np.uint64(number + 1)
-        elif isinstance(argument, Tiles):
+        elif isinstance(argument, Tiles | Im2col):
             (address,) = struct.unpack("<Q", place(argument.array))
             argument = argument.at(address).packed
         value = _passed(argument, parameter, where, place)

@@ -62,7 +62,7 @@ def needed_by_trace(kernel: FlatKernel) -> Needed:
         for name in item.destinations:
             writers.setdefault(name, []).append(item)
     found: set[str] = set()
-    memory = any(item.opcode not in _KNOWN for item in items)
+    memory = any(item.opcode not in _KNOWN or item.is_bulk_copy for item in items)
     waiting = [name for item in items for name in (item.sources if memory else _always_read(item))]
     while waiting:
         name = waiting.pop()

@@ -103,7 +103,7 @@ def instruction_class(item: Instruction) -> str:
     if opcode == "wgmma":
         form = warpgroup_product_of(item)
         return "control" if form is None else product_class(form.product.columns)
-    if opcode in _CONTROL or opcode == "cp":
+    if opcode in _CONTROL or opcode in ("cp", "st"):  # what bulk copies access follows them in the trace
         return "control"
     if opcode in _MOVES:
         return "move"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...traces import StaticInstruction, StaticTable, WarpGroup, static_table
 from ...traces.inlining import Chain
 from ._record_format import Columns, RecordFormat, WarpEnds, Words
-from .bulk_record import SECTOR_BYTES
+from .bulk_record import PIECE_BYTES, SECTOR_BYTES
 from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
 from .flat import FlatInstruction, FlatKernel
@@ -88,16 +88,21 @@ def build_static_table(
 
 
 def _bulk_access(kernel: FlatKernel, item: FlatInstruction) -> StaticInstruction:
-    """The row that stands for 32 sectors of a bulk copy."""
+    """The row that stands for 32 sectors of a bulk copy, or for a wide store where memory is cleared."""
     modifiers = item.instruction.modifiers
-    loads = next(each for each in modifiers if each.split("::")[0] in ("shared", "global")).startswith("shared")
-    name = "async_copy" if loads else "atomic_global" if "reduce" in modifiers else "store_global"
+    space, size = ("shared", PIECE_BYTES) if item.opcode == "st" else ("global", SECTOR_BYTES)
+    if space == "shared":
+        name = "store_shared"
+    elif next(each for each in modifiers if each.split("::")[0] in ("shared", "global")).startswith("shared"):
+        name = "async_copy"
+    else:
+        name = "atomic_global" if "reduce" in modifiers else "store_global"
     return StaticInstruction(
         pc=item.pc,
         opcode=item.instruction.name,
         instruction_class=name,
-        space="global",
-        access_bytes=SECTOR_BYTES,
+        space=space,
+        access_bytes=size,
         line=source_line(kernel, item),
     )
 

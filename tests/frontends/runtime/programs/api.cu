@@ -3,6 +3,7 @@
 #include <cooperative_groups.h>
 #include <cstdio>
 #include <cstring>
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <map>
 #include <string>
@@ -80,6 +81,33 @@ __global__ void neighbour(int* values) {
   cluster.sync();
   if (threadIdx.x == 0) values[blockIdx.x] = *cluster.map_shared_rank(&mine, cluster.block_rank() ^ 1);
   cluster.sync();
+}
+
+// Copies a box of a tensor, or a column of its pixels with the filter moved by (1, 2), to global memory.
+__global__ void copy_by_map(const __grid_constant__ CUtensorMap map, int* out, int count, int w, int h, bool pixels) {
+  __shared__ alignas(128) int tile[1024];
+  __shared__ alignas(8) unsigned long long arrived;
+  unsigned bar = __cvta_generic_to_shared(&arrived), to = __cvta_generic_to_shared(tile);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(count * 4));
+    if (pixels)
+      asm volatile(
+          "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+          "[%0], [%1, {%2, %3, %4, %2}], [%5], {%6, %7};" ::"r"(to), "l"(&map), "r"(0), "r"(w), "r"(h), "r"(bar),
+          "h"((short)1), "h"((short)2));
+    else
+      asm volatile(
+          "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+          "[%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(&map), "r"(w), "r"(h), "r"(bar));
+  }
+  __syncthreads();
+  int there = 0;
+  while (!there)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+                 : "=r"(there)
+                 : "r"(bar));
+  for (int i = threadIdx.x; i < count; i += blockDim.x) out[i] = tile[i];
 }
 
 static std::vector<int> numbers(int n) {
@@ -407,6 +435,55 @@ static void textures() {
   GOOD(cudaFreeArray(image));
 }
 
+static void tensor_maps() {
+  int *device, *out;
+  const int width = 20, height = 12;
+  std::vector<int> given = numbers(2 * 6 * 5 * 4), back(64);
+  GOOD(cudaMalloc(&device, given.size() * 4));
+  GOOD(cudaMalloc(&out, back.size() * 4));
+  GOOD(cudaMemcpy(device, given.data(), given.size() * 4, cudaMemcpyHostToDevice));
+  void *tiled, *columns;
+  GOOD(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &tiled, 12000, cudaEnableDefault, nullptr));
+  GOOD(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &columns, 12000, cudaEnableDefault, nullptr));
+
+  CUtensorMap map;
+  cuuint64_t sizes[] = {width, height}, strides[] = {width * 4};
+  cuuint32_t box[] = {8, 4}, ones[] = {1, 1, 1, 1};
+  auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(tiled);
+  auto made = [&](unsigned rank) {
+    return encode(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, rank, device, sizes, strides, box, ones,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CHECK(made(6) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(made(2) == CUDA_SUCCESS);
+  copy_by_map<<<1, 32>>>(map, out, 32, 16, 9, false);
+  GOOD(cudaMemcpy(back.data(), out, 32 * 4, cudaMemcpyDeviceToHost));
+  for (int i = 0; i < 32; i++) {
+    int x = 16 + i % 8, y = 9 + i / 8;
+    CHECK(back[i] == (x < width && y < height ? y * width + x : 0));
+  }
+
+  cuuint64_t image[] = {4, 5, 6, 2}, apart[] = {16, 80, 480};  // C, W, H, N
+  int lower[] = {-1, -1}, upper[] = {-1, -1};
+  auto encode_columns = reinterpret_cast<decltype(&cuTensorMapEncodeIm2col)>(columns);
+  CHECK(encode_columns(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, 4, device, image, apart, lower, upper, 4, 16, ones,
+                       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS);
+  copy_by_map<<<1, 32>>>(map, out, 64, 2, 3, true);
+  GOOD(cudaMemcpy(back.data(), out, 64 * 4, cudaMemcpyDeviceToHost));
+  int w = 2, h = 3, n = 0;
+  for (int pixel = 0; pixel < 16; pixel++) {
+    int x = w + 1, y = h + 2;
+    bool inside = x >= 0 && x < 5 && y >= 0 && y < 6;
+    for (int c = 0; c < 4; c++) CHECK(back[4 * pixel + c] == (inside ? ((n * 6 + y) * 5 + x) * 4 + c : 0));
+    if (++w > 3) {
+      w = -1;
+      if (++h > 4) h = -1, n++;
+    }
+  }
+}
+
 static void printing() {
   for (int i = 0; i < 3; i++) say<<<2, 2>>>(i);
   GOOD(cudaDeviceSynchronize());
@@ -449,7 +526,8 @@ int main(int count, char** given) {
   const std::map<std::string, void (*)()> parts = {
       {"memory", memory},     {"pitched", pitched}, {"mapped", mapped}, {"symbols", symbols},
       {"streams", streams},   {"launches", launches}, {"queries", queries}, {"graphs", graphs},
-      {"errors", errors},     {"printing", printing}, {"textures", textures}, {"grids", grids}, {"threads", threads}, {"children", children}};
+      {"errors", errors},     {"printing", printing}, {"textures", textures}, {"grids", grids}, {"threads", threads}, {"children", children},
+      {"tensor_maps", tensor_maps}};
   for (int i = 1; i < count; i++) {
     int before = failures;
     parts.at(given[i])();

@@ -12,7 +12,7 @@ from ..opcodes import MemoryUse, memory_use
 from ..program import TYPES, Address, Immediate, Operand, Register, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import async_copies, runtime
-from .bulk import copy_in_bulk
+from .bulk import clear_in_bulk, copy_in_bulk
 from .lanes import I1, LANES, POINTER, Value, floats, integers
 from .layout import Context, Frame
 from .lowering import lowers
@@ -181,6 +181,8 @@ def _load_parameter(g: KernelBuilder, item: FlatInstruction, kind: Type, offset:
 
 @lowers("st")
 def _store(g: KernelBuilder, item: FlatInstruction) -> None:
+    if item.is_bulk_copy:
+        return clear_in_bulk(g, item)
     use = _use(g, item)
     kind = item.instruction.types[-1]
     parts = _parts(g.operand(item, 1))
@@ -273,6 +275,7 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
     name = next((each for each in item.instruction.modifiers if _update(each, kind)), "")
     update = _update(name, kind)
     wide = kind.total_bits in (32, 64) or (kind.total_bits == 16 and (name == "cas" or kind.is_float))
+    wide = wide or (kind.total_bits == 128 and name in ("cas", "exch"))
     if update is None or not wide or use.space in ("constant", "param"):
         raise g.not_covered(item)
     first = 1 if item.opcode == "atom" else 0

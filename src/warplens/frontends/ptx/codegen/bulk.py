@@ -1,4 +1,4 @@
-"""Bulk copies (`cp.async.bulk`, TMA) and tensor maps: handed to `BulkCopies`, which moves whole boxes at once."""
+"""Bulk copies (TMA), bulk stores and tensor maps: handed to `BulkCopies`, which moves whole boxes at once."""
 
 from __future__ import annotations
 
@@ -83,12 +83,21 @@ def copy_in_bulk(g: KernelBuilder, item: FlatInstruction) -> None:
     if "wait_group" in modifiers:
         count = _values(g, item, g.operand(item, 0))
         return call_bulk(g, item, BulkAction.WAIT, count)
-    other = any(each.startswith(("im2col", "tile::", "cp_mask")) for each in modifiers)
+    other = any(each.startswith(("im2col::", "tile::", "cp_mask")) for each in modifiers)
     spaces = copy_spaces(modifiers)
     if other or spaces not in (["shared", "global"], ["global", "shared"], ["shared", "shared"]):
         raise g.not_covered(item)
     operands = [value for each in item.instruction.operands for value in _values(g, item, each)]
     return call_bulk(g, item, BulkAction.START, operands)
+
+
+def clear_in_bulk(g: KernelBuilder, item: FlatInstruction) -> None:
+    """st.bulk, whose only value is 0."""
+    modifiers, operands = item.instruction.modifiers, item.instruction.operands
+    others = set(modifiers) - {"bulk", "weak", "shared::cta", "shared"}
+    if others or len(operands) != 3 or operands[2] != Immediate(0):
+        raise g.not_covered(item)
+    call_bulk(g, item, BulkAction.START, [value for each in operands for value in _values(g, item, each)])
 
 
 def copy_spaces(modifiers: Sequence[str]) -> list[str]:

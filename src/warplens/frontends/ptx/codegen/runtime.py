@@ -218,7 +218,8 @@ def atomic(module: ir.Module, name: str, bits: int, update: _Update) -> ir.Funct
     """(hosts, mask, operands, second operands, results): lanes one after the other.
 
     The update is atomic for other workers too: a compare-and-swap loop around
-    `update(old, operand, second)`.
+    `update(old, operand, second)`. One of 128 bits returns its value, so no other
+    worker runs.
     """
 
     def body(self: Fields, function: ir.Function) -> None:
@@ -231,15 +232,20 @@ def atomic(module: ir.Module, name: str, bits: int, update: _Update) -> ir.Funct
             with builder.if_then(on):
                 host = builder.inttoptr(self.load_lane(hosts, lane, I64), POINTER)
                 operand, second = (self.load_lane(each, lane, kind) for each in (operands, seconds))
-                again = builder.append_basic_block("again")
-                after = builder.append_basic_block("after")
-                builder.branch(again)
-                builder.position_at_end(again)
-                old = builder.load_atomic(host, "monotonic", bits // 8, typ=kind)
-                new = update(self, old, operand, second)
-                swapped = builder.cmpxchg(host, old, new, "monotonic", "monotonic")
-                builder.cbranch(builder.extract_value(swapped, 1), after, again)
-                builder.position_at_end(after)
+                if bits > 64:
+                    old = builder.load(host, typ=kind, align=1)
+                    new = update(self, old, operand, second)
+                    builder.store(new, host, align=1)
+                else:
+                    again = builder.append_basic_block("again")
+                    after = builder.append_basic_block("after")
+                    builder.branch(again)
+                    builder.position_at_end(again)
+                    old = builder.load_atomic(host, "monotonic", bits // 8, typ=kind)
+                    new = update(self, old, operand, second)
+                    swapped = builder.cmpxchg(host, old, new, "monotonic", "monotonic")
+                    builder.cbranch(builder.extract_value(swapped, 1), after, again)
+                    builder.position_at_end(after)
                 self.store_lane(results, lane, old)
                 changed = builder.zext(builder.icmp_unsigned("!=", old, new), I64)
                 self.add_to(Context.CHANGES, changed)
