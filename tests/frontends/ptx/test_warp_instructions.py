@@ -85,6 +85,18 @@ VOTES = [
     "@%p0 bra NOT; activemask.b32 %r4; vote.sync.ballot.b32 %r2, !%p0, %r4; match.any.sync.b32 %r3, %c, %r4; NOT:",
     "@%p0 bra NOT; activemask.b32 %r4; redux.sync.add.u32 %r2, %a, %r4; NOT: activemask.b32 %r3;",
 ]
+#: Tiles of eight lanes, each with its own member mask.
+_TILES = "mov.u32 %r5, %laneid; and.b32 %r5, %r5, 24; mov.u32 %r4, 255; shl.b32 %r4, %r4, %r5;"
+VOTES += [
+    f"{_TILES} vote.sync.ballot.b32 %r2, %p0, %r4; match.any.sync.b32 %r3, %c, %r4;",
+    *(f"{_TILES} vote.sync.{each}.pred %p1, %p0, %r4; selp.u32 %r2, 1, 0, %p1;" for each in ("any", "all", "uni")),
+    f"{_TILES} shr.u32 %r6, %r5, 4; match.all.sync.b32 %r2|%p1, %r6, %r4; selp.u32 %r3, 1, 0, %p1;",
+    f"{_TILES} match.all.sync.b32 %r2|%p1, %c, %r4; selp.u32 %r3, 1, 0, %p1;",
+    *(
+        f"{_TILES} redux.sync.{each} %r2, %a, %r4;"
+        for each in ("add.u32", "min.s32", "max.u32", "and.b32", "xor.b32")
+    ),
+]
 _AXES = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
 _LANES = [*(f"lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")), "laneid", "dynamic_smem_size"]
 SPECIALS = [_together([f"mov.u32 %r4, %{name};" for name in names]) for names in (_AXES, _LANES)]

@@ -49,14 +49,23 @@ def shuffle(warp: _Warp, item: Instruction, on: list[int]) -> None:
         warp.write(lane, flag, inside)
 
 
+def _members(warp: _Warp, item: Instruction, lane: int, on: list[int]) -> list[int]:
+    """Lanes that take part with one: those of its member mask, the last operand, if there is one."""
+    mask = warp.value(lane, item.operands[2], WORD) if len(item.operands) > 2 else ones(32)
+    return [each for each in on if mask >> each & 1]
+
+
 def vote(warp: _Warp, item: Instruction, on: list[int]) -> None:
     flags = {lane: bool(warp.value(lane, item.operands[1], FLAG)) for lane in on}
-    ballot = sum(1 << lane for lane in on if flags[lane])
-    values = flags.values()
-    results = {"all": all(values), "any": any(values), "uni": len(set(values)) <= 1, "ballot": ballot}
-    name = next(each for each in item.modifiers if each in results)
+    found = {}
     for lane in on:
-        warp.write(lane, item.operands[0], int(results[name]))
+        members = _members(warp, item, lane, on)
+        values = [flags[each] for each in members]
+        ballot = sum(1 << each for each in members if flags[each])
+        results = {"all": all(values), "any": any(values), "uni": len(set(values)) <= 1, "ballot": ballot}
+        found[lane] = int(results[next(each for each in item.modifiers if each in results)])
+    for lane, value in found.items():
+        warp.write(lane, item.operands[0], value)
 
 
 def active_mask(warp: _Warp, item: Instruction, on: list[int]) -> None:
@@ -68,13 +77,14 @@ def match(warp: _Warp, item: Instruction, on: list[int]) -> None:
     target, flag = _pair(item.operands[0])
     kind = item.types[-1]
     values = {lane: warp.value(lane, item.operands[1], kind) for lane in on}
-    everyone = sum(1 << lane for lane in on)
-    same = len(set(values.values())) == 1
-    for lane in on:
+    groups = {lane: _members(warp, item, lane, on) for lane in on}
+    for lane, members in groups.items():
+        alike = sum(1 << each for each in members if values[each] == values[lane])
         if item.has("any"):
-            warp.write(lane, target, sum(1 << each for each in on if values[each] == values[lane]))
+            warp.write(lane, target, alike)
         else:
-            warp.write(lane, target, everyone if same else 0)
+            same = alike == sum(1 << each for each in members)
+            warp.write(lane, target, alike if same else 0)
             warp.write(lane, flag, int(same))
 
 
@@ -83,18 +93,19 @@ def reduce(warp: _Warp, item: Instruction, on: list[int]) -> None:
     if kind.is_float:
         raise NotCoveredError(item.name)
     name = next(each for each in item.modifiers if each in ("add", "min", "max", "and", "or", "xor"))
-    values = [number(warp.value(lane, item.operands[1], kind), kind) for lane in on]
-    result = values[0] if values else 0
-    for each in values[1:]:
-        result = {
-            "add": result + each,
-            "min": min(result, each),
-            "max": max(result, each),
-            "and": result & each,
-            "or": result | each,
-            "xor": result ^ each,
-        }[name]
-    for lane in on:
+    values = {lane: number(warp.value(lane, item.operands[1], kind), kind) for lane in on}
+    groups = {lane: _members(warp, item, lane, on) for lane in on}
+    for lane, members in groups.items():
+        result = values[members[0]]
+        for each in (values[other] for other in members[1:]):
+            result = {
+                "add": result + each,
+                "min": min(result, each),
+                "max": max(result, each),
+                "and": result & each,
+                "or": result | each,
+                "xor": result ^ each,
+            }[name]
         warp.write(lane, item.operands[0], result & ones(32))
 
 

@@ -10,10 +10,10 @@ from ....traces import SHARED_BITS
 from ..flat import FlatInstruction
 from ..program import TYPES, Pair
 from . import runtime
-from .lanes import I1, I32, I64, POINTER, integers
+from .lanes import I1, I32, I64, LANES, POINTER, Value, integers
 from .layout import Context
 from .lowering import lowers
-from .runtime import Fields, i32
+from .runtime import Fields, i32, i64
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
@@ -57,16 +57,24 @@ def _shfl(g: KernelBuilder, item: FlatInstruction) -> None:
         g.write(item, result)
 
 
+def _members(g: KernelBuilder, item: FlatInstruction, position: int) -> Value:
+    """The lanes that take part with each lane, as bits: the groups of a warp may run an instruction at once."""
+    active = g.splat(g.mask(item))
+    if position >= len(item.instruction.operands):  # before .sync there was no member mask
+        return active
+    return g.builder.and_(active, g.read(g.operand(item, position), TYPES["b32"]))
+
+
 @lowers("vote")
 def _vote(g: KernelBuilder, item: FlatInstruction) -> None:
     builder = g.builder
-    mask = g.mask(item)
+    members = _members(g, item, 2)
     flags = g.bits_of(g.read(g.operand(item, 1), TYPES["pred"]))
-    holding = builder.and_(flags, mask)
+    holding = builder.and_(g.splat(flags), members)
     if item.instruction.has("ballot"):
-        return g.write(item, g.splat(holding))
-    some = builder.icmp_unsigned("!=", holding, i32(0))
-    every = builder.icmp_unsigned("==", holding, mask)
+        return g.write(item, holding)
+    some = builder.icmp_unsigned("!=", holding, g.integer(32, 0))
+    every = builder.icmp_unsigned("==", holding, members)
     if item.instruction.has("any"):
         result = some
     elif item.instruction.has("all"):
@@ -75,7 +83,7 @@ def _vote(g: KernelBuilder, item: FlatInstruction) -> None:
         result = builder.or_(every, builder.not_(some))
     else:
         raise g.not_covered(item)
-    return g.write(item, g.splat(result))
+    return g.write(item, result)
 
 
 @lowers("activemask")
@@ -86,12 +94,12 @@ def _activemask(g: KernelBuilder, item: FlatInstruction) -> None:
 @lowers("elect")
 def _elect(g: KernelBuilder, item: FlatInstruction) -> None:
     builder = g.builder
-    first = builder.cttz(g.mask(item), ir.Constant(I1, 0))
+    first = g.intrinsic("cttz", _members(g, item, 1), extra=[ir.Constant(I1, 0)])
     target = g.operand(item, 0)
     if not isinstance(target, Pair):
         raise g.not_covered(item)
-    g.write_operand(item, target.first, g.splat(first))
-    g.write_operand(item, target.second, builder.icmp_unsigned("==", runtime.lane_numbers(), g.splat(first)))
+    g.write_operand(item, target.first, first)
+    g.write_operand(item, target.second, builder.icmp_unsigned("==", runtime.lane_numbers(), first))
 
 
 @lowers("mapa", "getctarank")
@@ -119,14 +127,14 @@ def _match(g: KernelBuilder, item: FlatInstruction) -> None:
     kind = item.instruction.types[-1]
     value = g.read(g.operand(item, 1), kind)
     builder = g.builder
-    mask = g.mask(item)
+    members = _members(g, item, 2)
     places = [g.buffer("values", integers(kind.bits)), g.buffer("matches", integers(32))]
     builder.store(value, places[0])
-    builder.call(_matcher(g.module, kind.bits), [g.context, g.frame, places[0], mask, places[1]])
-    found = builder.load(places[1], typ=integers(32))
+    builder.call(_matcher(g.module, kind.bits), [g.context, g.frame, *places])
+    found = builder.and_(builder.load(places[1], typ=integers(32)), members)
     if item.instruction.has("any"):
         return g.write(item, found)
-    same = builder.icmp_unsigned("==", found, g.splat(mask))
+    same = builder.icmp_unsigned("==", found, members)
     result = builder.select(same, found, g.integer(32, 0))
     target = g.operand(item, 0)
     if isinstance(target, Pair):
@@ -136,18 +144,18 @@ def _match(g: KernelBuilder, item: FlatInstruction) -> None:
 
 
 def _matcher(module: ir.Module, bits: int) -> ir.Function:
-    """(values, mask, results): which active lanes hold the same value as each lane."""
+    """(values, results): which lanes hold the same value as each lane."""
 
     def body(self: Fields, function: ir.Function) -> None:
-        values, mask, results = function.args[2:]
+        values, results = function.args[2:]
         vector = self.builder.load(values, typ=integers(bits))
         with self.lane_loop() as lane:
             one = self.load_lane(values, lane, ir.IntType(bits))
             same = self.bits_of(self.builder.icmp_unsigned("==", vector, self.splat(one)))
-            self.store_lane(results, lane, self.builder.and_(same, mask))
+            self.store_lane(results, lane, same)
         self.builder.ret_void()
 
-    return runtime.helper(module, f"match_{bits}", ir.VoidType(), [POINTER, I32, POINTER], body)
+    return runtime.helper(module, f"match_{bits}", ir.VoidType(), [POINTER, POINTER], body)
 
 
 @lowers("redux")
@@ -157,35 +165,41 @@ def _redux(g: KernelBuilder, item: FlatInstruction) -> None:
     if name is None or kind.is_float:
         raise g.not_covered(item)
     value = g.read(g.operand(item, 1), kind)
-    place = g.buffer("values", integers(32))
-    g.builder.store(value, place)
+    places = [g.buffer(each, integers(32)) for each in ("values", "members", "results")]
+    g.builder.store(value, places[0])
+    g.builder.store(_members(g, item, 2), places[1])
     function = _reducer(g.module, name, kind.is_signed)
-    g.write(item, g.splat(g.builder.call(function, [g.context, g.frame, place, g.mask(item)])))
+    g.builder.call(function, [g.context, g.frame, *places])
+    g.write(item, g.builder.load(places[2], typ=integers(32)))
 
 
 def _reducer(module: ir.Module, name: str, signed: bool) -> ir.Function:
-    """(values, mask) → the reduction over the active lanes."""
+    """(values, members, results): the reduction over the members of each lane; the first of them computes it."""
 
     def body(self: Fields, function: ir.Function) -> None:
-        values, mask = function.args[2:]
+        values, members, results = function.args[2:]
         builder = self.builder
         start = {"add": 0, "or": 0, "xor": 0, "and": -1}.get(name)
         if start is None:
             low, high = (-(1 << 31), (1 << 31) - 1) if signed else (0, -1)
             start = high if name == "min" else low
         total = self.scratch(I32)
-        builder.store(i32(start), total)
         compare = builder.icmp_signed if signed else builder.icmp_unsigned
         with self.lane_loop() as lane:
-            on = builder.trunc(builder.lshr(builder.zext(mask, I64), lane), I1)
-            with builder.if_then(on):
-                a, b = builder.load(total, typ=I32), self.load_lane(values, lane, I32)
-                if name in ("min", "max"):
-                    result = builder.select(compare("<" if name == "min" else ">", a, b), a, b)
-                else:
-                    operate = {"add": builder.add, "and": builder.and_, "or": builder.or_, "xor": builder.xor}
-                    result = operate[name](a, b)
-                builder.store(result, total)
-        builder.ret(builder.load(total, typ=I32))
+            group = builder.zext(self.load_lane(members, lane, I32), I64)
+            first = builder.and_(builder.cttz(group, ir.Constant(I1, 0)), i64(LANES - 1))
+            with builder.if_then(builder.icmp_unsigned("==", first, lane)):
+                builder.store(i32(start), total)
+                with self.lane_loop() as other, builder.if_then(builder.trunc(builder.lshr(group, other), I1)):
+                    a, b = builder.load(total, typ=I32), self.load_lane(values, other, I32)
+                    if name in ("min", "max"):
+                        result = builder.select(compare("<" if name == "min" else ">", a, b), a, b)
+                    else:
+                        operate = {"add": builder.add, "and": builder.and_, "or": builder.or_, "xor": builder.xor}
+                        result = operate[name](a, b)
+                    builder.store(result, total)
+                self.store_lane(results, lane, builder.load(total, typ=I32))
+            self.store_lane(results, lane, self.load_lane(results, first, I32))
+        builder.ret_void()
 
-    return runtime.helper(module, f"reduce_{name}_{'s' if signed else 'u'}", I32, [POINTER, I32], body)
+    return runtime.helper(module, f"reduce_{name}_{'s' if signed else 'u'}", ir.VoidType(), [POINTER] * 3, body)
