@@ -68,7 +68,9 @@ def same(kind: str, bits: int, other: int) -> bool:
         return both(bits, other, FORMATS[kind])
     if kind.endswith("x2"):
         form = FORMATS[kind[:-2]]
-        return both(bits & 0xFFFF, other & 0xFFFF, form) and both(bits >> 16, other >> 16, form)
+        size = 32 if kind == "f32x2" else 16
+        low = (1 << size) - 1
+        return both(bits & low, other & low, form) and both(bits >> size, other >> size, form)
     return bits == other
 
 

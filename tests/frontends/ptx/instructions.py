@@ -19,6 +19,7 @@ KINDS = {
     "bf16x2": ("b32", "b32", np.uint32),
     "f32": ("f32", "f32", np.uint32),
     "f64": ("f64", "f64", np.uint64),
+    "f32x2": ("b64", "b64", np.uint64),
     "pred": ("pred", "u32", np.uint32),
     "count": ("b32", "b32", np.uint32),
     "field": ("b32", "b32", np.uint32),
@@ -197,6 +198,23 @@ def special_cases() -> Iterator[Case]:
     yield from _each("mov.unpack.b16.b32", "b16 b16", "b32")
 
 
+def unmeasured_cases() -> Iterator[Case]:
+    """Cases that hardware has not been asked about, or not the one that was."""
+    yield from _each("add.{u16x2,s16x2}", "b32", "b32 b32")
+    yield from _each("{min,max}.{u16x2,s16x2,s16x2.relu,s32.relu}", "b32", "b32 b32")
+    for kind in ("f16x2", "bf16x2"):
+        yield from _each(f"set.{{eq,ne,lt,geu,nan}}.{kind}.{kind}", kind, f"{kind} {kind}")
+        yield from _each(f"set.gt.or.u32.{kind}", "b32", f"{kind} {kind} pred")
+    for kind in ("f16", "f16x2", "bf16", "bf16x2", "f32"):
+        yield from _each(f"{{min,max}}{{,.NaN}}.xorsign.abs.{kind}", kind, f"{kind} {kind}")
+    yield from _each("{add,sub,mul}{,.rz,.rm.ftz}.f32x2", "f32x2", "f32x2 f32x2")
+    yield from _each("fma.{rn,rp}{,.ftz}.f32x2", "f32x2", "f32x2 f32x2 f32x2")
+    for count in "24":
+        names = f"{{vadd,vsub,vavrg,vabsdiff,vmin,vmax}}{count}"
+        yield from _each(f"{names}.{{u,s}}32.{{u,s}}32.{{u,s}}32{{,.sat,.add}}", "b32", "b32 b32 b32")
+        yield from _each(f"vset{count}.{{u,s}}32.{{u,s}}32.{{eq,ne,lt,le,gt,ge}}{{,.add}}", "b32", "b32 b32 b32")
+
+
 def cases() -> list[Case]:
     return [*integer_cases(), *float_cases(), *half_cases(), *conversion_cases(), *special_cases()]
 
@@ -247,8 +265,9 @@ def edges(kind: str) -> list[int]:
     shapes = {"f16": (16, 10), "bf16": (16, 7), "f32": (32, 23), "f64": (64, 52)}
     if kind in shapes:
         return _float_edges(*shapes[kind])
-    halves = _float_edges(*shapes[kind[:-2]])
-    return [low | high << 16 for low, high in zip(halves, halves[7:] + halves[:7], strict=True)]
+    half = shapes[kind[:-2]]
+    halves = _float_edges(*half)
+    return [low | high << half[0] for low, high in zip(halves, halves[7:] + halves[:7], strict=True)]
 
 
 def inputs(sources: tuple[str, ...], rows: int, seed: int = 1) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from warplens.frontends.ptx.program import Instruction, Type
@@ -48,17 +48,59 @@ def _output(item: Instruction, kind: Type, value: Value, mode: str = "rn") -> in
 
 
 def integer_result(item: Instruction, kind: Type, values: Sequence[int]) -> int:
+    if item.opcode[:-1] in PARTS and item.opcode[-1] in "24":
+        return _parts_result(item, values)
     if item.opcode not in OPERATIONS:
         raise NotCoveredError(item.name)
+    if kind.packed == 2:
+        half = Type(kind.kind, kind.bits)
+        low, high = (
+            OPERATIONS[item.opcode](item, half, [each >> shift & ones(16) for each in values]) & ones(16)
+            for shift in (0, 16)
+        )
+        return low | high << 16
     return OPERATIONS[item.opcode](item, kind, values)
+
+
+#: SIMD video instructions on one part of each source.
+PARTS: dict[str, Callable[[int, int], int]] = {
+    "vadd": lambda a, b: a + b,
+    "vsub": lambda a, b: a - b,
+    "vavrg": lambda a, b: (a + b + (a + b >= 0)) >> 1,
+    "vabsdiff": lambda a, b: abs(a - b),
+    "vmin": min,
+    "vmax": max,
+    "vset": lambda a, b: (a > b) - (a < b),
+}
+
+
+def _parts_result(item: Instruction, values: Sequence[int]) -> int:
+    """Bytes or half-words one by one, then side by side or added to the third source."""
+    count = int(item.opcode[-1])
+    bits = 32 // count
+    to, first, second = item.types if len(item.types) == 3 else (Type("u", 32), *item.types)
+    found = []
+    for place in range(count):
+        a, b = (
+            number(value >> bits * place & ones(bits), Type(kind.kind, bits))
+            for value, kind in zip(values, (first, second), strict=False)
+        )
+        result = PARTS[item.opcode[:-1]](a, b)
+        if item.opcode.startswith("vset"):
+            name = next(each for each in item.modifiers if each in _COMPARISONS)
+            result = int(compared(name, result))
+        found.append(clamp(result, Type(to.kind, bits)) if item.has("sat") else result)
+    if item.has("add"):
+        return values[2] + sum(found) & ones(32)
+    return sum((each & ones(bits)) << bits * place for place, each in enumerate(found))
 
 
 def float_result(item: Instruction, kind: Type, values: Sequence[int]) -> int:
     """Instructions on floats; packed ones do both halves."""
     if kind.packed == 2:
         half = Type(kind.kind, kind.bits)
-        low = float_result(item, half, [each & ones(16) for each in values])
-        return low | float_result(item, half, [each >> 16 for each in values]) << 16
+        low = float_result(item, half, [each & ones(kind.bits) for each in values])
+        return low | float_result(item, half, [each >> kind.bits for each in values]) << kind.bits
     form = form_of(kind)
     sign_bit = 1 << (kind.bits - 1)
     if item.opcode == "copysign":
@@ -71,6 +113,10 @@ def float_result(item: Instruction, kind: Type, values: Sequence[int]) -> int:
     mode = _mode(item)
     found = _inputs(item, kind, values)
     if item.opcode in ("min", "max"):
+        if item.has("xorsign"):
+            chosen = _least_or_most(item, [Value(0, each.kind, each.size) for each in found])
+            sign = (values[0] ^ values[1]) >> (kind.bits - 1)
+            return _output(item, kind, chosen if chosen.kind == "nan" else Value(sign, chosen.kind, chosen.size))
         return _output(item, kind, _least_or_most(item, found))
     return _output(item, kind, _exact(item, kind, found, mode), mode)
 

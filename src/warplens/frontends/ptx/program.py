@@ -14,7 +14,7 @@ class Type:
 
     kind: str
     bits: int
-    #: Values packed in one register: 2 for f16x2 and bf16x2.
+    #: Values packed in one register: 2 for f16x2 and the like.
     packed: int = 1
 
     @property
@@ -47,6 +47,9 @@ TYPES: Mapping[str, Type] = {
     **{f"f{bits}": Type("f", bits) for bits in (16, 32, 64)},
     "b128": Type("b", 128),
     "f16x2": Type("f", 16, 2),
+    "f32x2": Type("f", 32, 2),
+    "u16x2": Type("u", 16, 2),
+    "s16x2": Type("s", 16, 2),
     "bf16": Type("bf", 16),
     "bf16x2": Type("bf", 16, 2),
     "e4m3x2": Type("e4m3", 8, 2),

@@ -12,6 +12,7 @@ from . import (
     products,
     real,
     textures,
+    video,
     warpgroup,
     wmma,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "products",
     "real",
     "textures",
+    "video",
     "warpgroup",
     "wmma",
 ]

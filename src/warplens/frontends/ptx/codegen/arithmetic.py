@@ -21,13 +21,15 @@ def _add(g: KernelBuilder, item: FlatInstruction) -> None:
     if kind.is_float:
         return lower_float(g, item, kind, item.opcode, 2)
     a, b = sources(g, item, kind, 2)
+    if kind.packed != 1 and (item.opcode != "add" or len(item.instruction.modifiers) != 1):
+        raise g.not_covered(item)
     if item.opcode == "mul":
         return g.write(item, _product(g, item, kind, a, b))
     if item.instruction.has("cc"):
         return _with_carry(g, item, kind, a, b, subtract=item.opcode == "sub", carry_in=False)
     if item.instruction.has("sat"):
         return g.write(item, g.intrinsic(f"s{item.opcode}.sat", a, b))
-    return g.write(item, getattr(g.builder, item.opcode)(a, b))
+    return g.write(item, g.packed(kind, getattr(g.builder, item.opcode), a, b))
 
 
 @lowers("addc", "subc")
@@ -161,8 +163,14 @@ def _min(g: KernelBuilder, item: FlatInstruction) -> None:
         if kind.is_float:
             result = float_minimum(g, item, kind, result, other, largest)
         else:
-            compare = g.builder.icmp_signed if kind.is_signed else g.builder.icmp_unsigned
-            result = g.builder.select(compare(">" if largest else "<", result, other), result, other)
+            result = g.packed(kind, lambda x, y: _chosen(g, kind, x, y, largest), result, other)
     if item.instruction.has("relu"):
-        raise g.not_covered(item)
+        if kind.kind != "s":
+            raise g.not_covered(item)
+        result = g.packed(kind, lambda x: _chosen(g, kind, x, g.integer(kind.bits, 0), True), result)
     g.write(item, result)
+
+
+def _chosen(g: KernelBuilder, kind: Type, a: Value, b: Value, largest: bool) -> Value:
+    compare = g.builder.icmp_signed if kind.is_signed else g.builder.icmp_unsigned
+    return g.builder.select(compare(">" if largest else "<", a, b), a, b)

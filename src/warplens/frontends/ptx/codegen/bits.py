@@ -210,13 +210,13 @@ def _dot(g: KernelBuilder, item: FlatInstruction) -> None:
     four = item.opcode == "dp4a"
     start = 0 if four or item.instruction.has("lo") else 2
     for part in range(4 if four else 2):
-        x = _part(g, a, part, 8 if four else 16, a_type.is_signed)
-        y = _part(g, b, part + start, 8, b_type.is_signed)
+        x = part_of(g, a, part, 8 if four else 16, a_type.is_signed)
+        y = part_of(g, b, part + start, 8, b_type.is_signed)
         total = g.builder.add(total, g.builder.mul(x, y))
     g.write(item, total)
 
 
-def _part(g: KernelBuilder, value: Value, index: int, bits: int, signed: bool) -> Value:
+def part_of(g: KernelBuilder, value: Value, index: int, bits: int, signed: bool) -> Value:
     """A byte or half-word of 32 bits, extended to 32 bits."""
     left = g.builder.shl(value, g.integer(32, 32 - bits * (index + 1)))
     return (g.builder.ashr if signed else g.builder.lshr)(left, g.integer(32, 32 - bits))

@@ -13,7 +13,7 @@ from .lowering import lowers, sources, type_of
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
 
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _UNSIGNED_COMPARISONS = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
 
@@ -26,10 +26,10 @@ def _compared(g: KernelBuilder, item: FlatInstruction, kind: Type) -> Value:
     comparison = item.instruction.modifiers[0]
     if comparison in _UNSIGNED_COMPARISONS:
         return builder.icmp_unsigned(_UNSIGNED_COMPARISONS[comparison], a, b)
-    if comparison not in _COMPARISONS:
+    if comparison not in COMPARISONS:
         raise g.not_covered(item)
     compare = builder.icmp_signed if kind.is_signed else builder.icmp_unsigned
-    return compare(_COMPARISONS[comparison], a, b)
+    return compare(COMPARISONS[comparison], a, b)
 
 
 def _compared_floats(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value, b: Value) -> Value:
@@ -46,10 +46,10 @@ def _compared_floats(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Val
     if comparison == "nan":
         return builder.fcmp_unordered("uno", *numbers)
     name = comparison.removesuffix("u")  # equ, ltu, …: also true of NaN
-    if name not in _COMPARISONS:
+    if name not in COMPARISONS:
         raise g.not_covered(item)
     compare = builder.fcmp_ordered if name == comparison else builder.fcmp_unordered
-    return compare(_COMPARISONS[name], *numbers)
+    return compare(COMPARISONS[name], *numbers)
 
 
 def _combined(g: KernelBuilder, item: FlatInstruction, flags: Value) -> Value:
@@ -83,10 +83,19 @@ def _setp(g: KernelBuilder, item: FlatInstruction) -> None:
 @lowers("set")
 def _set(g: KernelBuilder, item: FlatInstruction) -> None:
     target, kind = item.instruction.types[-2:]
-    flags = _combined(g, item, _compared(g, item, kind))
     one = {"f": {16: 0x3C00, 32: 0x3F800000}, "bf": {16: 0x3F80}}.get(target.kind, {}).get(target.bits, -1)
+    if kind.packed == 2:  # each half of the result tells of one half of the sources
+        if target.total_bits != 32 or kind.bits != 16:
+            raise g.not_covered(item)
+
+        def compare(a: Value, b: Value) -> Value:
+            flags = _combined(g, item, _compared_floats(g, item, kind, a, b))
+            return g.builder.select(flags, g.integer(16, one), g.integer(16, 0))
+
+        return g.write(item, g.packed(kind, compare, *sources(g, item, kind, 2)))
+    flags = _combined(g, item, _compared(g, item, kind))
     bits = target.bits
-    g.write(item, g.builder.select(flags, g.integer(bits, one), g.integer(bits, 0)))
+    return g.write(item, g.builder.select(flags, g.integer(bits, one), g.integer(bits, 0)))
 
 
 @lowers("selp")

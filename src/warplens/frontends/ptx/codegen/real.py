@@ -39,20 +39,21 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
             result = rounding.relu(g, result)
         return rounding.narrow(g, result, kind.kind)
 
-    if kind.bits == 16:
-        return g.write(item, g.packed(kind, small, *values))
-    numbers = [g.as_float(each) for each in values]
-    flushing = kind.bits == 32 and item.instruction.has("ftz")
-    if flushing:
-        numbers = [rounding.flush(g, each) for each in numbers]
-    result = _rounded(g, operation, numbers, mode)
-    if item.instruction.has("approx") and operation == "div" and kind.bits == 32:
-        result = _without_large_divisors(g, result, *numbers)
-    if flushing:
-        result = rounding.flush(g, result)
-    if item.instruction.has("sat"):
-        result = rounding.saturate(g, result)
-    return g.write(item, rounding.result_bits(g, result))
+    def large(*parts: Value) -> Value:
+        numbers = [g.as_float(each) for each in parts]
+        flushing = kind.bits == 32 and item.instruction.has("ftz")
+        if flushing:
+            numbers = [rounding.flush(g, each) for each in numbers]
+        result = _rounded(g, operation, numbers, mode)
+        if item.instruction.has("approx") and operation == "div" and kind.bits == 32:
+            result = _without_large_divisors(g, result, *numbers)
+        if flushing:
+            result = rounding.flush(g, result)
+        if item.instruction.has("sat"):
+            result = rounding.saturate(g, result)
+        return rounding.result_bits(g, result)
+
+    return g.write(item, g.packed(kind, small if kind.bits == 16 else large, *values))
 
 
 def _nearest(g: Lanes, operation: str, values: list[Value]) -> Value:
@@ -158,10 +159,15 @@ def _testp(g: KernelBuilder, item: FlatInstruction) -> None:
 
 
 def float_minimum(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value, b: Value, largest: bool) -> Value:
-    if item.instruction.has("xorsign", "abs"):
+    signs = item.instruction.has("xorsign")
+    if item.instruction.has("abs") and not signs:
         raise g.not_covered(item)
 
     def one(x: Value, y: Value) -> Value:
+        builder, top = g.builder, g.integer(kind.bits, 1 << (kind.bits - 1))
+        sign = builder.and_(builder.xor(x, y), top)
+        if signs:  # of the sizes, with the product's sign
+            x, y = (builder.and_(each, builder.not_(top)) for each in (x, y))
         if kind.bits == 16:
             x, y = rounding.widen(g, x, kind.kind), rounding.widen(g, y, kind.kind)
         else:
@@ -169,6 +175,10 @@ def float_minimum(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value,
             if item.instruction.has("ftz"):
                 x, y = rounding.flush(g, x), rounding.flush(g, y)
         result = rounding.minimum(g, x, y, largest=largest, keep_nan=item.instruction.has("NaN"))
-        return rounding.narrow(g, result, kind.kind) if kind.bits == 16 else g.as_bits(result)
+        bits = rounding.narrow(g, result, kind.kind) if kind.bits == 16 else g.as_bits(result)
+        if not signs:
+            return bits
+        missing = builder.fcmp_unordered("uno", result, result)
+        return builder.select(missing, bits, builder.or_(bits, sign))
 
     return g.packed(kind, one, a, b)

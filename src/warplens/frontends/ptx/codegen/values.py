@@ -116,13 +116,14 @@ class WarpValues(Fields):
         self.builder.store(value, self.registers[name])
 
     def packed(self, kind: Type, compute: Callable[..., Value], *values: Value) -> Value:
-        """Apply a function on 16-bit parts to each half of packed types, or to the whole of others."""
+        """Apply a function to each half of packed types, or to the whole of others."""
         if kind.packed == 1:
             return compute(*values)
-        low = compute(*(self.resize(each, 16) for each in values))
-        high = compute(*(self.resize(self.builder.lshr(each, self.integer(32, 16)), 16) for each in values))
-        shifted = self.builder.shl(self.resize(high, 32), self.integer(32, 16))
-        return self.builder.or_(self.resize(low, 32), shifted)
+        bits, whole = kind.bits, kind.total_bits
+        by = self.integer(whole, bits)
+        low = compute(*(self.resize(each, bits) for each in values))
+        high = compute(*(self.resize(self.builder.lshr(each, by), bits) for each in values))
+        return self.builder.or_(self.resize(low, whole), self.builder.shl(self.resize(high, whole), by))
 
     def mask(self, item: FlatInstruction) -> Value:
         """Lanes that execute an instruction. `begin` reads the guard, because the instruction may overwrite it."""
