@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import warplens
@@ -348,3 +349,22 @@ def test_headers_of_a_toolkit_serve_an_older_compiler(monkeypatch: pytest.Monkey
         monkeypatch.setattr(compile_module, "compiler_version", lambda version=version: f"NVRTC {version}")
         found = compile_module._header_options()
         assert len(found) == len(options) and all(map(str.startswith, found, options))
+
+
+def test_what_kernels_have_of_nvcc_without_a_header():
+    """alloca, 128-bit integers, and the functions of programmatic dependent launch."""
+    source = """#include <alloca.h>
+    extern "C" __global__ void k(long long* x, int n) {
+        cudaGridDependencySynchronize();
+        int count = n + threadIdx.x;
+        int* own = (int*)alloca(count * sizeof(int));
+        for (int i = 0; i < count; i++) own[i] = i * i;
+        __int128 wide = (__int128)x[threadIdx.x] * x[threadIdx.x];
+        x[threadIdx.x] = (long long)(wide >> 64) + own[count - 1];
+        cudaTriggerProgrammaticLaunchCompletion();
+    }"""
+    given = np.random.default_rng(1).integers(1 << 61, 1 << 62, 32)
+    found = given.copy()
+    warplens.cuda(source).kernel("k").launch(1, 32, found, np.int32(3))
+    expected = [(int(each) ** 2 >> 64) + (2 + lane) ** 2 for lane, each in enumerate(given)]
+    assert found.tolist() == expected

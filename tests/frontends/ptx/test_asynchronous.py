@@ -243,6 +243,38 @@ mov.u32 %r3, 16;
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "held", "expected"),
+    [
+        (
+            "add.noftz.bf16",
+            [0x3F80, 0x3F80, 0x7FC0, 0x4000],
+            [0x3B80, 0x3F80, 0x3F80, 0x3F81],
+            [0x3F80, 0x4000, 0x7FFF, 0x4040],
+        ),
+        ("max.bf16", [0x3F80, 0xBF80, 0x0000, 0x4000], [0x4000, 0x3F80, 0xBF80, 0x3F80], [0x4000, 0x3F80, 0, 0x4000]),
+        ("inc.u32", [7, 8, 9, 0], [8, 8, 8, 8], [8, 0, 0, 1]),
+        ("dec.u32", [0, 5, 9, 8], [8, 8, 8, 8], [8, 4, 8, 7]),
+    ],
+)
+def test_other_reductions(name: str, given: list[int], held: list[int], expected: list[int]) -> None:
+    kind = np.uint16 if name.endswith("bf16") else np.uint32
+    count = 64 // np.dtype(kind).itemsize
+    out, stored = (np.resize(np.array(each, kind), count).view(np.uint32) for each in (given, held))
+    body = f"""mad.wide.u32 %at, %t, 4, %in;
+mad.lo.u32 %r0, %t, 4, %tile;
+setp.lt.u32 %p2, %t, 16;
+@%p2 ld.global.b32 %r1, [%at];
+@%p2 st.shared.b32 [%r0], %r1;
+fence.proxy.async.shared::cta;
+bar.sync 0;
+@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.{name} [%out], [%tile], 64;
+@%p0 cp.async.bulk.commit_group;
+@%p0 cp.async.bulk.wait_group 0;"""
+    run(body, stored, out)
+    np.testing.assert_array_equal(out.view(kind), np.resize(np.array(expected, kind), count))
+
+
 def test_the_trace_says_how_many_blocks_a_cluster_has() -> None:
     source = 'extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(int *out) { out[blockIdx.x] = 1; }'
     trace = warplens.cuda(source).kernel("kernel").launch(4, 32, np.zeros(4, np.int32)).trace()

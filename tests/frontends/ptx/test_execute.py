@@ -64,6 +64,7 @@ def test_atomics_of_many_blocks_add_up():
         ("*(float*)(size_t)x[5] = 1;", "out of bounds at 0x0"),
         ("*(int*)((char*)x + 2) = 1;", "not a multiple of their size"),
         ("__shared__ float s[8]; s[threadIdx.x + (int)x[0]] = 1; __syncthreads(); x[1] = s[1];", "shared memory"),
+        ("if (threadIdx.x == 4) __brkpt();", r"stops itself \(brkpt\) \(block \(0, 0, 0\), thread \(4, 0, 0\)\)"),
         ("if (threadIdx.x == 3) __trap();", r"stops itself \(trap\) \(block \(0, 0, 0\), thread \(3, 0, 0\)\)"),
         ("if (threadIdx.x < 7) { x[0] = 2; __syncthreads(); x[1] = 1; } else __syncthreads(); x[2] = 3;", "wait at"),
     ],

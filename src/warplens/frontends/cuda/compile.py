@@ -15,7 +15,15 @@ from typing import Any
 from ...errors import CompileError, MissingPackageError, nearest
 from ...result_cache import CACHE_VARIABLE, cache_folder, code_digest, content_hash, open_results
 from .cubin import KernelResources, read_cubin
-from .headers import HEADER_WHEELS, STANDARD_HEADERS, included_files, included_names, includes_anything
+from .headers import (
+    DEVICE_HEADER,
+    DEVICE_RUNTIME,
+    HEADER_WHEELS,
+    STANDARD_HEADERS,
+    included_files,
+    included_names,
+    includes_anything,
+)
 from .host_code import host_algorithms, line_ranges, stand_in, without_declarations
 from .machine_code import MachineCode, read_machine_code
 from .nvrtc import chosen_library, open_library
@@ -36,9 +44,16 @@ _CARRIES_HEADERS = (13, 3)
 #: The compiler sees this name, in the folder of the source; its output gets the user's name instead.
 _PLACEHOLDER = "warplens_source.cu"
 _LARGEST_SOURCE_BYTES = 64 << 20
-#: nvcc lets kernels use some unannotated functions, and includes the mathematical ones by itself.
-_AS_NVCC = ("-default-device", "--pre-include=math.h")
-_NVCC_ALLOWS = re.compile(r'JIT mode|identifier "(INFINITY|NAN|HUGE_VALF?|M_\w+)" is undefined')
+#: What nvcc allows and NVRTC complains about: unannotated functions, names of headers that nvcc includes by itself,
+#: and a type; and the options that bring them.
+_AS_NVCC = (
+    (
+        r'JIT mode|identifier "(INFINITY|NAN|HUGE_VALF?|M_\w+)" is undefined',
+        ("-default-device", "--pre-include=math.h"),
+    ),
+    (rf'identifier "({"|".join(DEVICE_RUNTIME)})" is undefined', (f"--pre-include={DEVICE_HEADER}",)),
+    (r"--device-int128", ("--device-int128",)),
+)
 #: Each attempt misses one more header, or leaves out all declarations that the last one complained about.
 _MOST_ATTEMPTS = 50
 
@@ -233,8 +248,9 @@ class _Attempt:
         """The next attempt, without the host code that the log complains about; the same if it is about none."""
         if header := stand_in(log):
             return replace(self, headers={**self.headers, **header})
-        if _NVCC_ALLOWS.search(log) and not set(_AS_NVCC) <= set(self.options):
-            return replace(self, options=[*self.options, *_AS_NVCC])
+        for pattern, options in _AS_NVCC:
+            if re.search(pattern, log) and not set(options) <= set(self.options):
+                return replace(self, options=[*self.options, *options])
         lines: dict[str, set[int]] = {}
         for file, line, _ in _DIAGNOSTIC.findall(log):
             lines.setdefault(file, set()).add(int(line))

@@ -37,6 +37,22 @@ STANDARD_HEADERS = {
     ),
 }  # fmt: skip
 
+#: Functions that kernels get from nvcc without a header, and what they are.
+DEVICE_RUNTIME = {
+    "alloca": "static __device__ __forceinline__ void* alloca(size_t size) { void* found; "
+    'asm volatile("{ .reg .b64 at; alloca.u64 at, %1; cvta.local.u64 %0, at; }" : "=l"(found) : "l"(size)); '
+    "return found; }\n",
+    **{
+        name: f'static __device__ __forceinline__ void {name}() {{ asm volatile("{code};" ::: "memory"); }}\n'
+        for name, code in (
+            ("cudaGridDependencySynchronize", "griddepcontrol.wait"),
+            ("cudaTriggerProgrammaticLaunchCompletion", "griddepcontrol.launch_dependents"),
+        )
+    },
+}
+DEVICE_HEADER = "warplens_device_runtime.h"
+STANDARD_HEADERS[DEVICE_HEADER] = "#pragma once\n" + "".join(DEVICE_RUNTIME.values())
+
 #: Headers of cub that kernels use. NVRTC refuses the one that includes all, with the host's among them.
 _CUB_BLOCK = (
     "adjacent_difference", "discontinuity", "exchange", "histogram", "load", "merge_sort", "radix_sort", "reduce",

@@ -41,16 +41,29 @@ _REDUCTIONS: dict[str, Any] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
+    "inc": lambda old, most: np.where(old >= most, 0, old + 1),
+    "dec": lambda old, most: np.where((old == 0) | (old > most), most, old - 1),
 }
+#: NumPy has no bfloat16: its two bytes.
+_BFLOAT16 = np.dtype("V2")
 _DTYPES = {
     **{f"{kind}{bits}": np.dtype(f"{letter}{bits // 8}") for kind, letter in (("u", "u"), ("s", "i"), ("b", "u"))
        for bits in (32, 64)},
-    "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64), "bf16": _BFLOAT16,
 }  # fmt: skip
 #: Types of tensors that can be reduced, by their number in a map.
 _MAP_DTYPES = {
     number: _DTYPES[name]
-    for number, name in ((2, "u32"), (3, "s32"), (4, "u64"), (5, "s64"), (6, "f16"), (7, "f32"), (9, "f64"))
+    for number, name in (
+        (2, "u32"),
+        (3, "s32"),
+        (4, "u64"),
+        (5, "s64"),
+        (6, "f16"),
+        (7, "f32"),
+        (9, "f64"),
+        (10, "bf16"),
+    )
 }
 
 
@@ -388,4 +401,14 @@ def _combined(
     if dtype is None:
         raise MisuseError(f"the reduction {reduction} of this type is not supported")
     first, second = (np.ascontiguousarray(each).reshape(-1).view(dtype) for each in (old, new))
+    if dtype == _BFLOAT16:
+        sums = _REDUCTIONS[reduction](_widened(first), _widened(second)).view(np.uint32)
+        nearest = (sums + 0x7FFF + (sums >> 16 & 1)) >> 16  # to even
+        missing = sums & 0x7FFFFFFF > 0x7F800000
+        return np.where(missing, 0x7FFF, nearest).astype(np.uint16).view(np.uint8).reshape(old.shape)
     return np.asarray(_REDUCTIONS[reduction](first, second), dtype=dtype).view(np.uint8).reshape(old.shape)
+
+
+def _widened(values: NDArray[Any]) -> NDArray[np.float32]:
+    """bfloat16 as singles."""
+    return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)

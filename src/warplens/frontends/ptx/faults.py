@@ -115,7 +115,7 @@ _WORDS: dict[Fault, Any] = {
     Fault.MISALIGNED: lambda item, memory, address: (
         f"{_access(item)} at {address & (1 << 64) - 1:#x}, which is not a multiple of their size"
     ),
-    Fault.TRAP: lambda item, memory, address: "the kernel stops itself (trap)",
+    Fault.TRAP: lambda item, memory, address: f"the kernel stops itself ({item.opcode if item else 'trap'})",
     Fault.RECURSION: lambda item, memory, address: (
         f"recursion goes deeper than warplens follows it: {MOST_LEVELS} levels, fewer where each makes several calls"
     ),

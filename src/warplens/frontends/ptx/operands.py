@@ -17,8 +17,9 @@ _SPECIAL = {
     *(f"%lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")),
     *("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi", "%clock64"),
     *(f"%{name}.{axis}" for name in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid") for axis in "xyz"),
-    *("%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster", "%envreg1", "%envreg2"),
+    *("%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"),
     *("%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size", "%dynamic_smem_size"),
+    *("%aggr_smem_size", *(f"%envreg{number}" for number in range(32)), *(f"%pm{number}" for number in range(8))),
 }
 _VECTOR_SPECIAL = (
     *("%tid", "%ntid", "%ctaid", "%nctaid"),

@@ -302,7 +302,7 @@ class KernelBuilder(DivergentLanes):
             return self.branch(item)
         if opcode in ("ret", "exit"):
             return self.exit(item)
-        if opcode == "trap":
+        if opcode in ("trap", "brkpt"):  # without a debugger, both end the launch
             return self._trap(item, Fault.RECURSION if item.instruction.has(TOO_DEEP) else Fault.TRAP)
         if opcode == "call":
             return self._call(item)

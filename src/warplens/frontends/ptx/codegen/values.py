@@ -209,6 +209,7 @@ class WarpValues(Fields):
             "nwarpid": Context.WARPS,
             "dynamic_smem_size": Context.DYNAMIC_SHARED_BYTES,
             "total_smem_size": Context.SHARED_BYTES,
+            "aggr_smem_size": Context.SHARED_BYTES,
             "cluster_ctarank": Context.CLUSTER_RANK,
         }
         if base in fields:
