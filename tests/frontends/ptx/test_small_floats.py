@@ -71,6 +71,104 @@ st.global.b16 [%out], %h;"""
             assert code == _nearest(value, finite), (value, hex(code))
 
 
+#: (Bits, fraction bits, bias) of formats without NaN.
+NARROW = {"e3m2": (6, 2, 3), "e2m3": (6, 3, 1), "e2m1": (4, 1, 1)}
+
+
+def _value(code: int, kind: str) -> float:
+    """Sign, exponent and fraction by the definition of IEEE's formats."""
+    bits, fraction, bias = NARROW[kind]
+    exponent = (code & (1 << (bits - 1)) - 1) >> fraction
+    part = (code & (1 << fraction) - 1) / (1 << fraction)
+    size = (1 + part) * 2.0 ** (exponent - bias) if exponent else part * 2.0 ** (1 - bias)
+    return -size if code >> (bits - 1) else size
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("half", ["f16", "bf16"])
+def test_narrow_codes_as_halves(kind: str, half: str) -> None:
+    bits = NARROW[kind][0]
+    codes = np.arange(256) % (1 << bits)
+    pairs = codes | np.roll(codes, 3) << (4 if bits == 4 else 8)
+    register = "mov.b16 {%b0, %b1}, %h;\ncvt.rn" if bits == 4 else "cvt.rn"
+    body = f""".reg .b8 %b<2>;
+mad.wide.u32 %in, %t, 2, %in;
+mad.wide.u32 %out, %t, 4, %out;
+ld.global.b16 %h, [%in];
+{register}.{half}x2.{kind}x2 %r, {"%b0" if bits == 4 else "%h"};
+st.global.b32 [%out], %r;"""
+    out = np.zeros(256, np.uint32)
+    run(body, pairs.astype(np.uint16), out)
+    wide = out.view(np.float16) if half == "f16" else (out.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    expected = [[_value(int(a), kind), _value(int(b), kind)] for a, b in zip(codes, np.roll(codes, 3), strict=True)]
+    np.testing.assert_array_equal(wide.reshape(-1, 2).astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz"])
+@pytest.mark.parametrize("kind", NARROW)
+def test_singles_to_narrow_codes(kind: str, mode: str) -> None:
+    bits = NARROW[kind][0]
+    finite = np.array([_value(code, kind) for code in range(1 << (bits - 1))])
+    between = (finite[1:] + finite[:-1]) / 2
+    numbers = np.concatenate([finite, between, between * (1 + 1e-6), between * (1 - 1e-6), [1e30, np.inf]])
+    given = np.resize(np.concatenate([numbers, -numbers, [np.nan]]), 512).astype(np.float32)
+    narrow = bits == 4
+    body = f""".reg .b8 %b0;
+mad.wide.u32 %in, %t, 4, %in;
+mad.wide.u32 %out, %t, 2, %out;
+ld.global.f32 %f0, [%in];
+neg.f32 %f1, %f0;
+cvt.{mode}.satfinite.{kind}x2.f32 {"%b0" if narrow else "%h"}, %f0, %f1;
+{"mov.b16 %h, {%b0, 0};" if narrow else ""}
+st.global.b16 [%out], %h;"""
+    out = np.zeros(512, np.uint16)
+    run(body, given, out)
+    size, sign = (4, 8) if narrow else (8, 32)
+    for number, pair in zip(given.tolist(), out.tolist(), strict=True):
+        for value, code in ((number, pair >> size), (-number, pair & (1 << size) - 1)):
+            if value != value:
+                assert code == (1 << (bits - 1)) - 1
+            elif mode == "rz":
+                below = int(np.flatnonzero(finite <= abs(value))[-1])
+                assert code == below | (sign if np.signbit(value) else 0), (value, hex(code))
+            else:
+                expected = _nearest(value, finite)
+                assert code == expected & 0x7F | (sign if expected & 0x80 else 0), (value, hex(code))
+
+
+@pytest.mark.parametrize("mode", ["rz", "rp"])
+@pytest.mark.parametrize("finite", ["", ".satfinite"])
+def test_powers_of_two(mode: str, finite: str) -> None:
+    """ue8m0: the exponent of a number's size, which is never 0."""
+    powers = 2.0 ** np.arange(-127, 128)
+    numbers = np.concatenate([powers, powers * 1.25, -powers[:9], [0, 2.0**-149, 2.0**-128, np.inf, np.nan]])
+    given = np.resize(numbers, 768).astype(np.float32)
+    body = f"""mad.wide.u32 %in, %t, 4, %in;
+mad.wide.u32 %out, %t, 8, %out;
+ld.global.f32 %f0, [%in];
+mov.f32 %f1, 0f40800000;
+cvt.{mode}{finite}.ue8m0x2.f32 %h, %f1, %f0;
+cvt.rn.bf16x2.ue8m0x2 %r, %h;
+st.global.b32 [%out], %r;
+cvt.u32.u16 %r, %h;
+st.global.b32 [%out+4], %r;"""
+    out = np.zeros(2 * 768, np.uint32)
+    execute(parse_ptx(KERNEL.format(body=body)), "k", 3, 256, [given, out], record=False)
+    known = 2.0 ** np.arange(-127.0, 128)
+    for number, halves, codes in zip(np.abs(given).tolist(), out[::2].tolist(), out[1::2].tolist(), strict=True):
+        assert codes >> 8 == 129
+        most = 254 if finite else 255
+        if number != number:
+            expected = 255
+        elif mode == "rz":
+            expected = most if number == np.inf else max(int((known <= number).sum()) - 1, 0)
+        else:
+            expected = min(int((known < number).sum()), most)
+        assert codes & 255 == expected, number
+        single = np.array([(halves & 0xFFFF) << 16], np.uint32).view(np.float32)[0]
+        assert np.isnan(single) if expected == 255 else single == known[expected]
+
+
 def _nearest(value: float, finite: np.ndarray) -> int:
     """By search; of two equally near, the even code."""
     if value != value:

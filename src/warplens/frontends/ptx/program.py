@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from .spaces import GLOBAL_WINDOW
 
+#: Floats that only conversions and products know, and the bits that one of a pair takes.
+SMALL_FLOATS = {"e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "ue8m0": 8, "e2m1": 4}
+
 
 @dataclass(frozen=True)
 class Type:
-    """A fundamental type: kind is b (bits), u, s, f, bf (bfloat16), e4m3, e5m2 (8-bit floats) or pred."""
+    """A fundamental type: kind is b (bits), u, s, f, bf (bfloat16), pred, or one of `SMALL_FLOATS`."""
 
     kind: str
     bits: int
@@ -36,7 +39,7 @@ class Type:
     def __str__(self) -> str:
         if self.kind == "pred":
             return "pred"
-        if self.kind in ("e4m3", "e5m2"):
+        if self.kind in SMALL_FLOATS:
             return f"{self.kind}x2"
         name = f"bf{self.bits}" if self.kind == "bf" else f"{self.kind}{self.bits}"
         return name + ("x2" if self.packed == 2 else "")
@@ -52,8 +55,7 @@ TYPES: Mapping[str, Type] = {
     "s16x2": Type("s", 16, 2),
     "bf16": Type("bf", 16),
     "bf16x2": Type("bf", 16, 2),
-    "e4m3x2": Type("e4m3", 8, 2),
-    "e5m2x2": Type("e5m2", 8, 2),
+    **{f"{kind}x2": Type(kind, bits, 2) for kind, bits in SMALL_FLOATS.items()},
     "pred": Type("pred", 1),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..flat import FlatInstruction
-from ..program import TYPES, Type, Vector
+from ..program import SMALL_FLOATS, TYPES, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
 from . import rounding, small_floats
 from .lanes import Lanes, Value, floats, integers
@@ -73,7 +73,7 @@ def _cvt(g: KernelBuilder, item: FlatInstruction) -> None:
     unknown = [each for each in item.instruction.modifiers if each not in _KNOWN]
     if unknown == ["tf32"] or set(unknown) == {"rna", "tf32"}:
         return small_floats.to_tf32(g, item)
-    if len(types) == 2 and any(each.kind in small_floats.SMALL for each in types):
+    if len(types) == 2 and any(each.kind in SMALL_FLOATS for each in types):
         return small_floats.convert(g, item, *types)
     if len(types) != 2 or unknown:
         raise g.not_covered(item)
