@@ -184,6 +184,12 @@ def test_constant_memory_cannot_be_written(write: str) -> None:
         launch(CONSTANT.replace("WRITE", write), 1, 32, record=False)
 
 
+def test_there_are_sixteen_barriers() -> None:
+    text = CONSTANT.replace("WRITE", "add.u32 %r2, %r1, 16; bar.sync %r2;")
+    with pytest.raises(KernelFault, match="a block has the barriers 0 to 15 only"):
+        launch(text, 1, 32, record=False)
+
+
 def test_parameters_have_no_atomics() -> None:
     with pytest.raises(PtxError, match="line"):
         launch(CONSTANT.replace("WRITE", "atom.param.add.u32 %r2, [out], %r1;"), 1, 32, record=False)

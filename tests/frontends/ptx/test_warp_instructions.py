@@ -136,6 +136,9 @@ ATOMICS += [
 ]
 BARRIERS = [
     "bar.red.popc.u32 %r2, 0, %p0;",
+    "mov.u32 %r4, 3; st.shared.u32 [%r1], %a; bar.sync %r4; xor.b32 %r5, %t, 5; mad.lo.u32 %r5, %r5, 16, %r0; "
+    "ld.shared.u32 %r2, [%r5]; add.u32 %r4, %r4, 2; bar.red.popc.u32 %r3, %r4, %p0;",
+    "setp.lt.u32 %p1, %t, 9; @%p1 exit; mov.u32 %r4, 7; barrier.sync.aligned %r4; mov.u32 %r2, %r4;",
     "bar.red.and.pred %p1, 0, %p0; selp.u32 %r2, 1, 0, %p1;",
     "barrier.red.or.pred %p1, 1, !%p0; selp.u32 %r2, 1, 0, %p1;",
     "st.shared.u32 [%r1], %a; barrier.sync.aligned 2; xor.b32 %r4, %t, 7; mad.lo.u32 %r4, %r4, 16, %r0; "

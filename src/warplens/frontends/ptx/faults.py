@@ -123,6 +123,7 @@ _WORDS: dict[Fault, Any] = {
         "deadlock: some threads of a warp wait at this barrier while these wait at another"
     ),
     Fault.TOO_DEEP: lambda item, memory, address: "branches are nested too deeply",
+    Fault.NO_BARRIER: lambda item, memory, address: "a block has the barriers 0 to 15 only",
     Fault.BAD_BARRIER: lambda item, memory, address: "the number of threads of a barrier must be a multiple of 32",
     Fault.BAD_MBARRIER: lambda item, memory, address: (
         "the mbarrier is not initialised, awaits fewer arrivals than this, or is given an impossible count"

@@ -21,11 +21,11 @@ from ..flatten import DEVICE_CALLS, TOO_DEEP
 from ..flow import END, Flow
 from ..needed import Needed
 from ..opcodes import memory_use
-from ..program import TYPES, Address, Immediate, Symbol
+from ..program import TYPES, Address, Immediate, Operand, Symbol
 from . import runtime
 from .calls import call_device_function
 from .divergence import DivergentLanes
-from .lanes import I32, I64, LANES, POINTER, Value, integers
+from .lanes import I1, I32, I64, LANES, POINTER, Value, integers
 from .layout import CLUSTER_BARRIER, SAVE_AREA, Arrival, Context, Fault, Frame, Status
 from .lowering import LOWERINGS
 from .runtime import i32, i64
@@ -347,28 +347,32 @@ class KernelBuilder(DivergentLanes):
         operands = [*item.instruction.operands[item.has_destination :]]
         predicate = operands.pop() if "red" in modifiers else None
         number, count = [*operands, None, None][:2]
-        covered = item.guard is None and isinstance(number, Immediate)
-        if not covered or not {"sync", "arrive", "red"} & set(modifiers):
+        if item.guard is not None or number is None or not {"sync", "arrive", "red"} & set(modifiers):
             raise self.not_covered(item)
-        assert isinstance(number, Immediate)
-        which = int(number.value)
-        if not 0 <= which < 16:
-            raise self.error(item, f"there is no barrier {which}")
+        if isinstance(number, Immediate) and not 0 <= number.value < CLUSTER_BARRIER:
+            raise self.error(item, f"there is no barrier {number.value}")
+        which = self._of_warp(number)
+        if not isinstance(number, Immediate):
+            none = builder.icmp_unsigned(">=", which, i64(CLUSTER_BARRIER))
+            self.fail_if(none, Fault.NO_BARRIER, item, self.active())
         threads: Value = i64(0)
         if count is not None:
-            wanted = self.read(count, TYPES["u32"])
-            threads = builder.zext(builder.extract_element(wanted, i32(0)), I64)
+            threads = self._of_warp(count)
             uneven = builder.icmp_unsigned("!=", builder.and_(threads, i64(LANES - 1)), i64(0))
             none = builder.icmp_unsigned("==", threads, i64(0))
             self.fail_if(builder.or_(uneven, none), Fault.BAD_BARRIER, item, self.active())
+
+        def field(start: Context, barrier: Value) -> Value:
+            return self.at(self.context, builder.add(builder.mul(barrier, i64(8)), i64(8 * start)))
+
         if "arrive" in modifiers:
-            place = self.at(self.context, 8 * (Context.BARRIER_ARRIVED + which))
+            place = field(Context.BARRIER_ARRIVED, which)
             builder.store(builder.add(builder.load(place, typ=I64), i64(LANES)), place)
             return
         if predicate is not None:
             flags = builder.and_(self.bits_of(self.read(predicate, TYPES["pred"])), self.active())
             for start, bits in ((Context.BARRIER_COUNT, flags), (Context.BARRIER_LANES, self.active())):
-                place = self.at(self.context, 8 * (start + which))
+                place = field(start, which)
                 lanes = builder.zext(builder.ctpop(bits), I64)
                 builder.store(builder.add(builder.load(place, typ=I64), lanes), place)
         self.put(Frame.BARRIER, which)
@@ -376,7 +380,7 @@ class KernelBuilder(DivergentLanes):
         self.suspend(Status.BARRIER, self.live_after(item), item)
         if predicate is not None:
             held, lanes = (
-                builder.load(self.at(self.context, 8 * (start + which)), typ=I64)
+                builder.load(field(start, self.get(Frame.BARRIER)), typ=I64)
                 for start in (Context.BARRIER_RESULT_COUNT, Context.BARRIER_RESULT_LANES)
             )
             if "popc" in modifiers:
@@ -385,6 +389,11 @@ class KernelBuilder(DivergentLanes):
                 self.write(item, self.splat(builder.icmp_unsigned("==", held, lanes)))
             else:
                 self.write(item, self.splat(builder.icmp_unsigned("!=", held, i64(0))))
+
+    def _of_warp(self, operand: Operand) -> Value:
+        """A number that all lanes of a warp agree on, as 64 bits: that of the first one."""
+        first = self.builder.cttz(self.active(), ir.Constant(I1, 0))
+        return self.builder.zext(self.builder.extract_element(self.read(operand, TYPES["u32"]), first), I64)
 
     def _cluster_barrier(self, item: FlatInstruction) -> None:
         """Only the wait waits; it ends at once if all others of the cluster have arrived since this warp did."""

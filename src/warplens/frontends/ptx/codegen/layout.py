@@ -156,3 +156,4 @@ class Fault(IntEnum):
     BAD_MBARRIER = 12
     RECORD = 13
     BAD_CALL = 14
+    NO_BARRIER = 15
