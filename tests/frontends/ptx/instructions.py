@@ -207,6 +207,12 @@ def unmeasured_cases() -> Iterator[Case]:
         yield from _each(f"set.gt.or.u32.{kind}", "b32", f"{kind} {kind} pred")
     for kind in ("f16", "f16x2", "bf16", "bf16x2", "f32"):
         yield from _each(f"{{min,max}}{{,.NaN}}.xorsign.abs.{kind}", kind, f"{kind} {kind}")
+    yield from _each("cvt.{rn,rz}{,.relu}.satfinite.{bf16,f16}x2.f32", "b32", "f32 f32")
+    yield from _each("cvt.rn.satfinite.{bf16,f16}.f32", "b16", "f32")
+    yield from _each("cvt.{rn,rz}{,.relu}{,.satfinite}.tf32.f32", "f32", "f32")
+    yield from _each("cvt.rna{,.satfinite}.tf32.f32", "f32", "f32")
+    yield from _each("cvt.pack.sat.{u,s}16.s32", "b32", "b32 b32")
+    yield from _each("cvt.pack.sat.{u,s}{8,4,2}.s32.b32", "b32", "b32 b32 b32")
     yield from _each("{add,sub,mul}{,.rz,.rm.ftz}.f32x2", "f32x2", "f32x2 f32x2")
     yield from _each("fma.{rn,rp}{,.ftz}.f32x2", "f32x2", "f32x2 f32x2 f32x2")
     for count in "24":

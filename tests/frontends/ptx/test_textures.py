@@ -159,3 +159,15 @@ buffer = "out"
     path.write_text(text.replace("texture = {", 'texture = { filter = "cubic",'))
     with pytest.raises(WorkloadError, match=r"filter.*point"):
         load_cuda_launch(path)
+
+
+def test_gradients_and_levels_choose_the_only_level() -> None:
+    source = """extern "C" __global__ void k(cudaTextureObject_t image, float* out) {
+        int x = threadIdx.x % 8, y = threadIdx.x / 8;
+        float2 by = make_float2(.1f, .2f);
+        out[threadIdx.x] = tex2DGrad<float>(image, x, y, by, by) - tex2D<float>(image, x, y);
+        out[threadIdx.x] += tex2DLod<float>(image, x, y, 2.f);
+    }"""
+    given, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros(64, np.float32)
+    cuda(source).kernel("k").launch(1, 64, Texture(given), out)
+    np.testing.assert_array_equal(out, given.reshape(-1))

@@ -229,6 +229,11 @@ BIT_FIELDS = [
     for mode in ("clamp", "wrap")
 ]
 BIT_FIELDS += [
+    f"lop3.{name}.b32 %r2|%p1, %c, 8, {last}, {table}, %p0; selp.u32 %r3, 1, 0, %p1;"
+    for name in ("or", "and")
+    for last, table in (("%c", "0xc0"), ("%t", "0x96"))
+]
+BIT_FIELDS += [
     _together([f"{_SMALL} szext.{mode}.{kind} %r4, %a, %r5;", f"szext.{mode}.{kind} %r4, %a, 0;"])
     for mode in ("clamp", "wrap")
     for kind in ("u32", "s32")

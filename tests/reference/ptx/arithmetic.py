@@ -222,12 +222,43 @@ def tested(item: Instruction, kind: Type, bits: int) -> bool:
 
 def converted(item: Instruction, values: Sequence[int]) -> int:
     """cvt of one or (packing) two values, in the width of the destination's type."""
+    if item.has("pack"):
+        return _packed(item, values)
+    if item.has("tf32"):
+        return _to_tf32(item, values[0])
     to, source = item.types[-2], item.types[-1]
     if to.packed == 2:
         half = Type(to.kind, to.bits)
         upper, lower = (_convert(item, half, source, each) for each in values)
         return upper << 16 | lower
     return _convert(item, to, source, values[0])
+
+
+def _packed(item: Instruction, values: Sequence[int]) -> int:
+    """cvt.pack.sat: the second source lowest, the third, if there is one, above both."""
+    name = item.modifiers[2]
+    kind = Type(name[0], int(name[1:]))
+    a, b = (clamp(number(each, Type("s", 32)), kind) & ones(kind.bits) for each in values[:2])
+    rest = values[2] if len(values) > 2 else 0
+    return (rest << 2 * kind.bits | a << kind.bits | b) & ones(32)
+
+
+def _to_tf32(item: Instruction, bits: int) -> int:
+    """A single whose lowest 13 bits are 0."""
+    found = decode(bits, FORMATS["f", 32])
+    if found.kind == "nan":
+        return 0x7FFFFFFF
+    if item.has("relu") and found.sign:
+        return 0
+    sign, size = bits & 1 << 31, bits & ones(31)
+    if item.has("satfinite") and size > 0x7F7FE000:
+        size = 0x7F7FE000
+    if size < 0x7F800000:
+        lost = size & ones(13)
+        size -= lost
+        up = lost >= 0x1000 if item.has("rna") else lost > 0x1000 or (lost == 0x1000 and size >> 13 & 1)
+        size += 0x2000 if up and not item.has("rz") else 0
+    return sign | size
 
 
 def _convert(item: Instruction, to: Type, source: Type, bits: int) -> int:
@@ -249,6 +280,9 @@ def _convert(item: Instruction, to: Type, source: Type, bits: int) -> int:
             found = floats.saturate(found)
         if item.has("relu") and found.kind != "nan" and found.sign:
             found = Value(0, "finite")
+        largest = decode(form.infinity - 1, form)
+        if item.has("satfinite") and (found.kind == "inf" or (found.kind == "finite" and found.size > largest.size)):
+            found = Value(found.sign, "finite", largest.size)
         result = encode(found, form, _mode(item))
         if item.has("ftz") and to.bits == 32:
             result = encode(floats.flush(decode(result, form), form), form)

@@ -231,6 +231,13 @@ def _compute(warp: _Warp, item: Instruction, lane: int) -> None:
         return
     kind = item.types[-1] if name not in ("dp4a", "dp2a") else WORD
     given = item.operands[1:]
+    if name == "lop3" and isinstance(item.operands[0], Pair):
+        *sources, other = given
+        result = arithmetic.integer_result(item, kind, [warp.value(lane, each, WORD) for each in sources])
+        flag = bool(warp.value(lane, other, FLAG))
+        warp.write(lane, item.operands[0].first, result)
+        warp.write(lane, item.operands[0].second, int(arithmetic.combined(item, result != 0, flag)))
+        return
     wanted = _SOURCES.get(name, (None,) * len(given))
     kinds = [each or kind for each in wanted]
     if name == "mad" and item.has("wide"):
@@ -277,10 +284,11 @@ def _is_space(warp: _Warp, item: Instruction, lane: int) -> None:
 
 
 def _convert(warp: _Warp, item: Instruction, lane: int) -> None:
-    to, source = item.types[-2], item.types[-1]
+    to, source = item.types[-2:] if len(item.types) > 1 else (WORD, item.types[0])
     values = [warp.value(lane, each, source) for each in item.operands[1:]]
     result = arithmetic.converted(item, values)
-    warp.write(lane, item.operands[0], signed(result, to.bits) if to.is_signed else result)
+    extends = to.is_signed and not item.has("pack")
+    warp.write(lane, item.operands[0], signed(result, to.bits) if extends else result)
 
 
 def _set_predicate(warp: _Warp, item: Instruction, lane: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..flat import FlatInstruction
-from ..program import TYPES, Immediate
+from ..program import TYPES, Immediate, Pair
 from .lanes import Value, integers
 from .lowering import lowers, sources, type_of
 
@@ -35,7 +35,7 @@ def _not(g: KernelBuilder, item: FlatInstruction) -> None:
 def _lop3(g: KernelBuilder, item: FlatInstruction) -> None:
     a, b, c = sources(g, item, TYPES["b32"], 3)
     table = g.operand(item, 4)
-    if not isinstance(table, Immediate) or item.instruction.has("BoolOp", "or", "and"):
+    if not isinstance(table, Immediate):
         raise g.not_covered(item)
     builder = g.builder
     result: Value = g.integer(32, 0)
@@ -43,7 +43,16 @@ def _lop3(g: KernelBuilder, item: FlatInstruction) -> None:
         if int(table.value) >> row & 1:
             picked = [each if row & bit else builder.not_(each) for each, bit in ((a, 4), (b, 2), (c, 1))]
             result = builder.or_(result, builder.and_(builder.and_(picked[0], picked[1]), picked[2]))
-    g.write(item, result)
+    if not item.instruction.has("or", "and"):
+        return g.write(item, result)
+    target = g.operand(item, 0)  # and whether there are ones in the result, with another predicate
+    if not isinstance(target, Pair):
+        raise g.not_covered(item)
+    other = g.read(g.operand(item, 5), TYPES["pred"])
+    some = builder.icmp_unsigned("!=", result, g.integer(32, 0))
+    g.write_operand(item, target.first, result)
+    combine = builder.or_ if item.instruction.has("or") else builder.and_
+    return g.write_operand(item, target.second, combine(some, other))
 
 
 @lowers("shl", "shr")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ..flat import FlatInstruction
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from .kernel import KernelBuilder
 
 _TO_INTEGER = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-_KNOWN = {*_TO_INTEGER, "rn", "rz", "rm", "rp", "ftz", "sat", "relu", *TYPES}
+_KNOWN = {*_TO_INTEGER, "rn", "rz", "rm", "rp", "ftz", "sat", "satfinite", "relu", *TYPES}
+#: Largest numbers of 16 bits.
+_LARGEST = {"f": 65504.0, "bf": float.fromhex("0x1.fep127")}
 
 
 @lowers("mov")
@@ -70,14 +73,18 @@ def _cvta(g: KernelBuilder, item: FlatInstruction) -> None:
 @lowers("cvt")
 def _cvt(g: KernelBuilder, item: FlatInstruction) -> None:
     types = item.instruction.types
+    if item.instruction.has("pack"):
+        return _pack_integers(g, item)
     unknown = [each for each in item.instruction.modifiers if each not in _KNOWN]
-    if unknown == ["tf32"] or set(unknown) == {"rna", "tf32"}:
+    if "tf32" in unknown and set(unknown) <= {"rna", "tf32"}:
         return small_floats.to_tf32(g, item)
     if len(types) == 2 and any(each.kind in SMALL_FLOATS for each in types):
         return small_floats.convert(g, item, *types)
     if len(types) != 2 or unknown:
         raise g.not_covered(item)
     target, source = types
+    if item.instruction.has("satfinite") and (target.bits != 16 or source != TYPES["f32"]):
+        raise g.not_covered(item)
     if target.packed == 2:
         return _pack(g, item, target, source)
     value = g.read(g.operand(item, 1), source)
@@ -110,8 +117,26 @@ def _pack(g: KernelBuilder, item: FlatInstruction, target: Type, source: Type) -
     values = [_single(g, item, g.read(g.operand(item, each), source), source) for each in (1, 2)]
     if item.instruction.has("relu"):
         values = [rounding.relu(g, each) for each in values]
+    if item.instruction.has("satfinite"):
+        values = [small_floats.finite(g, each, _LARGEST[target.kind]) for each in values]
     high, low = (rounding.narrow(g, each, target.kind, _mode(item)) for each in values)
     both = g.builder.or_(g.resize(low, 32), g.builder.shl(g.resize(high, 32), g.integer(32, 16)))
+    g.write(item, both)
+
+
+def _pack_integers(g: KernelBuilder, item: FlatInstruction) -> None:
+    """cvt.pack.sat: two integers, each clamped, above what the third source holds if there is one."""
+    match = re.fullmatch(r"pack\.sat\.([us])(16|8|4|2)\.s32(\.b32)?", ".".join(item.instruction.modifiers))
+    if match is None or (match[2] == "16") == bool(match[3]):
+        raise g.not_covered(item)
+    builder, bits = g.builder, int(match[2])
+    kind = Type(match[1], bits)
+    high, low = (_clamp(g, g.read(g.operand(item, each), TYPES["s32"]), kind, signed=True) for each in (1, 2))
+    ones = g.integer(32, (1 << bits) - 1)
+    both = builder.or_(builder.shl(builder.and_(high, ones), g.integer(32, bits)), builder.and_(low, ones))
+    if match[3]:
+        above = g.read(g.operand(item, 3), TYPES["b32"])
+        both = builder.or_(builder.shl(above, g.integer(32, 2 * bits)), both)
     g.write(item, both)
 
 
@@ -134,6 +159,8 @@ def _float_to_float(g: KernelBuilder, item: FlatInstruction, target: Type, sourc
     if target.bits == 16:
         if item.instruction.has("relu"):
             number = rounding.relu(g, number)
+        if item.instruction.has("satfinite"):
+            number = small_floats.finite(g, number, _LARGEST[target.kind])
         return rounding.narrow(g, number, target.kind, mode)
     if item.instruction.has("ftz"):
         number = rounding.flush(g, number)

@@ -126,11 +126,23 @@ def narrow(g: Lanes, value: Value, kind: str, truncates: bool = False) -> Value:
     return g.resize(code, 8 if width > 4 else 4)
 
 
+def finite(g: Lanes, value: Value, largest: float) -> Value:
+    """Numbers beyond the largest of a format become that; NaN stays."""
+    builder, most = g.builder, g.real(32, largest)
+    beyond = builder.fcmp_ordered(">", g.intrinsic("fabs", value), most)
+    return builder.select(beyond, g.intrinsic("copysign", most, value), value)
+
+
 def to_tf32(g: KernelBuilder, item: FlatInstruction) -> None:
     """A single with ten fraction bits: to nearest, ties away from zero (rna) or to even (rn), or towards zero."""
     builder = g.builder
     bits = g.read(g.operand(item, 1), TYPES["f32"])
     number = builder.bitcast(bits, floats(32))
+    if item.instruction.has("relu"):
+        number = rounding.relu(g, number)
+    if item.instruction.has("satfinite"):
+        number = finite(g, number, float.fromhex("0x1.ffcp127"))
+    bits = g.as_bits(number)
     kept = g.integer(32, 0xFFFFE000)
     if item.instruction.has("rna"):
         result = builder.and_(builder.add(bits, g.integer(32, 0x1000)), kept)

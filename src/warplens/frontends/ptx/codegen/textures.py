@@ -29,7 +29,8 @@ def _texture(g: KernelBuilder, item: FlatInstruction) -> None:
     shape = texture_shape(item.instruction)
     if shape is None or not isinstance(place, Address) or len(place.coordinates) < _COORDINATES[shape]:
         raise g.not_covered(item)
-    if item.instruction.has("grad", "p", "b128") or (item.opcode == "tld4" and shape != "2d"):
+    # Without mipmaps, gradients choose nothing.
+    if item.instruction.has("p", "b128") or (item.opcode == "tld4" and shape != "2d"):
         raise g.not_covered(item)
     rows: dict[int, Value] = {0: _bits(g, place.base)}
     rows |= {1 + number: _bits(g, each) for number, each in enumerate(place.coordinates[: _COORDINATES[shape]])}
