@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from warplens.errors import MissingPackageError
+from warplens.frontends.cuda.compile import compile_cuda
 from warplens.frontends.cuda.draft import Draft, Row, _grown, draft_of
 from warplens.frontends.cuda.expressions import evaluate
 from warplens.frontends.cuda.headers import wheel_folder
@@ -132,3 +134,84 @@ def test_a_launch_that_the_source_does_not_show_is_guessed(tmp_path: Path) -> No
     host = "__global__ void k(float *x, int n = 3) { x[0] = n; }\nvoid f(float *x) { k<<<2, 32>>>(x); }"
     fewer = drafted(host)
     assert (fewer.grid, fewer.block, [row.name for row in fewer.rows]) == ((2,), (32,), ["x", "n"])
+
+
+def test_structs_are_drafted_by_what_the_host_assigns(tmp_path: Path) -> None:
+    """Members that are structs, of a template too; arrays by the sizes of vectors; functions are no members."""
+    path = tmp_path / "k.cu"
+    path.write_text("""#include <vector>
+template <typename T> struct View { T* data; int extent[2]; __device__ T& at(int i) const { return data[i]; } };
+struct Inner { float scale; };
+struct Arguments { View<float> x; Inner inner; const int *index; int n; };
+__global__ void k(Arguments a) { if (threadIdx.x < a.n) a.x.at(threadIdx.x) *= a.inner.scale; }
+int main() {
+  const int n = 96; std::vector<int> host(n, 1);
+  int* index; cudaMalloc(&index, host.size() * sizeof(int));
+  Arguments a{}; a.n = n; a.index = index;
+  k<<<1, 128>>>(a);
+}
+""")
+    draft = draft_of(path)
+    x, inner, index, n = draft.rows[0].members
+    assert [each.name for each in x.members] == ["data", "extent", "extent"]
+    assert (x.members[0].dtype, inner.members[0].dtype) == ("float32", "float32")
+    assert (index.shape, index.source, n.value, n.source) == ((96,), "line 10, high is guessed", 96, "line 10")
+    read = tomllib.loads(draft.toml())["cuda"]["arguments"][0]["members"]
+    assert len(read) == 4 and len(read[0]["members"]) == 3 and read[3] == {"dtype": "int32", "value": 96}
+    larger = draft.with_array_bytes(0, 1 << 20)
+    assert larger.rows[0].members[0].members[0].shape == (1 << 18,)
+    listed = path.read_text().replace(
+        "Arguments a{}; a.n = n; a.index = index;", "Arguments a = {{}, {2.f}, index, n};"
+    )
+    path.write_text(listed)
+    assert draft_of(path).rows[0].members[3].value == 96
+
+
+def test_textures_are_drafted_as_the_host_sets_them(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("""
+__global__ void k(cudaTextureObject_t image, float* out) { out[threadIdx.x] = tex2D<float>(image, threadIdx.x, 0); }
+void f(float* out) {
+  const int w = 64, h = 32; cudaArray_t array; cudaMallocArray(&array, &format, w, h);
+  cudaTextureDesc read{}; read.addressMode[0] = cudaAddressModeMirror; read.filterMode = cudaFilterModeLinear;
+  k<<<1, 32>>>(image, out);
+}
+""")
+    row = draft_of(path).rows[0]
+    assert (row.shape, row.source) == ((32, 64), "")
+    assert row.texture == {"filter": "linear", "address": "mirror"}
+    path.write_text(path.read_text().replace("cudaMallocArray(&array, &format, w, h);", ""))
+    assert (draft_of(path).rows[0].shape, draft_of(path).rows[0].source) == ((1024, 1024), "guessed")
+
+
+@pytest.mark.parametrize(
+    ("declared", "given"), [("enum class Act { Relu, Gelu };", "Act::Gelu"), ("enum Act { RELU, GELU };", "GELU")]
+)
+def test_enumerators_are_template_arguments(declared: str, given: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        f"{declared}\ntemplate <Act A, int N> __global__ void k(float *x) {{ x[0] = N; }}\n"
+        f"void f(float *x) {{ k<{given}, 8><<<1, 32>>>(x); }}"
+    )
+    draft = draft_of(path)
+    assert (draft.kernel, draft.kernel_source) == (f"k<{given}, 8>", "line 3")
+
+
+def test_a_guess_is_marked_wherever_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "__global__ void k(float *x, int n, int m) { x[n] = m; }\n"
+        "void f(float *x, int count) { k<<<count, 32>>>(x, count, 7); }"
+    )
+    rows = draft_of(path).rows
+    assert [row.source for row in rows] == ["guessed", "guessed", "line 2"]
+
+
+def test_annotated_lambdas_compile() -> None:
+    source = """extern "C" __global__ void k(int *x) {
+        auto add = [] __device__ (int a, int b) { return a + b; };
+        auto twice = [=] __host__ __device__ (int a) { return 2 * a; };
+        x[threadIdx.x] = twice(add(x[threadIdx.x], 1));
+    }"""
+    compiled = compile_cuda(source)
+    assert ".entry k" in compiled.ptx and "left out" not in compiled.log

@@ -24,7 +24,7 @@ from .headers import (
     included_names,
     includes_anything,
 )
-from .host_code import host_algorithms, line_ranges, stand_in, without_declarations
+from .host_code import host_algorithms, line_ranges, stand_in, with_plain_lambdas, without_declarations
 from .machine_code import MachineCode, read_machine_code
 from .nvrtc import chosen_library, open_library
 from .toolkit import homes
@@ -248,6 +248,8 @@ class _Attempt:
         """The next attempt, without the host code that the log complains about; the same if it is about none."""
         if header := stand_in(log):
             return replace(self, headers={**self.headers, **header})
+        if "--extended-lambda" in log and (text := with_plain_lambdas(self.text)) != self.text:
+            return replace(self, text=text)
         for pattern, options in _AS_NVCC:
             if re.search(pattern, log) and not set(options) <= set(self.options):
                 return replace(self, options=[*self.options, *options])
@@ -262,7 +264,7 @@ class _Attempt:
         return replace(self, text=text, headers=headers)
 
     def left_out(self, source: str) -> str:
-        found = line_ranges(source, self.text)
+        found = line_ranges(with_plain_lambdas(source), with_plain_lambdas(self.text))
         return f"\nwarplens: host code was left out: lines {found}" if found else ""
 
 

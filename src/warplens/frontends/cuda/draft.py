@@ -13,7 +13,7 @@ from ...errors import WorkloadError, nearest
 from .expressions import Value, split_arguments
 from .headers import included_files
 from .host_calls import HostCode, parameter_name
-from .signatures import TYPES, VECTORS, kernel_source
+from .signatures import TEXTURES, TYPES, VECTORS, kernel_source
 
 GUESSED = "guessed"
 #: A grid that is computed from several guesses may be their product; one larger than this is guessed itself.
@@ -56,6 +56,7 @@ class Row:
     fill: str = ""
     high: int | None = None
     members: tuple[Row, ...] = ()
+    texture: Mapping[str, Any] | None = None
     source: str = GUESSED
     """Where the values come from: `line 57`, or that they are guessed."""
 
@@ -70,7 +71,8 @@ class Row:
         if self.shape:
             step = {"step": 8} if self.fill == "arange" else {}
             high = {} if self.high is None else {"high": self.high}
-            return {"dtype": self.dtype, "shape": list(self.shape), "fill": self.fill, **high, **step}
+            texture = {} if self.texture is None else {"texture": dict(self.texture)}
+            return {"dtype": self.dtype, "shape": list(self.shape), "fill": self.fill, **high, **step, **texture}
         return {"dtype": self.dtype, "value": self.value}
 
 
@@ -107,7 +109,7 @@ class Draft:
         if self.blocks is not None:
             found.append({"key": "record.blocks", "value": self.blocks})
         for row in self.rows:
-            for part in row.members or (row,):
+            for part in _leaves(row):
                 if part.is_guessed or part.high is not None:
                     found.append({"key": "arguments", "name": row.name, "value": part.pairs})
         return found
@@ -128,11 +130,11 @@ class Draft:
         for row in self.rows:
             lines += ["", f"[[cuda.arguments]] # {row.name}"]
             if row.members:
-                lines.append("members = [")
-                for member in row.members:
-                    inside = ", ".join(f"{key} = {_toml(value)}" for key, value in member.pairs.items())
-                    lines.append(_marked(f"  {{ {inside} }},", f"{member.name}, {member.source}"))
-                lines.append("]")
+                lines += [
+                    "members = [",
+                    *(line for member in row.members for line in _member_lines(member, "  ")),
+                    "]",
+                ]
             else:
                 found = [f"{key} = {_toml(value)}" for key, value in row.pairs.items()]
                 lines += [*found[:-1], _marked(found[-1], row.source)] if row.value is not None else [
@@ -145,9 +147,7 @@ class Draft:
     def with_array_bytes(self, argument: int, least_bytes: int) -> Draft:
         """The draft with a larger array."""
         row = self.rows[argument]
-        larger = replace(row, members=tuple(_grown(each, least_bytes) for each in row.members))
-        larger = larger if row.members else _grown(row, least_bytes)
-        rows = (*self.rows[:argument], larger, *self.rows[argument + 1 :])
+        rows = (*self.rows[:argument], _grown(row, least_bytes), *self.rows[argument + 1 :])
         # Where the size in the source is not enough, indices were not to blame.
         return replace(self, rows=rows if row.is_guessed else _with_highs(rows))
 
@@ -172,12 +172,31 @@ _ITEM_BYTES = {
 
 
 def _grown(row: Row, least_bytes: int) -> Row:
-    """An array of at least so many bytes; anything else as it is."""
+    """An array of at least so many bytes, or a struct with such; anything else as it is."""
+    if row.members:
+        return replace(row, members=tuple(_grown(each, least_bytes) for each in row.members))
     one = math.prod(row.shape[1:]) * _ITEM_BYTES[row.dtype]
     count = -(-least_bytes // one)
     if not row.shape or count <= row.shape[0]:
         return row
     return replace(row, shape=(count, *row.shape[1:]), source=f"{GUESSED}: so much is accessed")
+
+
+def _leaves(row: Row) -> Iterator[Row]:
+    """The row itself, or what is in its members."""
+    if not row.members:
+        yield row
+    for member in row.members:
+        yield from _leaves(member)
+
+
+def _member_lines(row: Row, indent: str) -> list[str]:
+    """A member of a struct, which may be one itself."""
+    if row.members:
+        inner = [line for member in row.members for line in _member_lines(member, indent + "  ")]
+        return [f"{indent}{{ members = [ # {row.name}", *inner, f"{indent}] }},"]
+    inside = ", ".join(f"{key} = {_toml(value)}" for key, value in row.pairs.items())
+    return [_marked(f"{indent}{{ {inside} }},", ", ".join(each for each in (row.name, row.source) if each))]
 
 
 def _marked(text: str, source: str) -> str:
@@ -191,6 +210,9 @@ def _text(value: str) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{key} = {_toml(each)}" for key, each in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
     return _text(value) if isinstance(value, str) else str(value)
 
 
@@ -209,6 +231,8 @@ class _Drafting:
     def __init__(self, path: Path, text: str, headers: str, wanted: str | None, which: int, sizes: Sizes) -> None:
         self.path, self.sizes = path, sizes
         self.assumed: dict[str, Value] = {}
+        #: How often a guess was used for a name.
+        self.guesses = 0
         self.host = HostCode(f"{text}\n{headers}", self._assume)
         self.kernels = kernel_source(self.host.text)
         names = [each.name for each in self.kernels]
@@ -231,6 +255,7 @@ class _Drafting:
         """A guess for a name whose value the source does not show."""
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in ("argv", "stream", "nullptr", "NULL"):
             return None
+        self.guesses += 1
         return self.assumed.setdefault(name, self._guess(name))
 
     def _guess(self, name: str) -> int:
@@ -293,12 +318,14 @@ class _Drafting:
             name = self.host.type_of(written) if written else self._deduced(parameter["name"])
             known = name in TYPES or name in VECTORS or (bool(name) and name not in self._template_names(position))
             return (name, True) if known else (parameter["default"] or "float", False)
-        before = dict(self.assumed)
+        before = self.guesses
+        if self.host.is_enumerator(written):
+            return written, True
         value = self.host.value(written, position) if written else None
         if value is None and (written in ("true", "false") or "::" in written):
             return written, True
         if isinstance(value, int):
-            return str(value), self.assumed == before
+            return str(value), self.guesses == before
         if parameter["default"]:
             return parameter["default"], False
         is_flag = "bool" in parameter.get("type", "")
@@ -324,11 +351,11 @@ class _Drafting:
         """(grid, block, dynamic shared bytes, where the launch comes from, where the shared memory comes from)."""
         dynamic = bool(re.search(r"extern\s+__shared__|extern\s+\S*\s*__shared__", self.body))
         if self.launch is not None:
-            before = dict(self.assumed)
+            before = self.guesses
             written = self.launch.configuration
             parts = [self.host.value(each, self.launch.position) for each in written[:3]]
             grid, block = (_extents(part) for part in (*parts, None, None)[:2])
-            source = f"line {self.launch.line}" if self.assumed == before else GUESSED
+            source = f"line {self.launch.line}" if self.guesses == before else GUESSED
             if source == GUESSED and math.prod(grid) > _MOST_GUESSED_BLOCKS:
                 grid = ()
             if grid and block and math.prod(block) <= 1024:
@@ -376,24 +403,47 @@ class _Drafting:
         kind = self.host.type_of(bound.get(kind, kind))
         if "*" in text or "[" in text:
             return self._array(name, kind, written, "const" in text.split("*")[0], threads)
+        if kind in TEXTURES:
+            return self._texture(name)
         if members := self.host.members_of(kind):
-            listed = re.fullmatch(r"\w*\s*\{(.*)\}", written, re.S)
-            values = split_arguments(listed[1]) if listed else []
-            values += [""] * (len(members) - len(values))
-            return Row(name, members=tuple(map(self._member, members, values, [threads] * len(members))))
+            return self._struct(name, members, written, threads)
         return self._scalar(name, TYPES.get(kind, "int32"), written)
+
+    def _struct(self, name: str, members: list[tuple[str, str]], written: str, threads: int) -> Row:
+        """A struct by its members, from the list that is passed, or from what is assigned to the variable."""
+        listed = re.fullmatch(r"\w*\s*\{(.*)\}", written, re.S)
+        values = split_arguments(listed[1]) if listed else []
+        if self.launch and re.fullmatch(r"\w+", written):
+            names = [each for each, _ in members]
+            values = self.host.assigned_members(written, names, self.launch.position)
+        values += [""] * (len(members) - len(values))
+        return Row(name, members=tuple(map(self._member, members, values, [threads] * len(members))))
 
     def _member(self, member: tuple[str, str], written: str, threads: int) -> Row:
         name, kind = member
         plain = self.host.type_of(kind.replace("*", " "))
         if "*" in kind:
             return self._array(name, plain, written, True, threads)
+        if plain in TEXTURES:
+            return self._texture(name)
+        if members := self.host.members_of(plain):
+            return self._struct(name, members, written, threads)
         return self._scalar(name, TYPES.get(plain, "int32"), written)
 
+    def _texture(self, name: str) -> Row:
+        """A texture or surface of floats: its size and how it is read, as far as the host code sets them plainly."""
+        before = self.guesses
+        extents = self.host.array_extents()
+        found = tuple(int(each) for each in extents if isinstance(each, int) and each > 1)
+        known = bool(found) and len(found) == len(extents) and self.guesses == before
+        shape = found[::-1] or (self.sizes.extent, self.sizes.extent)
+        source = "" if known else GUESSED
+        return Row(name, shape=shape, fill="random", texture=self.host.texture_settings(), source=source)
+
     def _scalar(self, name: str, dtype: str, written: str) -> Row:
-        before = dict(self.assumed)
+        before = self.guesses
         value = self.host.value(written, self.launch.position) if written and self.launch else None
-        source = f"line {self.launch.line}" if self.launch and self.assumed == before else GUESSED
+        source = f"line {self.launch.line}" if self.launch and self.guesses == before else GUESSED
         if written in ("true", "false"):
             value = int(written == "true")
         if not isinstance(value, int | float):
@@ -411,9 +461,9 @@ class _Drafting:
             dtype, lanes = kind_dtype, (len(members),)
         else:
             dtype = TYPES.get(kind, "uint8" if kind in ("void", "") else "float32")
+        before = self.guesses
         size = self.host.allocated_bytes(written, self.launch.position) if written and self.launch else None
-        before = bool(self.assumed)
-        source = f"line {self.launch.line}" if size and self.launch and not before else GUESSED
+        source = f"line {self.launch.line}" if size and self.launch and self.guesses == before else GUESSED
         item = math.prod(lanes) * _ITEM_BYTES[dtype]
         count = max(size // item, 1) if size else max(threads, 1)
         fill = "random" if "float" in dtype or is_read else "zeros"
@@ -424,7 +474,9 @@ class _Drafting:
 
 def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Random whole numbers may be indices: they stay below the elements of the smallest array."""
-    smallest = min((row.shape[0] for row in _flat(rows) if row.shape and row.shape[0] > 1), default=1)
+    smallest = min(
+        (row.shape[0] for each in rows for row in _leaves(each) if row.shape and row.shape[0] > 1), default=1
+    )
 
     def with_high(row: Row) -> Row:
         if row.members:
@@ -436,11 +488,6 @@ def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
         return replace(row, high=min(smallest, 2**bits), source=source)
 
     return tuple(map(with_high, rows))
-
-
-def _flat(rows: Sequence[Row]) -> Iterator[Row]:
-    for row in rows:
-        yield from row.members or (row,)
 
 
 def _extents(value: Value | None) -> tuple[int, ...]:

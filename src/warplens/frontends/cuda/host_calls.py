@@ -255,6 +255,53 @@ class HostCode:
                     return found
         return None
 
+    def is_enumerator(self, name: str) -> bool:
+        """Whether a name, with or without its scope, is a value of an enumeration of the source."""
+        last = name.rpartition("::")[2].strip()
+        return bool(re.fullmatch(r"[A-Za-z_]\w*", last)) and bool(
+            re.search(rf"\benum\b[^;{{}}()]*\{{[^{{}}]*\b{last}\b[^{{}}]*\}}", self.plain)
+        )
+
+    def assigned_members(self, variable: str, names: Sequence[str], position: int) -> list[str]:
+        """What the members of a struct get before a place: `name.member = …;`, or `Type name{…};`."""
+        function = self.function_at(position)
+        begin = function.begin if function else 0
+        area = self.text[begin:position]
+        found = [""] * len(names)
+        initial = rf"\b{re.escape(variable)}\s*(?:=\s*\w*\s*)?\{{"
+        for match in list(re.finditer(initial, self.plain[begin:position]))[-1:]:
+            end = closing(self.plain, begin + match.end() - 1)
+            listed = split_arguments(self.text[begin + match.end() : end - 1])
+            found = [*listed, *found][: len(names)]
+        for index, name in enumerate(names):
+            assigned = re.findall(
+                rf"(?<![\w.]){re.escape(variable)}\s*\.\s*{re.escape(name)}\s*=(?!=)\s*([^;]+);", area
+            )
+            found[index] = assigned[-1].strip() if assigned else found[index]
+        return found
+
+    def array_extents(self) -> tuple[Value | None, ...]:
+        """Width, height and depth of the first array that the source allocates for textures."""
+        for match in re.finditer(r"\bcudaMalloc(3D)?Array\s*\(", self.plain):
+            arguments = split_arguments(self.plain[match.end() : closing(self.plain, match.end() - 1) - 1])
+            written = arguments[2:5]
+            if match[1] and (extent := re.search(r"\bmake_cudaExtent\s*\(", self.plain)):
+                written = split_arguments(self.plain[extent.end() : closing(self.plain, extent.end() - 1) - 1])
+            kept = [each for each in written if not each.startswith("cudaArray")]
+            return tuple(self.value(each, match.start()) for each in kept)
+        return ()
+
+    def texture_settings(self) -> dict[str, str | bool]:
+        """How textures are read, as the fields of `cudaTextureDesc` say, where that differs from the default."""
+        found: dict[str, str | bool] = {}
+        if re.search(r"\bcudaFilterModeLinear\b", self.plain):
+            found["filter"] = "linear"
+        if match := re.search(r"\bcudaAddressMode(Border|Wrap|Mirror)\b", self.plain):
+            found["address"] = match[1].lower()
+        if re.search(r"\bnormalizedCoords\s*=\s*(1|true)\b", self.plain):
+            found["normalised_coordinates"] = True
+        return found
+
     def pointed_type(self, name: str, position: int) -> str:
         """The type that a pointer of this name points to; empty if the text does not show its declaration."""
         function = self.function_at(position)

@@ -73,6 +73,13 @@ def without_declarations(text: str, lines: Iterable[int]) -> str:
     return text
 
 
+def with_plain_lambdas(text: str) -> str:
+    """A source whose lambdas have no annotations: within a kernel they mean nothing, and NVRTC refuses them."""
+    return re.sub(
+        r"(?<=\])(\s*(?:__(?:host|device)__\s*)+)(?=[({])", lambda match: re.sub(r"\S", " ", match[0]), text
+    )
+
+
 def line_ranges(before: str, after: str) -> str:
     """The lines that were left out, as `12-40, 52`."""
     changed = [

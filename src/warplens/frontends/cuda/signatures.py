@@ -26,12 +26,16 @@ TYPES = {
 }  # fmt: skip
 
 
+#: Objects that describe an array to the texture units.
+TEXTURES = ("cudaTextureObject_t", "cudaSurfaceObject_t", "CUtexObject", "CUsurfObject")
 #: Vector types that are passed by value, and their members.
 VECTORS = {
     f"{name}{count}": (dtype, "xyzw"[:count])
     for name, dtype in (("float", "float32"), ("double", "float64"), ("int", "int32"), ("uint", "uint32"))
     for count in (2, 3, 4)
 } | {"dim3": ("uint32", "xyz"), "half2": ("float16", "xy"), "__half2": ("float16", "xy"), "uchar4": ("uint8", "xyzw")}
+#: Braces within each other in a struct.
+_MOST_NESTED = 8
 #: Elements of an array in a struct that get a field each.
 _MOST_ELEMENTS = 16
 
@@ -168,15 +172,12 @@ def struct_members(name: str, text: str) -> list[tuple[str, str]]:
     if name in VECTORS:
         dtype, members = VECTORS[name]
         return [(each, next(key for key, value in TYPES.items() if value == dtype)) for each in members]
-    pattern = rf"\bstruct\s+(?:alignas\([^)]*\)\s*)?{re.escape(name)}\s*\{{([^{{}}]{{0,4000}})\}}|"
-    pattern += rf"\bstruct\s*\w*\s*\{{([^{{}}]{{0,4000}})\}}\s*{re.escape(name)}\s*;"
-    match = re.search(pattern, scrubbed(text)) if re.fullmatch(r"\w+", name) else None
     found = []
-    for line in (match[1] or match[2] or "").split(";") if match else ():
+    for line in _struct_body(name, scrubbed(text)).split(";"):
         if not line.strip() or "(" in line:
             continue
-        first, *others = line.split(",")
-        kind = re.match(r"\s*((?:[\w:]+\s+)*[\w:]+)(?=[\s*&]+[\w*])", first)
+        first, *others = split_arguments(line)
+        kind = re.match(r"\s*((?:[\w:]+\s+)*[\w:]+(?:\s*<[^<>]*>)?)(?=[\s*&]+[\w*])", first)
         for part in (first, *others) if kind else ():
             assert kind is not None
             size = re.search(r"\[\s*(\d{1,2})\s*\]", part)
@@ -184,3 +185,21 @@ def struct_members(name: str, text: str) -> list[tuple[str, str]]:
             for _ in range(min(int(size[1]), _MOST_ELEMENTS) if size else 1):
                 found.append((member, kind[1] + (" *" if "*" in part else "")))
     return found
+
+
+def _struct_body(name: str, plain: str) -> str:
+    """What stands between the braces of a struct, without functions, and with the arguments of its template."""
+    base, _, written = name.rstrip("> ").partition("<")
+    if not re.fullmatch(r"\w+", base.strip()):
+        return ""
+    head = rf"\b(?:struct|class)\s+(?:alignas\([^)]*\)\s*)?{re.escape(base.strip())}\s*(?:final\s*)?\{{"
+    if match := re.search(head, plain):
+        body = plain[match.end() : closing(plain, match.end() - 1) - 1]
+        for _ in range(_MOST_NESTED):
+            body = re.sub(r"[^;{}]*\{[^{}]*\}", " ", body)
+        names = [each["name"] for each in _template(plain, match.end() - 1)]
+        for parameter, argument in zip(names, split_arguments(written), strict=False):
+            body = re.sub(rf"\b{re.escape(parameter)}\b", argument.replace("\\", r"\\"), body)
+        return re.sub(r"\b(?:public|private|protected)\s*:", " ", body)
+    match = re.search(rf"\bstruct\s*\w*\s*\{{([^{{}}]{{0,4000}})\}}\s*{re.escape(base)}\s*;", plain)
+    return match[1] if match else ""
