@@ -184,6 +184,20 @@ def test_constant_memory_cannot_be_written(write: str) -> None:
         launch(CONSTANT.replace("WRITE", write), 1, 32, record=False)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "remedy"),
+    [
+        ("setp.eq.u32 %p0, %r1, 0; @%p0 bar.sync 0;", "branch around it instead"),
+        ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p0, %rd1;", "compile the kernel for sm_90a"),
+        ("sured.b.add.2d.u32.clamp [%rd1, {%r1, %r1}], %r1;", "use atomics on linear memory"),
+    ],
+)
+def test_what_is_not_supported_has_a_remedy(instruction: str, remedy: str) -> None:
+    text = CONSTANT.replace("WRITE", instruction).replace(".reg .b32", ".reg .pred %p0;\n    .reg .b32")
+    with pytest.raises(PtxError, match=f"line .*not supported; .*{remedy}"):
+        launch(text, 1, 32, record=False)
+
+
 def test_there_are_sixteen_barriers() -> None:
     text = CONSTANT.replace("WRITE", "add.u32 %r2, %r1, 16; bar.sync %r2;")
     with pytest.raises(KernelFault, match="a block has the barriers 0 to 15 only"):

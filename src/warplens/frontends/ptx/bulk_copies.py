@@ -151,7 +151,10 @@ class BulkCopies(PythonCalls):
         """The block has ended: stores finish, whatever was not awaited is misuse."""
         if self.awaited:
             self.awaited.clear()
-            raise MisuseError("a bulk copy is still under way when its block ends; nobody waited for its mbarrier")
+            raise MisuseError(
+                "a bulk copy is still under way when its block ends; nobody waited for the phase of its mbarrier "
+                "that counts its bytes"
+            )
         for own in self.threads.values():
             for group in (*own.groups, own.open):
                 for copy in group:

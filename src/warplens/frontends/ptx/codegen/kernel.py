@@ -22,6 +22,7 @@ from ..flow import END, Flow
 from ..needed import Needed
 from ..opcodes import memory_use
 from ..program import TYPES, Address, Immediate, Operand, Symbol
+from ..remedies import remedy_of
 from . import runtime
 from .calls import call_device_function
 from .divergence import DivergentLanes
@@ -310,7 +311,7 @@ class KernelBuilder(DivergentLanes):
             return self._barrier(item)
         lowering = LOWERINGS.get(opcode)
         if lowering is None:
-            raise self.error(item, "this instruction is not supported")
+            raise self.error(item, f"this instruction is not supported{remedy_of(item.instruction)}")
         try:
             return lowering(self, item)
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:

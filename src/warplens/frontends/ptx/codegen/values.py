@@ -11,6 +11,7 @@ from ....errors import PtxError
 from ..flat import BasicBlock, FlatInstruction, FlatKernel
 from ..flow import Flow
 from ..program import TYPES, Immediate, Operand, Register, Sink, Special, Symbol, Type
+from ..remedies import remedy_of
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from . import runtime
 from .lanes import I32, LANES, Value, integers
@@ -48,7 +49,8 @@ class WarpValues(Fields):
         return PtxError(f"{self.kernel.module.name}: line {item.instruction.line}: {name}: {why}")
 
     def not_covered(self, item: FlatInstruction) -> PtxError:
-        return self.error(item, "this form of the instruction is not supported")
+        remedy = remedy_of(item.instruction)
+        return self.error(item, f"this form of the instruction is not supported{remedy}")
 
     # -- operands -----------------------------------------------------------------------------------
 
