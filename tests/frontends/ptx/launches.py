@@ -67,6 +67,7 @@ def launches() -> dict[str, Launched]:
         ),
         "halves": Launched("more", 1, 64, [*halves, np.zeros(128, np.float16), np.zeros(64, np.float32)], 256),
         "tensor": Launched("tensor", 1, 32, [a, b, np.zeros(128, np.float32), np.zeros(128, np.float16)]),
+        "sparse": Launched("sparse", 1, 32, [random.random(576).astype(np.float16), np.zeros(384, np.float32)]),
         "shapes": Launched("calls", 1, 48, [integers(0, 9, 48, np.int32)]),
         "exchange": Launched("cluster", 4, 40, [integers(0, 99, 160, np.uint32), np.zeros(160, np.uint32)]),
         "histogram": Launched(

@@ -10,6 +10,7 @@ _REMEDIES = {
     "multimem": "it reduces across GPUs; give the kernel memory of one, and atom or red",
     "tcgen05": _BLACKWELL,
     "clusterlaunchcontrol": _BLACKWELL,
+    "redux": _BLACKWELL,
     ".tile::": _BLACKWELL,
     ".im2col::": _BLACKWELL,
     ".kind::": _BLACKWELL,

@@ -24,6 +24,7 @@ _TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
 _FORMAT = struct.Struct("<QBBBBB?xx5I4x4Q5I5I6h")
 #: Most pixels of a column, and most that the bounding box of an im2col map may skip along a dimension.
 _MOST_PIXELS, _MOST_STEP = 1024, 8
+_MOST_ADDRESS = 1 << 62
 #: Chunks of 16 bytes in a row of each swizzle: none, 32, 64, 128 bytes.
 _SWIZZLE_CHUNKS = (1, 2, 4, 8)
 _CHUNK = 16
@@ -156,6 +157,8 @@ class TensorMap:
             sizes = self.dimensions[1 : self.rank]
             inside = all(0 <= each < size for each, size in zip(place, sizes, strict=True))
             distance = sum(each * stride for each, stride in zip(place, self.strides, strict=False))
+            if inside and self.address + distance >= _MOST_ADDRESS:
+                return "leads out of memory"
             found.append(self.address + distance if inside else -1)
             for axis, (first, last) in enumerate(bounds):
                 at[axis] += steps[axis]
