@@ -127,6 +127,11 @@ ATOMICS = [
 _QUADS = "and.b32 %r4, %c, 7; mad.wide.u32 %d0, %r4, 16, %table; cvt.u64.u32 %d1, %a; mov.b128 %q0, {%d1, %own};"
 _FOUND = "mov.b128 {%d1, %d2}, %q1; cvt.u32.u64 %r2, %d1;"
 ATOMICS += [
+    f"{_MOVED} red.global.{name}.noftz.v2.{kind} [%d0], {{%a, %b}}; red.global.{name}.noftz.{kind} [%d0+4], %t;"
+    for name in ("min", "max", "add")
+    for kind in ("f16x2", "bf16x2")
+]
+ATOMICS += [
     f"{_QUADS} atom.global.exch.b128 %q1, [%d0], %q0; {_FOUND}",
     f"{_QUADS} mov.b128 %q2, {{%d2, %d2}}; atom.relaxed.gpu.global.cas.b128 %q1, [%d0], %q2, %q0; {_FOUND}",
     f"{_QUADS} atom.exch.b128 %q1, [%d0], %q0; atom.cas.b128 %q1, [%d0], %q0, %q1; {_FOUND}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from warplens.frontends.ptx.program import Instruction, Type
@@ -296,11 +297,14 @@ def _convert(item: Instruction, to: Type, source: Type, bits: int) -> int:
     return clamp(-size if found.sign else size, to) & ones(to.bits)
 
 
-def float_atomic_sum(kind: Type, old: int, added: int) -> int:
-    """atom.add on floats; fp32 in global memory keeps subnormals as LLVM and the manual's .f32 do."""
+def float_atomic(item: Instruction, kind: Type, old: int, added: int) -> int:
+    """atom.add, .min and .max on floats; fp32 in global memory keeps subnormals as LLVM and the manual's .f32 do."""
     if kind.packed == 2:
         half = Type(kind.kind, kind.bits)
-        low = float_atomic_sum(half, old & ones(16), added & ones(16))
-        return low | float_atomic_sum(half, old >> 16, added >> 16) << 16
+        low = float_atomic(item, half, old & ones(16), added & ones(16))
+        return low | float_atomic(item, half, old >> 16, added >> 16) << 16
     form = form_of(kind)
+    if not item.has("add"):
+        named = replace(item, opcode="min" if item.has("min") else "max")
+        return encode(_least_or_most(named, [decode(old, form), decode(added, form)]), form)
     return encode(floats.add(decode(old, form), decode(added, form)), form)

@@ -153,8 +153,8 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
         if each in ["add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec"]
     )
     old = found.read(address, kind.bytes)
-    if kind.is_float and name == "add":
-        new = arithmetic.float_atomic_sum(kind, old, values[0])
+    if kind.is_float and (name == "add" or kind.bits == 16):
+        new = arithmetic.float_atomic(item, kind, old, values[0])
     elif kind.is_float:
         raise NotCoveredError(item.name)
     else:
@@ -171,7 +171,7 @@ def _vector_sum(warp: _Warp, item: Instruction, lane: int, place: Operand, given
     found, address, recorded = _place(warp, item, lane, place, space_of(item), kind.bytes * len(given))
     for position, each in enumerate(given):
         at = address + position * kind.bytes
-        new = arithmetic.float_atomic_sum(kind, found.read(at, kind.bytes), warp.value(lane, each, kind))
+        new = arithmetic.float_atomic(item, kind, found.read(at, kind.bytes), warp.value(lane, each, kind))
         found.write(at, kind.bytes, new)
     return recorded
 

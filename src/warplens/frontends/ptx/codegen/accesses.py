@@ -225,7 +225,7 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
 
     def small(self: Fields, old: Value, a: Value, b: Value) -> Value:
         """Two numbers of 16 bits, or one: sums in single precision round once."""
-        return _small_sum(self, kind, old, a)
+        return _small_update(self, kind, name, old, a)
 
     def real(self: Fields, old: Value, a: Value, b: Value) -> Value:
         number = floats(kind.bits).element
@@ -236,14 +236,26 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
         return builder.select(missing, ir.Constant(old.type, CANONICAL_NAN[kind.bits]), bits)
 
     if kind.is_float:
-        if name != "add":
+        if name not in (("add",) if kind.bits != 16 else ("add", "min", "max")):
             return None
         return real if kind.bits in (32, 64) else small
     return integer if name in ("add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec") else None
 
 
-def _small_sum(self: Fields, kind: Type, old: Value, added: Value) -> Value:
+def _small_update(self: Fields, kind: Type, name: str, old: Value, added: Value) -> Value:
     builder = self.builder
+
+    def combined(a: Value, b: Value) -> Value:
+        if name == "add":
+            return builder.fadd(a, b)
+        # A NaN loses; of two zeros, the negative one is less.
+        words = [builder.bitcast(each, ir.IntType(32)) for each in (a, b)]
+        both = builder.bitcast((builder.or_ if name == "min" else builder.and_)(*words), a.type)
+        chosen = builder.select(builder.fcmp_ordered("<" if name == "min" else ">", a, b), a, b)
+        chosen = builder.select(builder.fcmp_ordered("==", a, b), both, chosen)
+        chosen = builder.select(builder.fcmp_unordered("uno", b, b), a, chosen)
+        return builder.select(builder.fcmp_unordered("uno", a, a), b, chosen)
+
     total: Value = ir.Constant(old.type, 0)
     half, single = ir.IntType(16), ir.FloatType()
     for part in range(kind.packed):
@@ -251,12 +263,12 @@ def _small_sum(self: Fields, kind: Type, old: Value, added: Value) -> Value:
         pieces = [builder.trunc(builder.lshr(each, shift), half) for each in (old, added)]
         if kind.kind == "f":
             a, b = (builder.fpext(builder.bitcast(each, ir.HalfType()), single) for each in pieces)
-            result = builder.fadd(a, b)
+            result = combined(a, b)
             rounded = builder.bitcast(builder.fptrunc(result, ir.HalfType()), half)
         else:
             wide = [builder.shl(builder.zext(each, ir.IntType(32)), i32(16)) for each in pieces]
             a, b = (builder.bitcast(each, single) for each in wide)
-            result = builder.fadd(a, b)
+            result = combined(a, b)
             bits = builder.bitcast(result, ir.IntType(32))
             upper = builder.lshr(bits, i32(16))
             bias = builder.add(i32(0x7FFF), builder.and_(upper, i32(1)))
