@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from warplens.explanation.paired import Timing, paired_change, spent_otherwise
@@ -51,3 +53,37 @@ def test_launched_otherwise_the_parts_of_a_category_err_on_their_own():
 def test_launched_otherwise_the_same_shares_are_as_sure_as_ever():
     before, after = timing(BASE=3.0, DRAM=7.0), timing(BASE=6.0, DRAM=14.0)
     assert paired_change(before, after, same_launch=False) == paired_change(before, after)
+
+
+def test_a_time_that_moves_for_no_reason_is_known_less_well():
+    steady = timing(BASE=3.0, DRAM=7.0), timing(BASE=3.0, DRAM=8.0)
+    before, after = replace(steady[0], nearby=(0.98, 1.02, 1.0)), replace(steady[1], nearby=(1.01, 0.99, 1.0))
+    change, low, high = paired_change(before, after)
+    ratios = 1.01 / 0.98, 0.99 / 1.02, 1.0
+    mean = sum(ratios) / 3
+    scatter = 1.1 * (sum((each - mean) ** 2 for each in ratios) / 3) ** 0.5
+    assert change == pytest.approx(0.1)
+    assert (change - low, high - change) == pytest.approx(
+        ((0.02**2 + scatter**2) ** 0.5, (0.03**2 + scatter**2) ** 0.5)
+    )
+
+
+def test_what_moves_both_versions_alike_cancels():
+    before, after = (
+        replace(each, nearby=(0.95, 1.05)) for each in (timing(DRAM=7.0, BASE=3.0), timing(DRAM=8.0, BASE=3.0))
+    )
+    assert (
+        paired_change(before, after)
+        == paired_change(*(replace(each, nearby=()) for each in (before, after)))
+        == pytest.approx((0.1, 0.08, 0.13))
+    )
+
+
+def test_hits_that_hang_on_the_order_of_warps_hide_a_small_change():
+    before, after = timing(BASE=3.0, DRAM=7.0), timing(BASE=5.0, DRAM=4.5)
+    assert paired_change(before, after)[2] < 0.1
+    part = spent_otherwise(before, after)
+    for pair in ((replace(before, crowded=2.0), after), (before, replace(after, crowded=2.0))):
+        change, low, high = paired_change(*pair)
+        assert (change, high - change, change - low) == pytest.approx((-0.05, *2 * (0.95 * part**0.5,)))
+    assert paired_change(replace(before, crowded=2.0), replace(before, crowded=2.0)) == (0.0, 0.0, 0.0)

@@ -6,7 +6,7 @@ import json
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -372,9 +372,15 @@ def merged_values(raw: Raw, base: Gpu) -> dict[str, SourcedValue]:
     found = measured_values(raw)
     for path in parameters():
         value = base.get(path)
-        if path in found or value is None:
+        if value is None:
             continue
         source = base.sources[path]
+        if path in found:
+            if same and source.is_bounded:  # a benchmark of its own gives other values too
+                mine = found[path].source
+                bounded = replace(mine, text=f"{mine.text}; {source.text}", least=source.least, most=source.most)
+                found[path] = SourcedValue(found[path].value, bounded)
+            continue
         if not same:
             source = Source("assumed", f"not measured: as {base.name} ({source.text})")
         found[path] = SourcedValue(value, source)
@@ -396,17 +402,19 @@ def machine_toml(raw: Raw, base: Gpu, name: str) -> str:
         f"description = {_text(described + 'intervals are per SM.')}",
         "",
     ]
-    names: dict[tuple[str, str], str] = {}
+    names: dict[Source, str] = {}
     tables: dict[str, list[str]] = {"": []}
     for path, item in values.items():
         table, _, leaf = path.rpartition(".")
-        key = names.setdefault((item.source.kind, item.source.text), path.replace(".", "_"))
+        key = names.setdefault(replace(item.source, machine=""), path.replace(".", "_"))
         tables.setdefault(table, []).append(f"{leaf} = {{ value = {_literal(item.value)}, source = {_text(key)} }}")
     order = ["", *SECTIONS, *(f"instructions.{each}" for each in INSTRUCTION_CLASSES)]
     for table in sorted(tables, key=order.index):
         lines += [f"[{table}]"] * bool(table) + tables[table] + [""]
-    for (kind, text), key in names.items():
-        lines += [f"[sources.{key}]", f"kind = {_text(kind)}", f"text = {_text(text)}", ""]
+    for source, key in names.items():
+        ends = {"least": source.least, "most": source.most}
+        bounds = [f"{end} = {_literal(value)}" for end, value in ends.items() if value is not None]
+        lines += [f"[sources.{key}]", f"kind = {_text(source.kind)}", f"text = {_text(source.text)}", *bounds, ""]
     found = observations(raw)
     if found:
         lines += ["# Also measured, for no model yet:", *(f"# {each}" for each in found), ""]

@@ -13,12 +13,17 @@ sign; a change that trades one category for another may lose it.
 
 That holds where as many blocks run, with as many others on an SM. With another launch, instructions that both
 versions have meet others, and a category consists of other waits. The part of the time that is spent otherwise then
-consists of many small parts that err on their own, in either version: their variances add up.
+consists of many small parts that err on their own, in either version: their variances add up. So it is where hits of
+the L1 hang on how many warps are under way: what a version does between its accesses decides that.
+
+When warps meet elsewhere, a time moves by a percent or two for no reason. A time is therefore the mean over machines
+nearly alike, and how much the ratio of both versions differs from one of them to the other adds to its error.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,6 +41,10 @@ class Timing:
     seconds_low: float | None
     seconds_high: float | None
     causes: Mapping[str, float]
+    #: Times over this one on machines nearly alike, in one order; none where nobody asked.
+    nearby: tuple[float, ...] = ()
+    #: The time over this one if all warps were under way at once; 1 unless hits of the L1 hang on that.
+    crowded: float = 1.0
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -53,10 +62,19 @@ def paired_change(before: Timing, after: Timing, *, same_launch: bool = True) ->
     up = math.hypot(*(each * (above if each > 0.0 else below) for each in differences)) / before.seconds
     down = math.hypot(*(each * (below if each > 0.0 else above) for each in differences)) / before.seconds
     ratio = after.seconds / before.seconds
-    if not same_launch:
-        own = ratio * math.sqrt(spent_otherwise(before, after)) * math.hypot(below, above)
-        up, down = max(up, own), max(down, own)
+    scatter = ratio * _scatter(before, after)
+    up, down = math.hypot(up, scatter), math.hypot(down, scatter)
+    alone = [max(before.crowded, after.crowded) - 1.0, *(() if same_launch else (below, above))]
+    own = ratio * math.sqrt(spent_otherwise(before, after)) * math.hypot(*alone)
+    up, down = max(up, own), max(down, own)
     return ratio - 1.0, ratio - 1.0 - down, ratio - 1.0 + up
+
+
+def _scatter(before: Timing, after: Timing) -> float:
+    """How much the ratio of both differs between machines nearly alike, as a part of it."""
+    if not before.nearby or len(before.nearby) != len(after.nearby):
+        return 0.0
+    return statistics.pstdev(new / old for old, new in zip(before.nearby, after.nearby, strict=True))
 
 
 def spent_otherwise(before: Timing, after: Timing) -> float:

@@ -107,7 +107,11 @@ def _snapshots(data: Mapping[str, Any]) -> Iterator[Snapshot]:
                 yield Snapshot(
                     Identity(path, kernel, int(launch or 0)),
                     gpu,
-                    Timing(float(values["seconds"]), low, high, values["stalls"]),
+                    Timing(
+                        *(float(values["seconds"]), low, high, values["stalls"]),
+                        tuple(values.get("nearby", ())),
+                        float(values.get("crowded", 1.0)),
+                    ),
                     {count: float(value) for count, value in counts.items()},
                     tuple(Line("", 0, float(share), str(text)) for share, text in values.get("lines", ())),
                     values.get("model", "warplens"),
@@ -181,6 +185,10 @@ def _facts(snapshot: Snapshot) -> list[str]:
     found = [f"seconds = {timing.seconds:.5g}"]
     if timing.seconds_low is not None and timing.seconds_high is not None:
         found.append(f"range = [{timing.seconds_low:.4g}, {timing.seconds_high:.4g}]")
+    if timing.nearby:
+        found.append(f"nearby = [{', '.join(f'{each:.4g}' for each in timing.nearby)}]")
+    if timing.crowded != 1.0:
+        found.append(f"crowded = {timing.crowded:.4g}")
     if snapshot.model != "warplens":
         found.append(f"model = {_text(snapshot.model)}")
     launch = [name for name in counts if name not in (*_TRAFFIC, *_INSTRUCTIONS)]

@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..explanation import Line, explain
+from ..explanation.doubts import timing_of
 from ..explanation.paired import Timing
-from ..explanation.versions import counts_of, seconds_by_cause
+from ..explanation.versions import counts_of
 from ..machine import Gpu
 from ..workload import Workload
 
@@ -84,13 +85,22 @@ class Snapshot:
             "seconds_low": self.timing.seconds_low,
             "seconds_high": self.timing.seconds_high,
             "causes": dict(self.timing.causes),
+            "nearby": list(self.timing.nearby),
+            "crowded": self.timing.crowded,
             "counts": dict(self.counts),
             "lines": [[each.file, each.line, each.share, each.text] for each in self.lines],
         }
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Snapshot:
-        timing = Timing(values["seconds"], values["seconds_low"], values["seconds_high"], values["causes"])
+        timing = Timing(
+            values["seconds"],
+            values["seconds_low"],
+            values["seconds_high"],
+            values["causes"],
+            tuple(values["nearby"]),
+            values["crowded"],
+        )
         return cls(
             Identity(values["path"], values["kernel"], values["launch"]),
             values["gpu"],
@@ -113,7 +123,7 @@ def snapshot_of(
     return Snapshot(
         Identity(path, workload.name, workload.launch_index),
         gpu.name,
-        Timing(answer.seconds, answer.seconds_low, answer.seconds_high, seconds_by_cause(answer)),
+        timing_of(workload, gpu, answer),
         counts,
         tuple(replace(line, counts=None, inner=()) for line in answer.lines[:MOST_LINES]),
         answer.prediction.model,

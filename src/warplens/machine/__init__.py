@@ -15,7 +15,8 @@ from .load import (
     with_overrides,
 )
 from .occupancy import Occupancy, occupancy, warps_of_block
-from .schema import DEFAULT_SOURCE, Gpu, InstructionTiming, Quantity, Source, parameters
+from .schema import Gpu, InstructionTiming, Quantity, parameters
+from .sources import DEFAULT_SOURCE, Source
 
 __all__ = [
     "DEFAULT_SOURCE",

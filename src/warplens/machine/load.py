@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -21,13 +22,12 @@ from .schema import (
     CLOCKS,
     REQUIRED,
     SECTIONS,
-    SOURCE_KINDS,
     Gpu,
     InstructionTiming,
-    Source,
     parameters,
     parameters_by_key,
 )
+from .sources import SOURCE_KINDS, Source
 
 _DATA = Path(__file__).parent / "data"
 #: What is common to the SMs of a compute capability: limits, instruction timings, the L1.
@@ -174,11 +174,14 @@ def _declared_sources(file: TomlFile, table: Any) -> dict[str, Source]:
         raise MachineError(f"{file.where('sources')}: sources: must be a table")
     for name, entry in table.items():
         where = file.where(f"sources.{name}")
-        if not isinstance(entry, dict) or set(entry) != {"kind", "text"}:
-            raise MachineError(f"{where}: sources.{name}: needs exactly kind and text")
+        bounds = {key: entry[key] for key in ("least", "most") if isinstance(entry, dict) and key in entry}
+        if not isinstance(entry, dict) or set(entry) != {"kind", "text", *bounds}:
+            raise MachineError(f"{where}: sources.{name}: needs kind and text, and may have least and most")
+        if not all(type(each) in (int, float) and math.isfinite(each) for each in bounds.values()):
+            raise MachineError(f"{where}: sources.{name}: least and most must be numbers")
         if entry["kind"] not in SOURCE_KINDS:
             raise MachineError(f"{where}: sources.{name}: kind must be one of {', '.join(SOURCE_KINDS)}")
-        found[name] = Source(entry["kind"], str(entry["text"]))
+        found[name] = Source(entry["kind"], str(entry["text"]), **bounds)
     return found
 
 

@@ -21,6 +21,7 @@ from .classes import DEFAULT_SUBSYSTEM, INSTRUCTION_CLASSES, lineage
 from .fields import Parameter, choice, count, describe, entries, flag, number, with_defaults
 from .host import Host
 from .power import Power
+from .sources import Source
 
 #: A number, or one number per machine of a batch.
 Quantity = Any
@@ -219,24 +220,6 @@ class InstructionTiming:
     subsystem: Quantity = field(default=None, metadata={"doc": "pipeline that executes it", "kind": str})
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a number comes from: datasheet, paper, measured, derived, assumed, override or unstated."""
-
-    kind: str
-    text: str
-    #: The machine that this one takes the number from (its `base`); empty where the number is its own.
-    machine: str = ""
-
-    @property
-    def is_guess(self) -> bool:
-        """Whether the number stands in for one that nobody knows of this machine."""
-        return self.kind == "assumed" or bool(self.machine)
-
-
-#: Source of a value that the machine does not give and the schema has a default for.
-DEFAULT_SOURCE = Source("default", "the machine gives no value")
-SOURCE_KINDS = ("datasheet", "paper", "measured", "derived", "assumed", "override", "unstated")
 SECTIONS: dict[str, type] = {
     "clocks": Clocks,
     "l1": L1Cache,

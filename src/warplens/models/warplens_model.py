@@ -10,6 +10,7 @@ import numpy as np
 from ..analysis.atomics import atomic_passes
 from ..analysis.spinning import spins
 from ..errors import MissingInputError
+from ..machine import Gpu
 from ..workload import Facts, Needs, resident
 from ..workload.facts import batch_shape
 from ..workload.samples import form_of, latencies_of, sample_batches
@@ -122,6 +123,18 @@ class Warplens(Model):
         _, waits, busy = _solve(demand.stream, machines, sm=sm)
         return Blames(demand, machines[0], waits[0], busy[0], sm.blame)
 
+    def own_cycles(self, case: Case, gpu: Gpu) -> Array:
+        """Cycles of the launch of a single machine on each of a batch that differ from it in times.
+
+        Each serves warps in its own order, as they come: warps of two that are nearly alike meet elsewhere.
+        """
+        ((_, demand),) = self._demands(case)
+        launch = case.workload.launch
+        batch = Case(Facts(case.workload, gpu, batch_shape(launch, gpu), resident(launch, gpu)), case.model_name)
+        solved = _solved(demand, self._machines(batch, demand), None)
+        self._put_atomics(case, np.zeros(batch.size, dtype=np.int64), solved)
+        return solved[0] + (case.gpu.launch_cycles if self.launch_overhead else 0.0)
+
     def _demands(self, case: Case) -> Any:
         """(Rows of the batch, their demand); machines with the same demand share it."""
         workload, traced, needed_by = case.workload, case.facts.traced, case.model_name
@@ -169,6 +182,7 @@ class Warplens(Model):
         if not len(found.block):
             return
         of_words = gpu.noc.atomic_word_cycles, _or(gpu.noc.float_atomic_word_cycles, gpu.noc.atomic_word_cycles)
+        rows, again = np.unique(rows, return_inverse=True)
         words = np.stack([case.array(each)[rows] for each in of_words], axis=1)
         windows = (case.array(case.residency.blocks_per_sm) * case.active_sms)[rows]
         slices = case.array(gpu.llc.banks)[rows]
@@ -179,7 +193,7 @@ class Warplens(Model):
         spread = found.requests.sum() * case.array(_or(gpu.noc.atomic_cycles, 0.0))[rows]
         spread = spread + found.further * case.array(_or(gpu.noc.atomic_lane_cycles, 0.0))[rows]
         repeats = (workload.launch.blocks or traced.recorded_blocks) / max(traced.recorded_blocks, 1)
-        serial = np.maximum(one, spread) * repeats
+        serial = (np.maximum(one, spread) * repeats)[again]
         cycles, waits, busy = part
         busy[:, k.R_NET_IN] = np.where(serial > cycles, serial, busy[:, k.R_NET_IN])
         longer = np.maximum(serial / cycles, 1.0)
