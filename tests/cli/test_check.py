@@ -92,6 +92,8 @@ def test_the_commit_that_made_a_kernel_slower_is_found(project, source, good, wa
     assert code == 1
     assert "Stride the loads" in out.splitlines()[0]
     assert "no kernel is slower" in good("check", "--bisect", "HEAD~5..HEAD~3")
+    code, _, err = warplens_command("check", "--bisect", "HEAD~5..HEAD", "--kernel", "softmax")
+    assert (code, "no kernel of these commits has such a name" in err) == (2, True)
     text = good("check", "--history", "-o", "page.html", "--commits", "4")
     assert len(re.findall(r"^[0-9a-f]{7,8} +\d{4}-\d\d-\d\d  [█▏▎▍▌▋▊▉·]{24} ", text, re.M)) == 3
     assert max(map(len, text.splitlines())) <= 80
@@ -103,6 +105,9 @@ def test_the_commit_that_made_a_kernel_slower_is_found(project, source, good, wa
 def test_what_cannot_be_checked_is_said(project, source, bad, good, usage):
     assert "there is no baseline yet" in bad("check")
     good("check", "--update")
+    told = bad("check", "--kernel", "softmax")
+    assert "--kernel softmax: no kernel has such a name; the project has scale" in told
+    assert "no kernel of these commits has such a name" in bad("check", "--history", "--kernel", "softmax")
     (project / "kernels" / "scale.toml").rename(project / "kernels" / "double.toml")
     message = bad("check")
     assert "has scale of kernels/scale.toml, which the project lacks" in message

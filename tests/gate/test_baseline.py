@@ -102,9 +102,13 @@ def test_what_is_no_baseline_is_refused_and_left_alone(tmp_path, kept):
     text = path.read_text()
     conflict = text.replace("seconds = ", "<<<<<<< ours\nseconds = ", 1)
     assert "baseline.toml:13: a merge left conflict markers" in refused(path, conflict)
-    assert "is no baseline of this version" in refused(path, text.replace("schema = 1", "schema = 2"))
-    assert "is no baseline of this version" in refused(path, text.replace("seconds = ", "second = "))
-    assert "not valid TOML" in refused(path, text.replace("[machines]", "[machines"))
+    told = refused(path, text.replace("schema = 1", "schema = 2"))
+    assert "has schema 2, and this version of warplens reads schema 1; restore it with git, or delete it" in told
+    assert "says no schema" in refused(path, text.replace("schema = 1", ""))
+    told = refused(path, text.replace("seconds = ", "second = "))
+    assert "is no baseline (KeyError: 'seconds'); restore it with git" in told
+    told = refused(path, text.replace("[machines]", "[machines"))
+    assert "not valid TOML" in told and "restore it with git" in told
 
 
 def test_other_versions_and_machines_are_refused_and_another_compiler_told(tmp_path, kept, gpu):

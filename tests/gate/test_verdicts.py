@@ -72,3 +72,9 @@ def test_words():
         "1 of 4 slower than allowed, 1 slower within the limit, 1 faster, 1 the same; "
         "against main (1a2b3c4), limit 5 %"
     )
+
+
+def test_registers_alone_are_no_cause():
+    before = snapshot(counts={"warps per SM": 64.0, "registers per thread": 32.0})
+    found = verdict(before, slowed(before, 0.2, counts={"warps per SM": 64.0, "registers per thread": 31.0}))
+    assert [cause.kind for cause in found.causes] == ["stall"]

@@ -82,19 +82,21 @@ def read_baseline(path: Path) -> Baseline:
             f"{path}:{line}: a merge left conflict markers; take either side (`git checkout --ours {path.name}`) and "
             "run `warplens check --update`"
         )
-    data = dict(read_toml(path).data)
+    remedy = "restore it with git, or delete it and write a new one: `warplens check --update`"
     try:
-        if data.pop("schema") != SCHEMA:
-            raise ValueError("another schema")
+        data = dict(read_toml(path).data)
+    except FileError as error:
+        raise FileError(f"{error}; {remedy}") from None
+    if (schema := data.pop("schema", None)) != SCHEMA:
+        given = "says no schema" if schema is None else f"has schema {schema}"
+        raise FileError(f"{path}: {given}, and this version of warplens reads schema {SCHEMA}; {remedy}")
+    try:
         version, code = str(data.pop("warplens")), str(data.pop("code", "unknown"))
         compiler, machines = str(data.pop("compiler")), data.pop("machines")
         snapshots = tuple(_snapshots(data))
         return Baseline(snapshots, version, code, compiler, {str(name): str(each) for name, each in machines.items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FileError(
-            f"{path}: is no baseline of this version ({type(error).__name__}: {error}); restore it with git, or "
-            "write it anew: `warplens check --update`"
-        ) from None
+        raise FileError(f"{path}: is no baseline ({type(error).__name__}: {error}); {remedy}") from None
 
 
 def _snapshots(data: Mapping[str, Any]) -> Iterator[Snapshot]:

@@ -84,7 +84,12 @@ class Scope:
         return {gpu.name for gpu in self.gpus if gpu is not None}
 
     def snapshots(self, progress: Progress | None = None) -> list[Snapshot]:
-        return self._chosen(snapshots(self.paths, self.gpus, self.project.root, progress))
+        found = snapshots(self.paths, self.gpus, self.project.root, progress)
+        chosen = self._chosen(found)
+        if found and not chosen and self.kernel is not None:
+            names = ", ".join(dict.fromkeys(each.identity.kernel for each in found))
+            raise InputError(f"--kernel {self.kernel.pattern}: no kernel has such a name; the project has {names}")
+        return chosen
 
     def snapshots_at(self, root: Path, folder: Path, progress: Progress | None = None) -> list[Snapshot]:
         """The same inputs in another checkout of the repository at `root`."""

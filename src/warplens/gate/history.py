@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,14 @@ def history(scope: Scope, most: int, progress: Told | None = None) -> list[Point
         if progress is not None:
             progress(done, len(commits))
         found.append(point_at(scope, repository, commit))
+    _check_chosen(scope, found)
     return found
+
+
+def _check_chosen(scope: Scope, points: Iterable[Point]) -> None:
+    """A name that matches no kernel of any commit is a mistake."""
+    if scope.kernel is not None and not any(each.snapshots or each.error for each in points):
+        raise InputError(f"--kernel {scope.kernel.pattern}: no kernel of these commits has such a name")
 
 
 def point_at(scope: Scope, repository: Repository, commit: Commit) -> Point:
@@ -107,6 +114,7 @@ def bisect(scope: Scope, names: str, limit: float, progress: Told | None = None)
     for place, name in ((0, good), (len(commits) - 1, bad)):
         if point(place).error:
             raise InputError(f"--bisect: {name} cannot be predicted: {point(place).error}")
+    _check_chosen(scope, points.values())
     if not slower(0, len(commits) - 1):
         return None
     low, high = 0, len(commits) - 1  # `low` is good, `high` is slower

@@ -16,13 +16,14 @@ from .snapshot import LOCAL_BYTES, Identity, Snapshot
 
 Outcome = Literal["slower", "faster", "same", "new", "removed"]
 
-#: Counts that say how a kernel is launched and what it takes of an SM, with the words for a change of each.
+#: Counts that say how a kernel is launched and what it takes of an SM, with words for a change of each and its kind.
+OCCUPANCY, REGISTERS = "warps per SM", "registers per thread"
 _RESOURCES = {
-    "warps per SM": "warps per SM (occupancy)",
-    "registers per thread": "registers per thread",
-    "threads per block": "threads per block",
-    "thread blocks": "thread blocks",
-    "shared memory per block, bytes": "bytes of shared memory per block",
+    OCCUPANCY: ("warps per SM (occupancy)", "occupancy"),
+    REGISTERS: ("registers per thread", "registers"),
+    "threads per block": ("threads per block", "launch"),
+    "thread blocks": ("thread blocks", "launch"),
+    "shared memory per block, bytes": ("bytes of shared memory per block", "launch"),
 }
 _TRAFFIC = {
     "sectors asked of the L1": "sectors asked of the L1",
@@ -132,9 +133,11 @@ def causes_of(before: Snapshot, after: Snapshot) -> Iterator[Cause]:
     if old != new:
         text = f"local memory: {new:g} bytes per thread, {old:g} before (spills, arrays indexed at run time)"
         yield Cause("spills", text, old, new)
-    for name, words in _RESOURCES.items():
-        kind = {"registers per thread": "registers", "warps per SM": "occupancy"}.get(name, "launch")
-        yield from _count(before, after, name, words, kind)
+    resources = {name: tuple(_count(before, after, name, *told)) for name, told in _RESOURCES.items()}
+    if old == new and not resources[OCCUPANCY]:
+        resources.pop(REGISTERS)  # they cost time by spills and by warps that do not fit
+    for found in resources.values():
+        yield from found
     yield from _stalls(before, after)
     yield from _lines(before, after)
     for name, words in _TRAFFIC.items():

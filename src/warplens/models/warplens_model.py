@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -182,18 +183,18 @@ class Warplens(Model):
         if not len(found.block):
             return
         of_words = gpu.noc.atomic_word_cycles, _or(gpu.noc.float_atomic_word_cycles, gpu.noc.atomic_word_cycles)
-        rows, again = np.unique(rows, return_inverse=True)
         words = np.stack([case.array(each)[rows] for each in of_words], axis=1)
         windows = (case.array(case.residency.blocks_per_sm) * case.active_sms)[rows]
         slices = case.array(gpu.llc.banks)[rows]
+        known = workload.results
         one = [
-            found.busiest(int(window), int(count), (each[0], each[1]))
-            for window, count, each in zip(windows, slices, words, strict=True)
+            known.once(("busiest", key), functools.partial(found.busiest, *key))
+            for key in zip(map(int, windows), map(int, slices), map(tuple, words.tolist()), strict=True)
         ]
         spread = found.requests.sum() * case.array(_or(gpu.noc.atomic_cycles, 0.0))[rows]
         spread = spread + found.further * case.array(_or(gpu.noc.atomic_lane_cycles, 0.0))[rows]
         repeats = (workload.launch.blocks or traced.recorded_blocks) / max(traced.recorded_blocks, 1)
-        serial = (np.maximum(one, spread) * repeats)[again]
+        serial = np.maximum(one, spread) * repeats
         cycles, waits, busy = part
         busy[:, k.R_NET_IN] = np.where(serial > cycles, serial, busy[:, k.R_NET_IN])
         longer = np.maximum(serial / cycles, 1.0)
