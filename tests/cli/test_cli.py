@@ -97,7 +97,7 @@ def test_a_gpu_as_json(good):
     assert rows["dram.bandwidth"]["value"] == 480e9
     assert rows["dram.bandwidth"]["path"] == "dram.bandwidth_bytes_per_s"
     assert rows["dram.bandwidth"]["unit"] == "bytes_per_s"
-    assert all(set(row["source"]) == {"kind", "text", "machine"} for row in rows.values())
+    assert all(set(row["source"]) == {"kind", "text", "machine", "least", "most"} for row in rows.values())
 
 
 def test_a_value_that_a_machine_does_not_give_is_the_default(good):
