@@ -218,6 +218,22 @@ def test_what_was_moved_out_of_a_loop_runs_before_it() -> None:
     assert [opcode for opcode, _ in found] == [*before, *after, "EXIT"]
 
 
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_a_loop_that_is_left_in_the_middle_is_entered_there(turns: int) -> None:
+    """The compiler has what comes before that place twice: before the loop, and at the end of each pass."""
+    lines = [Line("FFMA", 0), Line("LDG.E", 1)]
+    lines += [Line("LDS", 3), Line("LDG.E", 1), Line("BRA", 2, target=2, guarded=True), Line("EXIT", 5)]
+    steps = [Step(0), Step(1, evenly(4096, 4)), Step(2)]
+    for turn in range(1, turns + 1):
+        steps += [Step(3, evenly(128 * turn, 4)), Step(4), Step(1, evenly(4096 * (turn + 1), 4)), Step(2)]
+    rows = ["fma", "ld.global", "bra", "ld.shared", "bra", "exit"]
+    found = written(rows, [*steps, Step(5)], lines, (0, 1), (1, 3, 2), (3, 1), (5,))
+    passes = [(name, place * each) for each in range(1, turns + 1) for name, place in (("LDS", 128), ("LDG.E", 4096))]
+    expected = [(name, place + 4096 * (name == "LDG.E")) for name, place in passes]
+    assert [each for each in found if each[1]] == [("LDG.E", 4096), *expected]
+    assert sum(opcode == "BRA" for opcode, _ in found) == turns
+
+
 def test_a_wide_access_has_the_lowest_address_wherever_the_ptx_has_it() -> None:
     steps = [Step(0, evenly(1028, 8)), Step(1, evenly(1024, 8)), Step(2)]
     found = written(["ld.shared", "ld.shared", "exit"], steps, [Line("LDS.64", 0), Line("EXIT", 2)], (0,))

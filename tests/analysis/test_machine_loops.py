@@ -30,3 +30,17 @@ def test_an_unrolled_loop_comes_before_the_one_for_the_rest() -> None:
     unrolled = [Line("LDG.E", 0)] * 4 + [Line("FFMA", 1)] * 4 + [Line("BRA", 2, target=3, guarded=True)]
     regions = matched([*rest, *unrolled, Line("EXIT", 3)], ["ld.global", "fma", "bra", "exit"], (0, 0, 1), (3,))
     assert [passes for passes, _ in regions.variants[1]] == [4, 1]
+
+
+def test_whole_passes_outside_of_a_loop_are_no_beginning_of_one() -> None:
+    once = [Line("LDG.E", 0), Line("FFMA", 1)]
+    lines = [*once, *once, Line("BRA", 2, target=2, guarded=True), Line("EXIT", 3)]
+    regions = matched(lines, ["ld.global", "fma", "bra", "exit"], (0, 0, 1), (3,))
+    assert regions.entered == ({}, {})
+
+
+def test_what_was_moved_out_of_a_loop_is_no_beginning_of_it() -> None:
+    """The header's load is before the loop alone."""
+    lines = [Line("LDG.E", 0), Line("FFMA", 2), Line("BRA", 3, target=1, guarded=True), Line("EXIT", 4)]
+    regions = matched(lines, ["ld.global", "bra", "fma", "bra", "exit"], (0, 2, 1), (2, 0), (4,))
+    assert regions.entered == ({}, {})

@@ -202,7 +202,8 @@ class Writer:
         # A spill belongs where the instruction before it does, and so does what stands for a bulk copy.
         spill = self.static >= code.ptx_size if self.copying else np.isin(self.static, list(self.spilled))
         owner = np.maximum.accumulate(np.where(spill, 0, np.arange(len(self.static))))
-        self.region = self.regions.of_static[self.static[owner]]
+        self.owner = self.static[owner]
+        self.region = self.regions.of_static[self.owner]
         #: Executed PTX that stays as it is.
         self.kept = 0
         self._passes: dict[tuple[int, bytes, tuple[int, ...]], _Pass] = {}
@@ -220,7 +221,9 @@ class Writer:
                 if inner < 0:
                     own.append(np.arange(low, high))
                 else:
-                    loops[inner].append(self._iterations(inner, low, high))
+                    entry, *iterations = self._iterations(machine, inner, low, high)
+                    own.append(np.arange(low, entry))
+                    loops[inner].append(iterations)
         copied = self.regions.copied[machine]
         own += [np.arange(*rest) for inner in loops if inner in copied for _, rest in loops[inner]]
         positions = np.concatenate(own) if own else np.array(spans[0][:1])
@@ -236,18 +239,26 @@ class Writer:
             at = where
         _append(made, at, len(made.rows), positions, written)
 
-    def _iterations(self, inner: int, begin: int, end: int) -> Any:
-        """([(region of the machine code, PTX of a pass through it)], the PTX that is left) of an inner loop."""
-        heads = np.flatnonzero(self.static[begin + 1 : end] == self.regions.headers[inner]) + begin + 1
-        edges = [begin, *heads.tolist(), end]
+    def _iterations(self, machine: int, inner: int, begin: int, end: int) -> Any:
+        """Of an inner loop: where its machine code takes over, its passes, and the PTX that is left.
+
+        A pass is a region of the machine code, and the PTX that it stands for.
+        """
+        heads = np.flatnonzero(self.static[begin:end] == self.regions.headers[inner]) + begin
+        starts = np.append(begin, heads[heads > begin])
+        before = self.regions.entered[machine].get(inner)
+        if before is not None:
+            behind = np.append(np.flatnonzero(~before[self.owner[begin:end]]) + begin, end)
+            starts = behind[np.searchsorted(behind, starts)]
+        edges = [*starts[starts < end].tolist(), end]
         spans = list(pairwise(edges))
         passes = []
         at = 0
-        for copies, machine in self.regions.variants[inner]:
+        for copies, variant in self.regions.variants[inner]:
             while len(spans) - at >= copies:
-                passes.append((machine, spans[at : at + copies]))
+                passes.append((variant, spans[at : at + copies]))
                 at += copies
-        return passes, (edges[at], end)
+        return edges[0], passes, (edges[at], end)
 
     def _keep(self, positions: Indices, written: list[Written]) -> None:
         """Append PTX as it is."""

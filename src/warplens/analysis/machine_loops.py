@@ -98,16 +98,32 @@ class MachineKernel:
         return natural_loops([each[1:] for each in self.code.ptx_blocks])
 
     @cached_property
+    def ptx_spans(self) -> list[range]:
+        """Instructions of each basic block of the PTX."""
+        size, firsts = len(self.ptx_classes), [each[0] for each in self.code.ptx_blocks]
+        found = [range(0)] * len(firsts)
+        order = sorted(range(len(firsts)), key=lambda each: firsts[each])
+        for block, following in zip(order, [*order[1:], -1], strict=True):
+            found[block] = range(firsts[block], min(firsts[following] if following >= 0 else size, size))
+        return found
+
+    @cached_property
     def ptx_loop_of(self) -> list[int]:
         """The innermost loop of each PTX instruction, or -1."""
         found = [-1] * len(self.ptx_classes)
-        firsts = [each[0] for each in self.code.ptx_blocks]
-        order = sorted(range(len(firsts)), key=lambda each: firsts[each])
-        for block, following in zip(order, [*order[1:], -1], strict=True):
-            end = firsts[following] if following >= 0 else len(found)
-            for index in range(firsts[block], min(end, len(found))):
+        for block, span in enumerate(self.ptx_spans):
+            for index in span:
                 found[index] = self.ptx_loops.innermost[block]
         return found
+
+    def tells(self, origin: int) -> bool:
+        """Whether a PTX instruction is found again in machine code: others are moved and joined."""
+        return is_access(self.ptx_classes[origin]) or is_arithmetic(self.ptx_classes[origin])
+
+    def told_by(self, blocks: Sequence[int]) -> set[int]:
+        """PTX instructions that are found again in blocks of the machine code."""
+        found = ((self.classes[i], self.origins[i]) for block in blocks for i in self.spans[block])
+        return {each for name, each in found if each >= 0 and name == self.ptx_classes[each] and self.tells(each)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +144,9 @@ class Regions:
     children: tuple[dict[int, int], ...]
     copied: tuple[frozenset[int], ...]
     inner_of: tuple[NDArray[np.int64], ...]
+    #: Of each region of the machine code: regions of the PTX inside that it enters in the middle, and which PTX
+    #: instructions come before that: it has those of the first pass itself.
+    entered: tuple[dict[int, NDArray[np.bool_]], ...]
 
 
 def match_loops(kernel: MachineKernel) -> Regions:
@@ -172,6 +191,17 @@ def match_loops(kernel: MachineKernel) -> Regions:
         inner_of=tuple(
             _inner(len(headers), theirs, {ptx_of[each] for each in held.values()}, chains)
             for theirs, held in zip(ptx_of, children, strict=True)
+        ),
+        entered=tuple(
+            {
+                theirs: found
+                for first, inner in held.items()
+                for theirs in [ptx_of[inner]]
+                for before in [[block for block in own if block < first]]
+                for found in [_before_entry(kernel, of_static == theirs, headers[theirs], before, blocks[inner])]
+                if found.any()
+            }
+            for held, own in zip(children, blocks, strict=True)
         ),
     )
 
@@ -223,6 +253,27 @@ def _copied(
         if region not in theirs:
             found |= theirs
     return frozenset(found)
+
+
+def _before_entry(
+    kernel: MachineKernel, region: NDArray[np.bool_], header: int, before: Sequence[int], loop: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Which PTX instructions of a region come before the place where its machine code enters it; none as a rule.
+
+    A compiler turns a loop that is left in the middle so that it is left at its end: what comes before that place in
+    the PTX is there twice, before the loop and in it.
+    """
+    found = np.zeros(len(region), dtype=np.bool_)
+    twice = kernel.told_by(before) & kernel.told_by(loop)
+    others = 0
+    for span in kernel.ptx_spans if twice else ():
+        telling = [each for each in span if region[each] and kernel.tells(each)]
+        if telling and 2 * len(twice.intersection(telling)) >= len(telling):
+            found[span.start : span.stop] = True
+        else:
+            others += len(telling)
+    # Where it has whole passes outside, they are no beginning of one.
+    return found if others and found[header] else np.zeros_like(found)
 
 
 def _inner(count: int, region: int, inside: set[int], chains: dict[int, list[int]]) -> NDArray[np.int64]:
