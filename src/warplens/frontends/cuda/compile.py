@@ -6,7 +6,7 @@ import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -338,7 +338,7 @@ def _compiled_once(
         nvrtc.nvrtcDestroyProgram(program)
     # The compiler writes characters beyond ASCII as octal, so the folder is matched, not compared.
     ptx = re.sub(rf'(\.file\s+\d+\s+")[^"\n]*{re.escape(_PLACEHOLDER)}"', rf'\g<1>{_PLACEHOLDER}"', ptx)
-    kept, code = ({kernel: asdict(item) for kernel, item in part.items()} for part in (resources, codes))
+    kept, code = ({kernel: dict(vars(item)) for kernel, item in part.items()} for part in (resources, codes))
     return {"ptx": ptx, "log": text, "lowered_names": lowered, "resources": kept, "machine_code": code}
 
 

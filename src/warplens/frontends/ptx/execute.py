@@ -70,6 +70,8 @@ class CompiledKernel:
     native: NativeCode
     registers: Allocation
     recording: bool
+    #: Whether what it computes depends on what arrays hold.
+    reads_arrays: bool = True
 
     @cached_property
     def instruction_count(self) -> int:
@@ -157,9 +159,8 @@ def compile_kernel(
     if any(item.opcode in ("mma", "wgmma") for item in kernel.instructions):
         warps *= PRODUCT_WARPS
     native = compile_ir(generated, f"{module.name}: {entry}", warps, values)
-    return CompiledKernel(
-        kernel, flow, record_shape(kernel, recording=recording), generated, native, registers, recording
-    )
+    shape, reads_arrays = record_shape(kernel, recording=recording), needed is None or needed.memory
+    return CompiledKernel(kernel, flow, shape, generated, native, registers, recording, reads_arrays)
 
 
 def execute(
@@ -200,10 +201,13 @@ def execute(
     count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
     warps = count * -(-math.prod(extents[1]) // WARP_LANES)
     compiled = compile_kernel(module, entry, recording=record, warps=warps, cluster=cluster, results=results)
+    memory = lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes, placement=placement)
+    if compiled.reads_arrays:
+        memory.copy_in()
     run = Launch(
         compiled,
         *extents,
-        lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes, placement=placement),
+        memory,
         dynamic_shared_memory_bytes,
         most_instructions,
         most_seconds,
@@ -291,7 +295,8 @@ class Launch:
         parts = self._parts(blocks)
         kept: list[WarpGroup] = []
         self.run(parts, workers, consume or kept.append, progress)
-        self.memory.copy_back()
+        if self.compiled.reads_arrays:
+            self.memory.copy_back()
         ran = sum(map(len, parts))
         if self.team_blocks > 1:
             ran = self.team_blocks * sum(any(team[0] in part for part in parts) for team in teams(self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...errors import PtxError
 
@@ -26,8 +26,7 @@ _PATTERN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """kind is number, dot (.word), word, string, punctuation or end; `glued` if no space comes before it."""
 
     kind: str
@@ -42,10 +41,9 @@ def tokens(text: str, name: str) -> list[Token]:
         raise PtxError(f"{name}: {len(text)} characters of PTX; at most {MOST_CHARACTERS} are read")
     found: list[Token] = []
     line, position, glued = 1, 0, False
-    while position < len(text):
-        match = _PATTERN.match(text, position)
-        if match is None:
-            raise PtxError(f"{name}: line {line}: {text[position]!r} is not valid PTX")
+    for match in _PATTERN.finditer(text):
+        if match.start() != position:
+            break
         kind = str(match.lastgroup)
         piece = match.group()
         if kind == "newline":
@@ -58,5 +56,7 @@ def tokens(text: str, name: str) -> list[Token]:
             found.append(Token(kind, piece, line, glued))
             glued = True
         position = match.end()
+    if position < len(text):
+        raise PtxError(f"{name}: line {line}: {text[position]!r} is not valid PTX")
     found.append(Token("end", "", line))
     return found

@@ -50,6 +50,12 @@ class GlobalMemory:
     #: Address of what barriers of the whole grid use; 0 if there are none.
     grid_workspace: int = 0
 
+    def copy_in(self) -> None:
+        """Copy the caller's arrays to where the kernel finds them."""
+        for array, address in self.arrays:
+            start = address - GLOBAL_WINDOW
+            self.content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+
     def copy_back(self) -> None:
         """Copy the kernel's results to the caller's arrays."""
         for array, address in self.arrays:
@@ -162,9 +168,6 @@ def lay_out_memory(
     _fill_variables(kernel, content, constants or {})
     start = parameter_address - GLOBAL_WINDOW
     content[start : start + len(raw)] = np.frombuffer(bytes(raw), dtype=np.uint8)
-    for array, address in arrays:
-        start = address - GLOBAL_WINDOW
-        content[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
     heap = Heap(heap_address, HEAP_BYTES, valid) if heap_address else None
     return GlobalMemory(
         content, valid, tuple(allocations), bytes(raw), parameter_address, tuple(arrays), heap, textures, workspace

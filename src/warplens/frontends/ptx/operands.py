@@ -54,14 +54,15 @@ class OperandReader:
         return PtxError(f"{self.name}: line {(token or self.here).line}: {why}")
 
     def next(self) -> Token:
-        token = self.here
+        token = self.tokens[self.position]
         if token.kind == "end":
             raise self.fail("the text ends in the middle of a statement; is the file truncated?")
         self.position += 1
         return token
 
     def accept(self, text: str) -> bool:
-        if self.here.text == text and self.here.kind != "string":
+        token = self.tokens[self.position]
+        if token.text == text and token.kind != "string":
             self.position += 1
             return True
         return False
