@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -14,13 +15,17 @@ from warplens.cli.main import cli
 from warplens.errors import FileError, InputError
 from warplens.frontends.cuda.compile import compiler_version
 from warplens.tuning import read_space
-from warplens_studies.validate import tuning
+from warplens.tuning.evaluate import schema_of
+from warplens.tuning.result import Tuning
+from warplens_studies.validate import tuning, tuning_budget
 from warplens_studies.validate.report import outdated
 from warplens_studies.validate.tuning import read_measured, read_sets, sample_of
+from warplens_studies.validate.tuning_budget import Search, keep_searches, kept_searches
 from warplens_studies.validate.tuning_limits import Limits
 from warplens_studies.validate.tuning_tables import all_tables, sections
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation" / "tuning.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ["validation/tuning.md", "guide/tune.md"]
 SETS = """
 [[sets]]
 name = "squares"
@@ -120,7 +125,43 @@ def test_a_card_that_repeats_itself_predicts_itself(sources: Path) -> None:
     assert limits.steps == (), "too few launches for a search"
 
 
-def test_page_shows_what_is_kept() -> None:
-    limits = Limits.kept(each.gpu for each in read_sets())
-    stale = outdated(PAGE, "tuning", sections(tuning.kept_rows(), limits))
-    assert not stale, "run warplens validate tuning --markdown docs/validation/tuning.md"
+def test_a_search_within_a_budget(sources: Path) -> None:
+    """The fastest that was measured is among the best of so small a space, whatever is predicted."""
+    asked = ["validate", "tuning", "--sources", sources, "--sets", sources / "sets.toml", "--budget", "60s", "--json"]
+    done = CliRunner().invoke(cli, list(map(str, asked)))
+    assert done.exit_code == 0, done.output
+    (document,) = json.loads(done.stdout)["datasets"]
+    (row,) = document["searches"]
+    assert (row["clock"], row["budget_seconds"], row["best_of"]) == ("base", 60.0, {"10": 1.0, "20": 1.0})
+    assert 0 < row["predicted"] <= row["configurations"]
+
+
+def test_the_speed_of_a_choice_is_that_of_its_fastest(sources: Path) -> None:
+    space = read_space(sources / "squares.json", sources=sources)
+    seconds = {index: 1.0 + index for index in range(len(space))}
+    table = schema_of(space).empty_table()
+    rows = [{"configuration": i, "stage": "full", "seconds": s, "cycles": s, "ipc": 1.0} for i, s in seconds.items()]
+    found = Tuning(space, "a100-40gb-pcie", pa.Table.from_pylist(rows, table.schema), 0, 0.0)
+    last = max(seconds)
+    assert tuning_budget.best_speeds(found, {0: 4.0, last: 2.0})[10] == (1.0 if last < 10 else 0.5)
+    assert tuning_budget.best_speeds(found, {last: 2.0})[20] == 1.0
+
+
+def test_searches_of_other_sets_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning_budget, "SEARCHES", tmp_path / "searches.json")
+    sets = read_sets()
+    first, second = (
+        Search(each.name, each.gpu, "boost", 60.0, 2, 100, 10, {10: 0.5, 20: 1.0}) for each in (sets[1], sets[0])
+    )
+    keep_searches([first], sets)
+    keep_searches([second], sets)
+    assert kept_searches(each.gpu for each in sets) == [second, first]
+    keep_searches([replace(first, predicted=20)], sets)
+    assert [each.predicted for each in kept_searches([first.gpu])] == [20]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_shows_what_is_kept(page: str) -> None:
+    gpus = {each.gpu for each in read_sets()}
+    stale = outdated(DOCS / page, "tuning", sections(tuning.kept_rows(), Limits.kept(gpus), kept_searches(gpus)))
+    assert not stale, f"run warplens validate tuning --markdown docs/{page}"

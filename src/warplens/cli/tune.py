@@ -21,7 +21,8 @@ _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 MOST_EFFECTS, LEAST_FACTOR = 4, 1.05
 
 
-def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+def seconds_of(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """A time such as 60s, 10m or 1h, in seconds."""
     if text is None:
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h)?\s*", text)
@@ -42,7 +43,7 @@ def _fixed(context: click.Context, parameter: click.Parameter, given: tuple[str,
 @click.option(
     "--gpu", required=True, metavar="NAME|FILE", shell_complete=completion.gpus, help="Machine to tune for."
 )
-@click.option("--budget", metavar="TIME", callback=_seconds, help="Stop after 60s, 10m, 1h; default: predict all.")
+@click.option("--budget", metavar="TIME", callback=seconds_of, help="Stop after 60s, 10m, 1h; default: predict all.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Configurations to show.")
 @set_option()
 @click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", callback=_fixed, help="Only this value; repeat.")

@@ -159,7 +159,7 @@ def _check_options(datasets: Sequence[str], fresh: bool, traces: Path | None, tu
     if traces is not None and not (fresh and "programs" in datasets):
         raise click.UsageError("--traces works with programs --fresh only")
     if tuning.given and "tuning" not in datasets:
-        raise click.UsageError("--sources, --sets, --gpu and --sample work with the dataset tuning only")
+        raise click.UsageError("--sources, --sets, --gpu, --sample and --budget work with the dataset tuning only")
 
 
 def _write(found: Validation, folder: Path, pages: tuple[Path, ...]) -> tuple[list[Path], MissingPackageError | None]:

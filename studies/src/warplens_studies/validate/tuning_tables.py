@@ -14,6 +14,8 @@ from .report import Sections
 from .signs import CLASSES, Signs, signs
 from .tables import Cell, Table
 from .tuning import TuningRow, agreements
+from .tuning_budget import TRIALS as CHOSEN
+from .tuning_budget import Search
 from .tuning_limits import Limits
 
 DATASET = "tuning"
@@ -167,13 +169,32 @@ def search_table(limits: Limits) -> Table:
     return Table("a search with measured times in place of predictions", columns, tuple(cells), labels=2, note=note)
 
 
-def all_tables(rows: Sequence[TuningRow], limits: Limits) -> list[Table]:
+def budget_table(searches: Sequence[Search]) -> Table:
+    """What a search with predictions finds within its budget."""
+    cells = [
+        (
+            *_labels(row.name, row.gpu, row.clock),
+            Cell(f"{row.budget_seconds / 60:g} min, {row.workers} cores"),
+            Cell(str(row.configurations)),
+            Cell(str(row.predicted)),
+            *(_percent(row.best_of[count]) for count in CHOSEN),
+        )
+        for row in searches
+    ]
+    columns = ("budget", "configurations", "predicted", *(f"best {count}, %" for count in CHOSEN))
+    note = "best N: speed of the fastest measured among the predicted best N over that of the fastest of all"
+    return Table("what a budget finds", (*_HEADS, *columns), tuple(cells), labels=4, note=note)
+
+
+def all_tables(rows: Sequence[TuningRow], limits: Limits, searches: Sequence[Search] = ()) -> list[Table]:
     own = [error_table(rows), order_table(rows), sign_table(rows), worst_table(rows)]
-    return own + [table(limits) for table, some in ((twin_table, limits.twins), (search_table, limits.steps)) if some]
+    own += [table(limits) for table, some in ((twin_table, limits.twins), (search_table, limits.steps)) if some]
+    return own + ([budget_table(searches)] if searches else [])
 
 
-def sections(rows: Sequence[TuningRow], limits: Limits) -> Sections:
+def sections(rows: Sequence[TuningRow], limits: Limits, searches: Sequence[Search] = ()) -> Sections:
     return {
+        "budget": lambda: [budget_table(searches)],
         "twins": lambda: [twin_table(limits)],
         "search": lambda: [search_table(limits)],
         "errors": lambda: [error_table(rows)],
