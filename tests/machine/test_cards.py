@@ -137,7 +137,7 @@ def test_a_clock_by_its_name():
 
 def test_a_clock_that_is_not_published():
     with pytest.raises(
-        OverrideError, match="clock: machine 'a100-40gb-pcie' gives no sustained clock; write a number"
+        OverrideError, match="clock: machine 'a100-40gb-pcie' gives no sustained clock; write boost, base or a number"
     ):
         load_gpu("a100-40gb-pcie", {"clock": "sustained"})
 

@@ -19,7 +19,6 @@ from .checks import check_consistency, check_value
 from .classes import INSTRUCTION_CLASSES
 from .fields import UNIT_SUFFIXES, Parameter
 from .schema import (
-    CLOCKS,
     REQUIRED,
     SECTIONS,
     Gpu,
@@ -335,12 +334,13 @@ def _clock(gpu: Gpu, raw: Any) -> Any:
     """A clock, or one of the published clocks by its name."""
     if isinstance(raw, str) and raw == "power":
         raise ValueError("what the power limit sustains depends on the kernel: `predict` and `tune` work it out")
-    if not isinstance(raw, str) or raw not in CLOCKS:
+    if not isinstance(raw, str) or not raw.isalpha():
         return raw
-    found = getattr(gpu.clocks, f"{raw}_hz")
-    if found is None:
-        raise ValueError(f"machine {gpu.name!r} gives no {raw} clock; write a number such as 1.4GHz")
-    return found
+    published = gpu.published_clocks
+    if raw not in published:
+        names = f"{', '.join(published)} or " if published else ""
+        raise ValueError(f"machine {gpu.name!r} gives no {raw} clock; write {names}a number such as 1.4GHz")
+    return published[raw]
 
 
 def machine_of_batch(gpu: Gpu, index: int) -> Gpu:

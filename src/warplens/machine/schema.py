@@ -230,8 +230,6 @@ SECTIONS: dict[str, type] = {
     "power": Power,
     "host": Host,
 }
-#: Published clocks that the core clock may be set to by name, the usual one first.
-CLOCKS = ("boost", "sustained", "base")
 #: Parameters without which nothing can be predicted.
 REQUIRED = ("sms", "clock_hz", "schedulers", "issue_width", "scheduler", "warp_size", "max_warps")
 
@@ -375,12 +373,15 @@ class Gpu:
         return self.clock_hz / self.nominal_clock_hz
 
     @property
+    def published_clocks(self) -> dict[str, Quantity]:
+        names = ("boost", "sustained", "base")
+        return {name: hz for name in names if (hz := getattr(self.clocks, f"{name}_hz")) is not None}
+
+    @property
     def clock_name(self) -> str:
         """Which of several published clocks the core clock is: boost, sustained or base; empty where it is none."""
-        published = {name: hz for name in CLOCKS if (hz := getattr(self.clocks, f"{name}_hz")) is not None}
-        if len(published) < 2:
-            return ""
-        return next((name for name, hz in published.items() if np.all(hz == self.clock_hz)), "")
+        named = [name for name, hz in self.published_clocks.items() if np.all(hz == self.clock_hz)]
+        return named[0] if named and len(self.published_clocks) > 1 else ""
 
     @property
     def transfer_bytes(self) -> Quantity:
