@@ -82,6 +82,8 @@ class DemandConfig:
     register_conflict_cycles: Quantity
     #: Part of the time of a conversion or special function in which no load passes.
     special_share: Quantity
+    #: Part of the time of shared loads in which neither conversions nor special functions pass.
+    shared_share: Quantity
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
     #: Latencies of L1, L2 and DRAM on the machine as named, before overrides.
@@ -125,6 +127,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
         register_conflict_cycles=0.0 if gpu.register_conflict_cycles is None else gpu.register_conflict_cycles,
         special_share=gpu.l1.special_share,
+        shared_share=gpu.l1.shared_share,
         units=units,
         named_latencies=(
             named.l1.latency_cycles,
@@ -301,10 +304,13 @@ def _counted(sample: BlockSample, name: str) -> Any:
 
 
 def _special_cycles(sample: BlockSample, config: DemandConfig) -> Any:
-    """Cycles for which conversions and special functions before each event let no load pass."""
+    """Cycles for which conversions and special functions before each event let no load pass.
+
+    Shared loads are on the same way for a part of their time. Alone they wait for their banks, not for it.
+    """
     names = (name for name in config.units if name in INSTRUCTION_CLASSES and SPECIAL & set(lineage(name)))
-    held = sum(_counted(sample, name) * float(config.units[name][1]) for name in names)
-    return held * float(config.special_share)
+    held = sum(_counted(sample, name) * float(config.units[name][1]) for name in names) * float(config.special_share)
+    return held + sample.shared_cycles * float(config.shared_share) if np.any(held) else held
 
 
 def _spread(events: Any, sectors: Any, lines: Any, config: DemandConfig) -> Any:

@@ -1,0 +1,47 @@
+"""Loads, and conversions and special functions, share a way: benchmarks/h200/beside_loads.csv."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warplens
+
+SOURCE = """extern "C" __global__ void k(float* out, int turns) {
+    __shared__ float table[2048];
+    table[threadIdx.x] = table[threadIdx.x + 1024] = threadIdx.x;
+    __syncthreads();
+    float a = 0, b = 0, c = 0, d = 0, e = threadIdx.x, f = e;
+    volatile float* mine = table + threadIdx.x;
+    #pragma unroll 8
+    for (int i = 0; i < turns; ++i) {
+        a += mine[0]; b += mine[32]; c += mine[64]; d += mine[96];
+        CONVERSIONS
+    }
+    out[blockIdx.x * 1024 + threadIdx.x] = a + b + c + d + e + f; }"""
+TWO = 'asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(e)); asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(f));'
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "h200" / "beside_loads.csv"
+
+
+def measured(loads: int, steps: int) -> float:
+    rows = csv.DictReader(line for line in MEASURED.read_text().splitlines() if not line.startswith("#"))
+    wanted = {"loads_of": "shared", "loads": str(loads), "step": "ex2", "steps": str(steps)}
+    return next(float(row["cycles"]) for row in rows if wanted.items() <= row.items())
+
+
+def cycles(conversions: str, **overrides: float) -> float:
+    kernel = warplens.cuda(SOURCE.replace("CONVERSIONS", conversions)).kernel("k")
+    trace = kernel.launch(2 * 132, 1024, np.zeros(2 * 132 * 1024, np.float32), np.int32(64)).trace()
+    return float(warplens.predict(trace, "h200", overrides=overrides).cycles)
+
+
+def test_special_functions_take_turns_with_shared_loads():
+    plain, with_both = cycles(""), cycles(TWO)
+    apart = cycles(TWO, **{"l1.shared_share": 0.0})
+    assert apart == pytest.approx(plain, rel=0.01)
+    assert with_both / apart == pytest.approx(measured(4, 2) / max(measured(4, 0), measured(0, 2)), abs=0.06)
+
+
+def test_shared_loads_alone_do_not_mind_the_way():
+    assert cycles("") == cycles("", **{"l1.shared_share": 0.0})
