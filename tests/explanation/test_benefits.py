@@ -75,11 +75,12 @@ def test_where_no_rule_speaks_it_hints() -> None:
     answer = explain(walking(1), machine(), [])
     gain = answer.benefits["B_memlp"]
     assert words.closing(answer) == (
-        f"nothing worth changing: no rule finds 3 % to gain; GPUPerf would save {100 * gain:.0f} % with "
-        "more accesses in flight (B_memlp)"
+        f"no rule finds 3 % to gain; GPUPerf would save {100 * gain:.0f} % with more accesses in flight (B_memlp)"
     )
     assert answer.limiter is not None
-    full = replace(answer, limiter=replace(answer.limiter, waits="", busy=0.95, name="DRAM bandwidth"))
+    full = replace(
+        answer, limiter=replace(answer.limiter, resource="dram", waits="", busy=0.95, name="DRAM bandwidth")
+    )
     assert "GPUPerf" not in words.closing(full)
     assert "GPUPerf" not in words.closing(replace(answer, benefits={"B_memlp": 0.05}))
 

@@ -106,10 +106,10 @@ def test_what_cannot_be_shown_says_why():
     assert "Not shown: source:" in html and "Not run: pipeline:" in html
 
 
-def test_a_simulation_of_less_than_a_wave_is_no_reference():
+def test_a_simulation_of_less_than_a_wave_is_no_reference(half_of_spmv):
     """32 of the 64 thread blocks of spmv are recorded, and all 64 would run at once."""
     asked = {"gpus": ["mdm2020"], "models": ["mdm"], "simulate": True, "wanted": ["stacks", "simulation"]}
-    (section,) = make_report("spmv", **asked).sections
+    (section,) = make_report(half_of_spmv, **asked).sections
     assert not section.references and not section.views[0].groups[0].lines
     reason = section.absent["simulation, CPI of"]
     assert reason.startswith("32 of 64 thread blocks are recorded and simulated, fewer than the 64")

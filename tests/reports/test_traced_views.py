@@ -27,8 +27,8 @@ GPU = "mdm2020"
 
 
 @pytest.fixture(scope="module")
-def placed():
-    return place(load_workloads("spmv", gpu=GPU)[0], GPU)
+def placed(half_of_spmv):
+    return place(load_workloads(half_of_spmv, gpu=GPU)[0], GPU)
 
 
 @pytest.fixture(scope="module")

@@ -263,6 +263,12 @@ def test_blocks_that_are_run_are_spread_over_the_grid():
     assert part == pytest.approx(all_of_it, rel=0.1)
 
 
+def test_a_range_of_blocks():
+    x = np.ones(64 * 10, dtype=np.float32)
+    assert blocks_of(kernel(TWICE).launch(10, 64, x, blocks=range(2, 5)).trace()) == [2, 3, 4]
+    assert x.reshape(10, 64).sum(axis=1).tolist() == [64.0] * 2 + [128.0] * 3 + [64.0] * 5
+
+
 def test_blocks_that_wait_for_others_are_run_from_the_first_on():
     source = """extern "C" __global__ void k(volatile int* flags) {
         if (blockIdx.x) while (!flags[blockIdx.x - 1]) {}

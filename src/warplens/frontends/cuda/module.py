@@ -120,13 +120,14 @@ class CudaKernel:
         dynamic_shared_memory_bytes: int = 0,
         constants: Mapping[str, Any] | None = None,
         record: bool = True,
-        blocks: int | None = None,
+        blocks: int | range | None = None,
         **limits: Any,
     ) -> CudaRun:
         """Run the kernel on the CPU. Arrays are changed as a GPU would change them.
 
         `constants` sets `__constant__` variables by name; `blocks` runs at most so many
-        thread blocks, spread over the grid. `warplens.frontends.ptx.execute` describes the other limits.
+        thread blocks, spread over the grid, or a range of them.
+        `warplens.frontends.ptx.execute` describes the other limits.
         """
         from ..ptx import execute
 
@@ -167,7 +168,7 @@ class PythonKernel:
         block: int | Sequence[int],
         *arguments: Any,
         record: bool = True,
-        blocks: int | None = None,
+        blocks: int | range | None = None,
         **limits: Any,
     ) -> CudaRun:
         """Run the kernel on the CPU. Arrays are changed as a GPU would change them."""

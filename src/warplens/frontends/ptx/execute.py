@@ -173,7 +173,7 @@ def execute(
     dynamic_shared_memory_bytes: int = 0,
     constants: Mapping[str, NDArray[Any]] | None = None,
     record: bool = True,
-    blocks: int | None = None,
+    blocks: int | range | None = None,
     most_instructions: int = MOST_THREAD_INSTRUCTIONS,
     most_seconds: float = math.inf,
     workers: int | None = None,
@@ -190,15 +190,16 @@ def execute(
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
     `constants` are initial values of the module's variables, by name. `blocks` runs at most so many thread blocks,
-    spread over the grid; the first ones if they may wait for others. `consume` takes the recorded groups in order
-    instead of keeping them; `progress(done, all)` is called now and then with numbers of blocks.
+    spread over the grid, the first ones if they may wait for others; or a range of them. `consume` takes the recorded
+    groups in order instead of keeping them; `progress(done, all)` is called now and then with numbers of blocks.
     `registers_per_thread`, `machine_code` and `name` go to the trace's header; by default an estimate, none and the
     entry's name. `apart_bytes` lie between arrays. `cluster` is the blocks of a cluster by axis, where the kernel
     itself requires none. `placement` keeps the addresses of arrays from one launch to the next. Without `results`
     the trace is the same, but arrays hold nothing of use afterwards.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
-    count = math.prod(extents[0]) if blocks is None else min(blocks, math.prod(extents[0]))
+    wanted = len(blocks) if isinstance(blocks, range) else blocks
+    count = math.prod(extents[0]) if wanted is None else min(wanted, math.prod(extents[0]))
     warps = count * -(-math.prod(extents[1]) // WARP_LANES)
     compiled = compile_kernel(module, entry, recording=record, warps=warps, cluster=cluster, results=results)
     memory = lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes, placement=placement)
@@ -286,7 +287,7 @@ class Launch:
 
     def execute(
         self,
-        blocks: int | None,
+        blocks: int | range | None,
         workers: int | None,
         consume: Callable[[WarpGroup], None] | None,
         progress: Callable[[int, int], None] | None,
@@ -302,9 +303,11 @@ class Launch:
             ran = self.team_blocks * sum(any(team[0] in part for part in parts) for team in teams(self))
         return self.result(ran, time.perf_counter() - started, tuple(kept))
 
-    def _parts(self, blocks: int | None) -> list[range]:
+    def _parts(self, blocks: int | range | None) -> list[range]:
         """The blocks to run, where at most so many are wanted."""
         total = math.prod(self.grid)
+        if isinstance(blocks, range):
+            return [range(total)[blocks.start : blocks.stop]]
         if blocks is None or blocks >= total:
             return [range(total)]
         if self.compiled.may_wait_for_blocks or self.team_blocks > 1:
