@@ -182,7 +182,8 @@ def test_waves_are_those_of_the_gpu(folder: Path) -> None:
     launch = launch_of(folder, BASE.replace("[4]", "[100000]") + "[record]\nwaves = 1.5\n")
 
     def wanted(registers: int | None, shared: int | None, gpu: Any = gpu) -> int | None:
-        return blocks_to_record(launch, gpu, registers_per_thread=registers, shared_memory_bytes=shared)
+        found = blocks_to_record(launch, gpu, registers_per_thread=registers, shared_memory_bytes=shared)
+        return None if found is None else sum(map(len, found))
 
     assert wanted(None, None) == round(1.5 * occupancy(gpu, 64).blocks_per_sm * gpu.sms)
     assert wanted(255, 0) == round(1.5 * occupancy(gpu, 64, 255).blocks_per_sm * gpu.sms) < wanted(32, 0)  # type: ignore[operator]
@@ -191,6 +192,15 @@ def test_waves_are_those_of_the_gpu(folder: Path) -> None:
     for limit, expected in (('blocks = "all"', None), ("blocks = 3", 3), ("blocks = 4", None), ("waves = 1", None)):
         launch = launch_of(folder, BASE + f"[record]\n{limit}\n")
         assert wanted(32, 0) == expected
+
+
+def test_waves_are_spread_over_the_grid(folder: Path) -> None:
+    gpu = load_gpu("h200")
+    wave = int(occupancy(gpu, 64, 32).blocks_per_sm * gpu.sms)
+    for waves, starts in ((1, [50_000 - wave // 2]), (2, [25_000 - wave // 2, 75_000 - wave // 2])):
+        launch = launch_of(folder, BASE.replace("[4]", "[100000]") + f"[record]\nwaves = {waves}\n")
+        found = blocks_to_record(launch, gpu, registers_per_thread=32, shared_memory_bytes=0)
+        assert found == [range(start, start + wave) for start in starts]
 
 
 @pytest.mark.parametrize(

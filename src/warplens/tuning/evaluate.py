@@ -97,7 +97,7 @@ class Work:
         """The traced launch of a configuration, placed on the machine."""
         launch = for_gpu(self.space.launch(configuration), self.machine)
         if launch.record == RecordLimit():
-            launch = dataclasses.replace(launch, record=RecordLimit(waves=WAVES[self.stage]))
+            launch = dataclasses.replace(launch, record=RecordLimit(waves=WAVES[self.stage], from_first=True))
         built = None if launch.language == "python" else [_built(*each) for each in enumerate(launch.arguments)]
         # Other processes run other configurations on the other cores.
         execution = record_launch(launch, self.machine, parameters=built, results=False, workers=1)

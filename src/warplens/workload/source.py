@@ -36,6 +36,7 @@ from ..frontends.cuda.python import compile_python_kernel, flatten_arguments
 from ..machine import Gpu, occupancy
 from ..tomlfile import TomlFile, read_at_most, read_toml
 from ..traces import WarpGroup
+from ..traces.chosen_blocks import chosen_blocks
 from .compiled_launch import CompiledLaunch
 from .load import _Reader
 from .source_arguments import read_argument, read_buffers, whole
@@ -62,6 +63,8 @@ class RecordLimit:
     most_instructions: int | None = None
     """Thread instructions."""
     most_seconds: float | None = None
+    from_first: bool = False
+    """The first blocks of the grid, not those of its middle: what tuning was validated with."""
 
 
 @dataclass(frozen=True)
@@ -231,22 +234,25 @@ def launch_parameters(launch: CudaLaunch, buffers: Buffers | None = None) -> lis
 
 def blocks_to_record(
     launch: CudaLaunch, gpu: Gpu | None, *, registers_per_thread: int | None, shared_memory_bytes: int | None
-) -> int | None:
-    """Number of blocks that `[record]` asks for; None for all."""
-    limit = launch.record
-    if limit.waves is not None:
-        if gpu is None:
-            raise WorkloadError(
-                f'{launch.path}: record.waves counts waves of a GPU; name one with gpu="NAME" or [machine]'
-            )
+) -> list[range] | None:
+    """The blocks that `[record]` asks for, in runs as long as a wave, spread over the grid; None for all."""
+    limit, wave = launch.record, launch.blocks
+    if limit.waves is not None and gpu is None:
+        raise WorkloadError(
+            f'{launch.path}: record.waves counts waves of a GPU; name one with gpu="NAME" or [machine]'
+        )
+    if gpu is not None:
         shared = (shared_memory_bytes or 0) + launch.dynamic_shared_memory_bytes
         resident = occupancy(gpu, launch.threads_per_block, registers_per_thread or 0, shared).blocks_per_sm
-        wanted = math.ceil(limit.waves * float(np.max(np.multiply(resident, gpu.sms))))
+        wave = math.ceil(float(np.max(np.multiply(resident, gpu.sms))))
+    if limit.waves is not None:
+        wanted = math.ceil(limit.waves * wave)
     elif limit.blocks is not None:
         wanted = limit.blocks
     else:
         return None
-    return None if wanted >= launch.blocks else wanted
+    runs = [range(wanted)] if limit.from_first else chosen_blocks(launch.blocks, wanted, wave, fewest_runs=1)
+    return None if wanted >= launch.blocks else runs
 
 
 def record_launch(

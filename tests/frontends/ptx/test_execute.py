@@ -250,22 +250,22 @@ def blocks_of(trace) -> list[int]:
     return sorted({int(block) for group in trace.groups() for block in group.block})
 
 
-def test_blocks_that_are_run_are_spread_over_the_grid():
+def test_blocks_that_are_run_are_from_the_middle():
     source = """extern "C" __global__ void k(float* x, const float* y) {
         float sum = 0;
         for (int i = 0; i < blockIdx.x; ++i) sum += y[i * 32 + threadIdx.x];
         x[blockIdx.x * 32 + threadIdx.x] = sum; }"""
     arrays = np.zeros(256 * 32, dtype=np.float32), np.ones(256 * 32, dtype=np.float32)
     trace = kernel(source).launch(256, 32, *arrays, blocks=64).trace()
-    assert blocks_of(trace) == [*range(24, 40), *range(88, 104), *range(152, 168), *range(216, 232)]
+    assert blocks_of(trace) == list(range(96, 160))
     whole = kernel(source).launch(256, 32, *arrays).trace()
-    part, all_of_it = (warplens.predict(each, "h200", "gpumech").ipc for each in (trace, whole))
-    assert part == pytest.approx(all_of_it, rel=0.1)
+    part, all_of_it = (sum(group.instructions for group in each.groups()) for each in (trace, whole))
+    assert part / 64 == pytest.approx(all_of_it / 256, rel=0.01)
 
 
-def test_a_range_of_blocks():
+def test_ranges_of_blocks():
     x = np.ones(64 * 10, dtype=np.float32)
-    assert blocks_of(kernel(TWICE).launch(10, 64, x, blocks=range(2, 5)).trace()) == [2, 3, 4]
+    assert blocks_of(kernel(TWICE).launch(10, 64, x, blocks=[range(2, 4), range(4, 5)]).trace()) == [2, 3, 4]
     assert x.reshape(10, 64).sum(axis=1).tolist() == [64.0] * 2 + [128.0] * 3 + [64.0] * 5
 
 

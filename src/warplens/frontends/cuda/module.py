@@ -120,13 +120,13 @@ class CudaKernel:
         dynamic_shared_memory_bytes: int = 0,
         constants: Mapping[str, Any] | None = None,
         record: bool = True,
-        blocks: int | range | None = None,
+        blocks: int | Sequence[range] | None = None,
         **limits: Any,
     ) -> CudaRun:
         """Run the kernel on the CPU. Arrays are changed as a GPU would change them.
 
         `constants` sets `__constant__` variables by name; `blocks` runs at most so many
-        thread blocks, spread over the grid, or a range of them.
+        thread blocks, from the middle of the grid, or those of some ranges.
         `warplens.frontends.ptx.execute` describes the other limits.
         """
         from ..ptx import execute
@@ -168,7 +168,7 @@ class PythonKernel:
         block: int | Sequence[int],
         *arguments: Any,
         record: bool = True,
-        blocks: int | range | None = None,
+        blocks: int | Sequence[range] | None = None,
         **limits: Any,
     ) -> CudaRun:
         """Run the kernel on the CPU. Arrays are changed as a GPU would change them."""

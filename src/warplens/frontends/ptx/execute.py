@@ -173,7 +173,7 @@ def execute(
     dynamic_shared_memory_bytes: int = 0,
     constants: Mapping[str, NDArray[Any]] | None = None,
     record: bool = True,
-    blocks: int | range | None = None,
+    blocks: int | Sequence[range] | None = None,
     most_instructions: int = MOST_THREAD_INSTRUCTIONS,
     most_seconds: float = math.inf,
     workers: int | None = None,
@@ -190,16 +190,15 @@ def execute(
     """Launch a kernel. Arrays among the arguments are changed as a GPU would change them.
 
     `constants` are initial values of the module's variables, by name. `blocks` runs at most so many thread blocks,
-    spread over the grid, the first ones if they may wait for others; or a range of them. `consume` takes the recorded
-    groups in order instead of keeping them; `progress(done, all)` is called now and then with numbers of blocks.
-    `registers_per_thread`, `machine_code` and `name` go to the trace's header; by default an estimate, none and the
-    entry's name. `apart_bytes` lie between arrays. `cluster` is the blocks of a cluster by axis, where the kernel
-    itself requires none. `placement` keeps the addresses of arrays from one launch to the next. Without `results`
-    the trace is the same, but arrays hold nothing of use afterwards.
+    from the middle of the grid, or the blocks of some ranges; as many of the first ones if they may wait for others.
+    `consume` takes the recorded groups in order instead of keeping them; `progress(done, all)` is called now and
+    then with numbers of blocks. `registers_per_thread`, `machine_code` and `name` go to the trace's header; by
+    default an estimate, none and the entry's name. `apart_bytes` lie between arrays. `cluster` is the blocks of a
+    cluster by axis, where the kernel itself requires none. `placement` keeps the addresses of arrays from one launch
+    to the next. Without `results` the trace is the same, but arrays hold nothing of use afterwards.
     """
     extents = _dimensions(grid, "grid"), _dimensions(block, "block")
-    wanted = len(blocks) if isinstance(blocks, range) else blocks
-    count = math.prod(extents[0]) if wanted is None else min(wanted, math.prod(extents[0]))
+    count = sum(map(len, chosen_parts(math.prod(extents[0]), blocks)))
     warps = count * -(-math.prod(extents[1]) // WARP_LANES)
     compiled = compile_kernel(module, entry, recording=record, warps=warps, cluster=cluster, results=results)
     memory = lay_out_memory(compiled.kernel, arguments, constants, apart_bytes=apart_bytes, placement=placement)
@@ -216,6 +215,13 @@ def execute(
         name or entry,
     )
     return with_machine_code(run.execute(blocks, workers, consume, progress), compiled.kernel, machine_code)
+
+
+def chosen_parts(total: int, blocks: int | Sequence[range] | None) -> list[range]:
+    """Parts of a grid of so many blocks: all of it, at most so many from its middle, or some ranges."""
+    if blocks is None or isinstance(blocks, int):
+        return chosen_blocks(total, total if blocks is None else blocks, total, fewest_runs=1)
+    return [range(total)[part.start : part.stop] for part in blocks]
 
 
 def _dimensions(given: Dimensions, what: str) -> tuple[int, int, int]:
@@ -287,7 +293,7 @@ class Launch:
 
     def execute(
         self,
-        blocks: int | range | None,
+        blocks: int | Sequence[range] | None,
         workers: int | None,
         consume: Callable[[WarpGroup], None] | None,
         progress: Callable[[int, int], None] | None,
@@ -303,16 +309,12 @@ class Launch:
             ran = self.team_blocks * sum(any(team[0] in part for part in parts) for team in teams(self))
         return self.result(ran, time.perf_counter() - started, tuple(kept))
 
-    def _parts(self, blocks: int | range | None) -> list[range]:
-        """The blocks to run, where at most so many are wanted."""
-        total = math.prod(self.grid)
-        if isinstance(blocks, range):
-            return [range(total)[blocks.start : blocks.stop]]
-        if blocks is None or blocks >= total:
-            return [range(total)]
+    def _parts(self, blocks: int | Sequence[range] | None) -> list[range]:
+        """The blocks to run."""
+        parts = chosen_parts(math.prod(self.grid), blocks)
         if self.compiled.may_wait_for_blocks or self.team_blocks > 1:
-            return [range(blocks)]
-        return chosen_blocks(total, blocks, blocks)
+            return [range(sum(map(len, parts)))]
+        return parts
 
     def run(
         self,

@@ -149,7 +149,7 @@ def _bandwidth(gpu: Gpu, point: CurvePoint) -> float:
         *arrays,
         np.uint32(ELEMENTS),
         dynamic_shared_memory_bytes=shared,
-        blocks=range(blocks),
+        blocks=[range(blocks)],
     )
     seconds = float(warplens.predict(run.trace(), gpu).seconds)
     return STREAMS[point.kernel] * ELEMENTS * 8 / seconds / 1e9
