@@ -61,9 +61,9 @@ def test_where_the_model_cannot_run_there_is_no_opinion(monkeypatch: pytest.Monk
 
 def test_words() -> None:
     agrees, disagrees = Opinion("B_memlp", 0.92), Opinion("B_fp", 0.04)
-    told = "GPUPerf agrees: it would save 92 % of its time with more accesses in flight (B_memlp)"
+    told = "A second model, GPUPerf, agrees: 92 % less time with more accesses in flight (B_memlp)"
     assert words.opinion(agrees) == told
-    assert words.opinion(disagrees).startswith("GPUPerf disagrees: it would save 4 % ")
+    assert words.opinion(disagrees).startswith("A second model, GPUPerf, sees little of this: 4 % less time ")
     answer = explain(walking(1), machine(), [RULES["exposed-latency"]])
     (only,) = answer.advice
     page = "".join(map(html, answer_nodes(replace(answer, advice=(replace(only, opinion=agrees),)))))

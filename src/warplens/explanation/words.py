@@ -98,9 +98,9 @@ def factors(low: float, high: float) -> str:
 
 
 def opinion(found: Opinion) -> str:
-    """`GPUPerf agrees: it would save 92 % of its time with more accesses in flight (B_memlp)`."""
-    verdict = "agrees" if found.agrees else "disagrees"
-    return f"GPUPerf {verdict}: it would save {show_share(found.gain)} of its time with {_benefit(found)}"
+    """`A second model, GPUPerf, agrees: 92 % less time with more accesses in flight (B_memlp)`."""
+    verdict = "agrees" if found.agrees else "sees little of this"
+    return f"A second model, GPUPerf, {verdict}: {show_share(found.gain)} less time with {_benefit(found)}"
 
 
 def _benefit(found: Opinion) -> str:

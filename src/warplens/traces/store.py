@@ -254,6 +254,8 @@ def read_trace(path: str | Path) -> list[StoredLaunch]:
         with zipfile.ZipFile(path) as container:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in container.infolist()):
                 raise TraceError(f"{path}: is not a warplens trace")  # nor may it unpack to more than it is
+            if any(entry.compress_size > path.stat().st_size for entry in container.infolist()):
+                raise zipfile.BadZipFile("an entry is longer than the file")  # zipfile would make room for it
             about = json.loads(container.read("wlt.json"))
             if not isinstance(about, dict) or about.get("format") != _FORMAT:
                 raise TraceError(f"{path}: is not a warplens trace")
