@@ -144,12 +144,16 @@ class _Warp:
         thread.functions.append(function)
         thread.frames.append({})
         thread.parameters.append(passed)
+        last_local = next((each for each in reversed(function.variables.values()) if each.space == "local"), None)
         for name, variable in function.variables.items():
             if variable.space == "local":
                 last = thread.local.allocations[-1:]
                 end = last[0].start + len(last[0].content) if last else 0
                 start = up_to(end, max(variable.alignment, 1))
-                thread.local.allocations.append(Allocation(name, start, bytearray(variable.size_bytes)))
+                # A thread's memory is a multiple of 16 bytes, as on a GPU.
+                end = start + variable.size_bytes
+                end = up_to(end, 16) if variable is last_local else end
+                thread.local.allocations.append(Allocation(name, start, bytearray(end - start)))
             elif variable.space == "param" and name not in thread.parameters[-1]:
                 content = bytearray(max(variable.size_bytes, 16))
                 thread.parameters[-1][name] = Space("param", [Allocation(name, 0, content)])
