@@ -157,8 +157,7 @@ ABOUT = {
 
 FIGURES = """
 ## Long traces, and tests with checked memory
-A kernel that gathers, on one core of a server; seconds are CPU time. These are figures of the state before, but for
-guarded memory.
+A kernel that gathers, on busy cores; seconds are CPU time. The last row is of an earlier state of the code.
 
 | what | figure | asked | command |
 |---|--:|--:|---|
