@@ -119,7 +119,7 @@ class Simulation:
     def active_set(self, warps: list[Warp]) -> list[Warp]:
         if self.machine.policy != "two-level":
             return warps
-        may = [warp for warp in warps if not (warp.finished or warp.at_barrier or warp.found_waiting)]
+        may = [warp for warp in warps if not (warp.finished or warp.meets or warp.found_waiting)]
         return sorted(may, key=lambda warp: warp.age)[: self.machine.active_warps]
 
     def held_by(self, t: int, sm: Sm, warp: Warp) -> str:
@@ -158,7 +158,7 @@ class Simulation:
             for warp in mine:
                 if warp.finished:
                     cause = "MEMORY" if warp.in_flight else "IDLE"
-                elif warp.at_barrier:
+                elif warp.meets:
                     cause = "SYNC"
                 elif warp.found_waiting:
                     cause = "MEMORY"
@@ -228,7 +228,7 @@ class Simulation:
             if kind == "store":
                 head.warp.in_flight -= 1
             else:
-                head.warp.give(head.instruction, t + self.machine.l1_latency)
+                head.give(t + self.machine.l1_latency)
         elif len(sm.pipe) < max(int(self.machine.l1_latency), 1):
             line, granules = head.to_go.popleft()
             head.left += 1

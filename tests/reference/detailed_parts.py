@@ -134,6 +134,12 @@ class Warp:
     found_waiting: bool = False  # a scheduler saw that it needs data whose time is not known
     in_flight: int = 0
     ready: dict[int, float] = field(default_factory=dict)
+    awaits: Pending | None = None
+
+    @property
+    def meets(self) -> bool:
+        """Whether it waits for other warps, at a barrier or an mbarrier."""
+        return self.at_barrier or self.awaits is not None
 
     @property
     def finished(self) -> bool:
@@ -143,6 +149,18 @@ class Warp:
         self.ready.update(dict.fromkeys(instruction.written, when))
         self.found_waiting = False
         self.in_flight -= 1
+
+
+@dataclass(eq=False)
+class Pending:
+    """A phase of an mbarrier, or a group: what has to happen until it is done, and when the last of it did."""
+
+    left: int = 0
+    ready: float = 0.0
+
+    def part_done(self, when: float) -> None:
+        self.left -= 1
+        self.ready = max(self.ready, when)
 
 
 @dataclass(eq=False)
@@ -164,12 +182,18 @@ class Access:
     worst: int = 0
     coming: float = 0.0
     llc_coming: float = 0.0
+    completes: list[Pending] = field(default_factory=list)
 
     def part_back(self, when: float) -> None:
         self.left -= 1
         self.ready = max(self.ready, when)
         if self.left == 0:
-            self.warp.give(self.instruction, self.ready)
+            self.give(self.ready)
+
+    def give(self, when: float) -> None:
+        self.warp.give(self.instruction, when)
+        for pending in self.completes:
+            pending.part_done(when)
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ barrier at which its warp expects bytes: the last time before it, or the next ti
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,6 +32,18 @@ class Awaited(NamedTuple):
     pairs: NDArray[np.int64]
 
 
+class Phases(NamedTuple):
+    """The phases of mbarriers of some blocks, counted block by block."""
+
+    #: Where the phases of each block begin in `signals`; and of each phase, how many arrivals and copies complete it.
+    start: NDArray[np.int64]
+    signals: NDArray[np.int64]
+    #: Of each event: the phase of its block that it is for, or OVER.
+    of_event: NDArray[np.int64]
+
+
+#: In place of a phase: one that was over before the kernel began, or none.
+OVER = -1
 NOTHING_AWAITED = Awaited(np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64))
 
 
@@ -49,14 +62,21 @@ def mbarrier_kinds(static: StaticTable) -> NDArray[np.uint8]:
     return found
 
 
+class _Signal(NamedTuple):
+    """An arrival or a copy: event of a warp of the block."""
+
+    warp: int
+    event: int
+    copies: bool
+
+
 @dataclass
 class _Block:
     """What the warps of a block do at its barriers, by barrier and phase."""
 
-    #: By barrier and phase, and by warp: the last arrival and the last copy.
-    signals: dict[tuple[int, int], dict[tuple[int, bool], int]] = field(default_factory=lambda: defaultdict(dict))
-    #: (Event, barrier, phase).
-    waits: list[tuple[int, int, int]] = field(default_factory=list)
+    signals: dict[tuple[int, int], list[_Signal]] = field(default_factory=lambda: defaultdict(list))
+    #: (Warp, event, barrier, phase).
+    waits: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -69,8 +89,8 @@ class _Warp:
     #: Of each barrier: parity and phase that the warp waited for last.
     awaited: dict[int, tuple[int, int]] = field(default_factory=dict)
     expected: tuple[int, int] | None = None
-    #: The last copy that no barrier expects yet, if copies come first.
-    early: int | None = None
+    #: Copies that no barrier expects yet, if copies come first.
+    early: list[int] = field(default_factory=list)
     copies_first: bool = False
 
     def wait(self, event: int, barrier: int, parity: int) -> None:
@@ -78,33 +98,35 @@ class _Warp:
         before, phase = self.awaited.get(barrier, (1, -1))
         phase += before != parity
         self.awaited[barrier] = parity, phase
-        self.block.waits.append((event, barrier, phase))
+        self.block.waits.append((self.number, event, barrier, phase))
 
     def signal(self, event: int, barrier: int, *, arrives: bool, expects: bool) -> None:
         phase = barrier, self.arrived[barrier]
         if arrives:
-            self.block.signals[phase][self.number, False] = event
+            self.block.signals[phase].append(_Signal(self.number, event, copies=False))
             self.arrived[barrier] += 1
         if expects:
             self.expected = phase
-            if self.early is not None:
-                self.block.signals[phase][self.number, True] = self.early
-                self.early = None
+            if self.early:
+                self.block.signals[phase] += [_Signal(self.number, each, copies=True) for each in self.early]
+                self.early = []
 
     def copy(self, event: int) -> None:
         self.copies_first |= self.expected is None
         if self.copies_first or self.expected is None:
-            self.early = event
+            self.early.append(event)
         else:
-            self.block.signals[self.expected][self.number, True] = event
+            self.block.signals[self.expected].append(_Signal(self.number, event, copies=True))
 
 
-def awaited_events(group: WarpGroup, static: StaticTable, events: Any, at: NDArray[np.int64]) -> Awaited:
-    """What the waits among the events of some blocks are for; `at` is the instruction of each event."""
-    kinds = mbarrier_kinds(static)
-    if not (kinds == AWAIT).any():
-        return NOTHING_AWAITED
-    copies = (static.class_id == CLASS_IDS["async_copy"]) & np.array(["mbarrier" in each for each in static.opcode])
+def counted_copies(static: StaticTable) -> NDArray[np.bool_]:
+    """Bulk copies whose bytes an mbarrier counts."""
+    return (static.class_id == CLASS_IDS["async_copy"]) & np.array(["mbarrier" in each for each in static.opcode])
+
+
+def _followed(group: WarpGroup, static: StaticTable, events: Any, at: NDArray[np.int64]) -> Iterator[_Block]:
+    """What the warps of each block do; `at` is the instruction of each event."""
+    kinds, copies = mbarrier_kinds(static), counted_copies(static)
     executed = group.static[at]
     kind, copy = kinds[executed], copies[executed]
     lanes = lane_addresses(group, static, kinds > 0)
@@ -112,26 +134,57 @@ def awaited_events(group: WarpGroup, static: StaticTable, events: Any, at: NDArr
     first_lane = lanes.address[lanes.start[:-1][some]].astype(np.int64)
     address = dict(zip(lanes.instruction[some].tolist(), first_lane.tolist(), strict=True))
     actions = [frozenset(each.split(".")) for each in static.opcode]
-    start = np.zeros(len(at) + 1, dtype=np.int64)
-    pairs: list[list[tuple[int, int]]] = []
     for first, last in zip(events.block_start[:-1].tolist(), events.block_start[1:].tolist(), strict=True):
         block = _Block()
         for number in range(last - first):
             begin, end = events.event_start[first + number], events.event_start[first + number + 1]
             warp = _Warp(block, number)
             for event in (begin + np.flatnonzero((kind[begin:end] > 0) | copy[begin:end])).tolist():
-                place = address.get(int(at[event]), 0)
+                place, mine = address.get(int(at[event]), 0), event - int(begin)
                 if copy[event]:
-                    warp.copy(event - int(begin))
+                    warp.copy(mine)
                 elif kind[event] == AWAIT:
-                    warp.wait(event, place & _PLACE, place & _PARITY)
+                    warp.wait(mine, place & _PLACE, place & _PARITY)
                 else:
                     names = actions[executed[event]]
                     arrives = not names.isdisjoint(_ARRIVALS)
-                    warp.signal(event - int(begin), place & _PLACE, arrives=arrives, expects=_EXPECTS in names)
-        for event, barrier, phase in block.waits:
-            found = [(who, what) for (who, _), what in block.signals.get((barrier, phase), {}).items()]
-            start[event + 1] = len(found)
-            pairs.append(found)
-    flat = [pair for found in pairs for pair in found]
-    return Awaited(np.cumsum(start), np.array(flat, dtype=np.int64).reshape(-1, 2))
+                    warp.signal(mine, place & _PLACE, arrives=arrives, expects=_EXPECTS in names)
+        yield block
+
+
+def awaited_events(group: WarpGroup, static: StaticTable, events: Any, at: NDArray[np.int64]) -> Awaited:
+    """What the waits among the events of some blocks are for: of each warp, the last arrival and the last copy."""
+    if not (mbarrier_kinds(static) == AWAIT).any():
+        return NOTHING_AWAITED
+    start = np.zeros(len(at) + 1, dtype=np.int64)
+    pairs: list[tuple[int, int]] = []
+    for number, block in enumerate(_followed(group, static, events, at)):
+        begins = events.event_start[events.block_start[number] :]
+        for warp, event, barrier, phase in block.waits:
+            signals = block.signals.get((barrier, phase), [])
+            last = {(each.warp, each.copies): each.event for each in signals}
+            found = [(who, what) for (who, _), what in last.items()]
+            start[begins[warp] + event + 1] = len(found)
+            pairs += found
+    return Awaited(np.cumsum(start), np.array(pairs, dtype=np.int64).reshape(-1, 2))
+
+
+def phases_of(group: WarpGroup, static: StaticTable, events: Any, at: NDArray[np.int64]) -> Phases:
+    """The phases that events of some blocks are for. One that is awaited but never signalled never completes."""
+    starts, counts = [0], []
+    of_event = np.full(len(at), OVER, dtype=np.int64)
+    for number, block in enumerate(_followed(group, static, events, at)):
+        begins = events.event_start[events.block_start[number] :]
+        numbers: dict[tuple[int, int], int] = {}
+        for phase, signals in block.signals.items():
+            numbers[phase] = len(numbers)
+            counts.append(len(signals))
+            for each in signals:
+                of_event[begins[each.warp] + each.event] = numbers[phase]
+        for warp, event, barrier, which in block.waits:
+            if which > OVER and (barrier, which) not in numbers:
+                numbers[barrier, which] = len(numbers)
+                counts.append(1)
+            of_event[begins[warp] + event] = numbers[barrier, which] if which > OVER else OVER
+        starts.append(len(counts))
+    return Phases(np.array(starts), np.array(counts, dtype=np.int64), of_event)

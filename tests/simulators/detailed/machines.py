@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from unittest import mock
 
@@ -83,11 +84,20 @@ def gpu_of(machine: Machine) -> Gpu:
     return gpu if machine.l1_sets else replace(gpu, l1=replace(gpu.l1, size_bytes=None))
 
 
-def final_state(rows, blocks, machine: Machine, blocks_per_group: int = 1_000_000):
+def final_state(
+    rows,
+    blocks,
+    machine: Machine,
+    blocks_per_group: int = 1_000_000,
+    cluster_blocks: int = 1,
+    overrides: Mapping[str, float] | None = None,
+):
     """The package's machine after a launch."""
-    workload = workload_of_trace(memory_trace(rows, blocks, blocks_per_group=blocks_per_group))
+    trace = memory_trace(rows, blocks, blocks_per_group=blocks_per_group)
+    if cluster_blocks > 1:
+        trace = replace(trace, header=replace(trace.header, extra={"cluster_blocks": cluster_blocks}))
     with mock.patch.object(config, "ACTIVE_WARPS", machine.active_warps):
-        return simulator.final_state(workload, gpu_of(machine))
+        return simulator.final_state(workload_of_trace(trace), with_overrides(gpu_of(machine), overrides or {}))
 
 
 def counters(state) -> dict[tuple[int, str], float]:

@@ -15,6 +15,7 @@ from .codegen.kernel import Segment, is_recorded_access
 from .codegen.runtime import SEEN_GLOBAL, SEEN_LOCAL, SEEN_SHARED
 from .flat import FlatInstruction, FlatKernel
 from .opcodes import instruction_class, memory_use
+from .program import Immediate
 from .registers import Allocation
 
 _SPACES = {"param": "constant"}
@@ -82,9 +83,16 @@ def build_static_table(
                 destinations=tuple(registers.number[each] for each in item.destinations),
                 sources=tuple(registers.number[each] for each in item.sources),
                 line=source_line(kernel, item),
+                immediate=_groups_left(item),
             )
         )
     return static_table(rows)
+
+
+def _groups_left(item: FlatInstruction) -> int:
+    """How many groups of asynchronous work may stay under way after a wait for them; 0 for all else."""
+    number = next(iter(item.instruction.operands), None) if item.instruction.has("wait_group") else None
+    return int(number.value) if isinstance(number, Immediate) else 0
 
 
 def _bulk_access(kernel: FlatKernel, item: FlatInstruction) -> StaticInstruction:

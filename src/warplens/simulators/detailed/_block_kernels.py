@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...jit import inlined
+from ._pending_kernels import begin_groups, begin_phases
 from ._records import NEVER
 
 
@@ -18,6 +21,10 @@ def start_block(t, sm, b, state, config, window):
     block.alive = count
     block.waiting = 0
     block.number = chip.next_block
+    block.clustered = False
+    block.gathered = False
+    if config.phased:
+        begin_phases(sm, b, here, state, window)
     for k in range(count):
         w = b * config.warps_per_block + k
         warp = state.warps[sm, w]
@@ -29,11 +36,15 @@ def start_block(t, sm, b, state, config, window):
         warp.end = window.start[first + k + 1]
         warp.next_event = window.event_start[first + k]
         warp.next_shared = window.shared_start[first + k]
+        warp.next_step = window.step_start[first + k]
+        warp.awaits = -1
         warp.age = chip.dispatched
         warp.block = b
         warp.in_flight = 0
         warp.try_at = t
         state.registers[sm, w, :] = 0.0
+        if config.grouped:
+            begin_groups(sm, w, state)
         chip.dispatched += 1
         block.alive -= warp.finished
     chip.next_block += 1
@@ -78,6 +89,25 @@ def open_barrier(t, sm, first, last, state):
 
 
 @inlined
+def count_parked(sm, b, first, last, state):
+    """Warps of a block that wait at mbarriers for what has not happened yet."""
+    count = 0
+    if state.sms[sm].awaiting > 0:
+        for w in range(first, last):
+            warp = state.warps[sm, w]
+            if warp.resident and warp.awaits >= 0 and state.phases[sm, b, warp.awaits].left > 0:
+                count += 1
+    return count
+
+
+@inlined
+def all_there(sm, b, first, last, state):
+    """Whether a barrier at which warps wait has no other to come. Those at mbarriers are not of its warps."""
+    block = state.blocks[sm, b]
+    return block.waiting > 0 and block.waiting + count_parked(sm, b, first, last, state) >= block.alive
+
+
+@inlined
 def count_in_flight(sm, first, last, state):
     """Memory instructions and stores of a block that are not back."""
     count = 0
@@ -85,6 +115,49 @@ def count_in_flight(sm, first, last, state):
         if state.warps[sm, w].resident:
             count += state.warps[sm, w].in_flight
     return count
+
+
+@inlined
+def all_gathered(cluster, state, config):
+    """Whether all blocks of a cluster that have not left are at its barrier."""
+    last = min((cluster + 1) * config.cluster_blocks, config.blocks)
+    if state.chip[0].next_block < last:
+        return False
+    for sm in range(config.sms):
+        for b in range(config.blocks_per_sm):
+            block = state.blocks[sm, b]
+            if block.used and block.number // config.cluster_blocks == cluster and not block.gathered:
+                return False
+    return True
+
+
+@inlined
+def gather_cluster(t, cluster, state, config):
+    """If all blocks of a cluster are at its barrier, it opens for them at the same time."""
+    if not all_gathered(cluster, state, config):
+        return
+    for sm in range(config.sms):
+        for b in range(config.blocks_per_sm):
+            block = state.blocks[sm, b]
+            mine = block.used and block.number // config.cluster_blocks == cluster
+            if mine and block.opens >= NEVER:
+                block.opens = t + config.cluster_barrier - 1.0
+                state.sms[sm].wake = min(state.sms[sm].wake, np.ceil(block.opens))
+
+
+@inlined
+def is_open(t, block, state, config):
+    """Whether the barrier opens at which all warps of a block are that have not ended."""
+    if not block.clustered:
+        return True
+    if not block.gathered:
+        block.gathered = True
+        block.opens = NEVER
+        gather_cluster(t, block.number // config.cluster_blocks, state, config)
+    if block.opens > t:
+        return False
+    block.gathered = False
+    return True
 
 
 @inlined
@@ -97,7 +170,7 @@ def barriers_and_exits(t, sm, state, config):
             continue
         first = b * config.warps_per_block
         last = first + config.warps_per_block
-        if block.waiting > 0 and block.waiting >= block.alive:
+        if all_there(sm, b, first, last, state) and is_open(t, block, state, config):
             open_barrier(t, sm, first, last, state)
             block.waiting = 0
             again = t + 1
@@ -105,6 +178,13 @@ def barriers_and_exits(t, sm, state, config):
             for w in range(first, last):
                 state.warps[sm, w].resident = False
             block.used = False
+            if config.cluster_barrier > 0.0:
+                gather_cluster(t, block.number // config.cluster_blocks, state, config)
             state.chip[0].finished_blocks += 1
             again = min(again, t + 1)
+    if config.cluster_barrier > 0.0:  # a block of this SM may have opened the barrier for another
+        for b in range(config.blocks_per_sm):
+            block = state.blocks[sm, b]
+            if block.used and block.gathered:
+                again = min(again, np.ceil(block.opens))
     return again

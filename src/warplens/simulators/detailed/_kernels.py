@@ -2,11 +2,11 @@
 
 Order of work in a cycle t: memory events that are due, thread blocks to SMs
 (the window must hold as many as one cycle can give out, or it moves on first),
-and for each SM that can do anything its L1, its load-store unit, its
-schedulers, its barriers. Which SM goes first, and so comes first at a port that
-several send to, changes every cycle: ports take turns. What is ready at time x
-can be used in cycle t when x <= t. Cycles in which no SM can do anything are
-skipped.
+and for each SM that can do anything its L1, its tensor cores (products in the
+background), its load-store unit, its copy engine, its schedulers, its barriers.
+Which SM goes first, and so comes first at a port that several send to, changes
+every cycle: ports take turns. What is ready at time x can be used in cycle t
+when x <= t. Cycles in which no SM can do anything are skipped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from ...jit import inlined, kernel
 from ._block_kernels import barriers_and_exits, dispatch, has_room
 from ._event_kernels import pop
 from ._l1_kernels import acknowledge_write, end_request, fill_l1, l1_stage
-from ._lsu_kernels import lsu_stage
+from ._lsu_kernels import bulk_stage, lsu_stage
 from ._memory_kernels import at_bank, at_reply, at_sm
+from ._pending_kernels import open_phases
+from ._product_kernels import product_stage
 from ._records import (
     AT_BANK,
     AT_REPLY,
@@ -119,7 +121,11 @@ def run(config, window, table, state, all_blocks):
             if core.wake <= t:
                 book_skipped_cycles(t, sm, state, config)
                 again = l1_stage(t, sm, state, config, window, table)
+                again = min(again, product_stage(t, sm, state, config, table))
                 again = min(again, lsu_stage(t, sm, state, config, table))
+                again = min(again, bulk_stage(t, sm, state, config, table))
+                if core.awaiting > 0:
+                    open_phases(t, sm, state)
                 before = state.totals[0].issued
                 for q in range(config.schedulers):
                     again = min(again, schedule(t, sm, q, state, config, window, table))

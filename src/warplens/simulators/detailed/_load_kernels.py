@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...analysis._cache_kernels import count_level
 from ...jit import inlined
-from ._records import NO_REGISTER
+from ._pending_kernels import part_done
+from ._records import COPIES, NO_REGISTER
 
 
 @inlined
@@ -52,6 +53,8 @@ def new_load(t, w, s, state):
     load.missed = False
     load.coming = 0.0
     load.llc_coming = 0.0
+    load.phase = -1
+    load.turn = -1
     return number
 
 
@@ -61,6 +64,10 @@ def finish_load(number, when, sm, state, table):
     load = state.loads[number]
     give_result(when, sm, load.warp, load.static, state, table)
     count_load(load, state.counters[load.static], state.arrivals[load.static])
+    if load.phase >= 0:
+        part_done(state.phases[sm, state.warps[sm, load.warp].block, load.phase], when)
+    if load.turn >= 0:
+        part_done(state.groups[sm, load.warp, COPIES, load.turn], when)
     chip = state.chip[0]
     state.load_pool[chip.loads_free] = number
     chip.loads_free += 1

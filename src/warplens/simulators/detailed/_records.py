@@ -18,8 +18,18 @@ REGISTERS = 256
 #: Stands for no register where an instruction names one.
 NO_REGISTER = 255
 
-#: A kind of instruction beside those of the cache simulation.
-SHARED = BARRIER + 1
+#: Kinds of instructions beside those of the cache simulation: accesses to shared memory, products in the background.
+SHARED, PRODUCT = BARRIER + 1, BARRIER + 2
+
+# What an instruction does at an mbarrier: it arrives, waits, or copies what the barrier counts.
+NO_PHASE, SIGNAL, AWAIT, COPY = range(4)
+# What it does to groups of asynchronous work, as in `async_groups.GroupRole`.
+NO_GROUP, STARTS, JOINS, MARKS, AWAITS = range(5)
+COPIES, PRODUCTS = range(2)
+#: Groups of a kind that are told apart; older ones are counted with later ones.
+TURNS = 8
+#: Products of a warp that may wait for the tensor cores; no limit is known, and this one is out of reach.
+PRODUCTS_OF_WARP = 32
 
 # Scheduling policies.
 GREEDY_THEN_OLDEST, ROUND_ROBIN, OLDEST, TWO_LEVEL = range(4)
@@ -80,6 +90,12 @@ class SimulatorConfig(NamedTuple):
     bank_flit: float
     transfer_flits: float
     channel_service: float
+    blocks: int = 0  # of the launch
+    cluster_blocks: int = 1
+    cluster_barrier: float = 0.0  # from the last arrival at a cluster's barrier until warps go on; 0: there is none
+    bulk_entries: int = 0  # accesses of bulk copies that wait; 0 without such copies
+    phased: bool = False  # there are waits at mbarriers
+    grouped: bool = False  # there are waits for groups
 
 
 class InstructionTable(NamedTuple):
@@ -93,6 +109,14 @@ class InstructionTable(NamedTuple):
     destination_offsets: Any
     sources: Any
     source_offsets: Any
+    phase: Any  # what it does at an mbarrier
+    role: Any  # what it does to groups, their kind, and how many of the last a wait leaves under way
+    group: Any
+    staying: Any
+    bulk: Any  # whether the copy engine does it
+    clustered: Any  # whether a barrier is the cluster's
+    accumulator: Any  # register of a product in the background
+    reads: Any  # cycles that its operands take of the port of shared memory
 
 
 class TraceWindow(NamedTuple):
@@ -108,6 +132,10 @@ class TraceWindow(NamedTuple):
     line_words: Any
     shared_start: Any
     shared_degree: Any
+    step_start: Any  # where the steps at mbarriers of each warp begin
+    step_phase: Any  # the phase, of its block, that each is for
+    phase_start: Any  # where the phases of each block begin
+    phase_signals: Any  # arrivals and copies that complete each
 
 
 def _record(**fields: Any) -> np.dtype[Any]:
@@ -125,6 +153,8 @@ WARP_SLOT = _record(
     end=I64,
     next_event=I64,
     next_shared=I64,
+    next_step=I64,  # at an mbarrier
+    awaits=I64,  # phase that it waits for, or -1
     age=I64,
     block=I64,
     in_flight=I64,  # memory instructions and stores that are not back
@@ -143,14 +173,35 @@ SM = _record(
     injected=I64,
     inject_free=F64,
     eject_free=F64,
+    entered=F64,  # when a line last entered the pipeline
+    bulk_head=I64,
+    bulk_count=I64,
+    products=I64,  # that wait for the tensor cores
+    port_free=F64,  # the port of shared memory
+    product_read=FLAG,  # a product was served there last
+    awaiting=I64,  # warps at mbarriers
     leaves=FLAG,  # the instruction at the tags has sent something
     blocked=I64,  # what holds the access at the tags
     issued=FLAG,  # in the cycle in which it was last seen
     waits_for=I64,  # since then: LOAD with loads outstanding, STORE if only stores hold warps, else NOTHING
 )
 SCHEDULER = _record(last=I64, issue_at=F64, cause=I64, held=I64)  # why its slot is empty, and which instruction waits
-BLOCK = _record(used=FLAG, alive=I64, waiting=I64, number=I64)
-LSU_ENTRY = _record(warp=I64, static=I64, first=I64, last=I64, load=I64)
+BLOCK = _record(
+    used=FLAG,
+    alive=I64,
+    waiting=I64,
+    number=I64,
+    clustered=FLAG,  # the barrier at which its warps wait is the cluster's
+    gathered=FLAG,  # all of them are there
+    opens=F64,  # when that barrier opens
+)
+LSU_ENTRY = _record(warp=I64, static=I64, first=I64, last=I64, load=I64, phase=I64)
+#: A product that waits for the tensor cores, and the turn of its group.
+PRODUCT_ENTRY = _record(warp=I64, static=I64, turn=I64)
+#: The tensor core beside a scheduler: products that wait for it, and when it is free.
+TENSOR_CORE = _record(head=I64, count=I64, free=F64)
+#: What has to happen until a phase is complete, or a group is done; and when the last of it did.
+PENDING = _record(left=I64, ready=F64)
 L1_STAGE = _record(line=I64, warp=I64, static=I64, load=I64, last=FLAG, at=F64)
 LOAD_IN_FLIGHT = _record(
     warp=I64,
@@ -161,6 +212,8 @@ LOAD_IN_FLIGHT = _record(
     missed=FLAG,
     coming=F64,  # part of a miss that was left where another load's brought the data, and of one of the LLC's
     llc_coming=F64,
+    phase=I64,  # that counts a bulk copy, or -1
+    turn=I64,  # of the group of a copy, or -1
 )
 LINE = _record(tag=I64, valid=I64, written=I64, used=I64, reserved=FLAG, fill=F64, span=F64)
 MSHR = _record(line=I64, sectors=I64, count=I64)
@@ -234,6 +287,12 @@ class MachineState(NamedTuple):
     warps: Any
     registers: Any
     lsu: Any
+    bulk: Any
+    tensor_cores: Any
+    products: Any  # that wait for each
+    phases: Any  # of each block
+    groups: Any  # of each warp, by kind and turn
+    marks: Any  # groups that each warp has marked, by kind
     pipe: Any
     loads: Any
     load_pool: Any

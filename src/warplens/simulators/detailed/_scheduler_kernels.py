@@ -7,18 +7,24 @@ import numpy as np
 from ...analysis._cache_records import ATOMIC, BARRIER, LOAD, NOTHING, STORE
 from ...jit import inlined
 from ._load_kernels import new_load, write_registers
+from ._pending_kernels import cause_of_groups, current_turn, mark_group, next_phase
+from ._product_kernels import issue_product
 from ._records import (
     AT_BARRIER,
+    AWAIT,
     BUSY_L1,
     BUSY_UNIT,
+    COPIES,
     DEPENDENCE,
     GREEDY_THEN_OLDEST,
     MEMORY,
     NEVER,
     NO_CAUSE,
+    NO_GROUP,
     NO_REGISTER,
     NO_WARP,
     OLDEST,
+    PRODUCT,
     SHARED,
     TWO_LEVEL,
 )
@@ -36,7 +42,7 @@ def youngest_active(sm, q, state, config):
         for w in range(q, state.warps.shape[1], config.schedulers):
             warp = state.warps[sm, w]
             waits = not warp.resident or warp.finished or warp.at_barrier or warp.waits_for_memory
-            if not waits and age < warp.age < best:
+            if not waits and warp.awaits < 0 and age < warp.age < best:
                 best = warp.age
         if best == np.int64(1) << 62:
             break
@@ -64,11 +70,21 @@ def cause_of_instruction(t, sm, w, s, state, config, table):
         warp.try_at = ready
         return DEPENDENCE
     what = table.kind[s]
+    if config.grouped:
+        cause = cause_of_groups(t, sm, w, s, state, table)
+        if cause != NO_CAUSE:
+            warp.waits_for_memory = cause == MEMORY
+            return cause
+    if what == PRODUCT:
+        waiting = state.tensor_cores[sm, w % config.schedulers].count
+        return BUSY_UNIT if waiting == state.products.shape[2] else NO_CAUSE
     if what == NOTHING:
         # Memory instructions hold the collectors, but for the one being served and the next, which has left its own.
         if core.lsu_count - 2 >= config.collectors:
             return BUSY_L1
         return BUSY_UNIT if state.units[sm, table.unit[s]] >= t + 1.0 else NO_CAUSE
+    if table.bulk[s]:
+        return BUSY_L1 if core.bulk_count == config.bulk_entries else NO_CAUSE
     if what != BARRIER and core.lsu_count == config.lsu_entries:
         return BUSY_L1
     return NO_CAUSE
@@ -82,6 +98,9 @@ def cause_of_warp(t, sm, w, youngest, state, config, window, table):
         return IGNORED, NEVER
     if warp.at_barrier:
         return AT_BARRIER, NEVER
+    if warp.awaits >= 0:
+        phase = state.phases[sm, warp.block, warp.awaits]
+        return AT_BARRIER, np.ceil(phase.ready) if phase.left == 0 else NEVER
     if warp.finished or warp.waits_for_memory:
         return MEMORY, NEVER
     if config.policy == TWO_LEVEL and warp.age > youngest:
@@ -93,7 +112,8 @@ def cause_of_warp(t, sm, w, youngest, state, config, window, table):
     if cause == DEPENDENCE:
         return cause, np.ceil(warp.try_at)
     if cause == BUSY_UNIT:
-        return cause, np.floor(state.units[sm, table.unit[s]])
+        free = np.floor(state.units[sm, table.unit[s]])
+        return cause, free if free > t else NEVER  # if it waits for products, they say when they start
     if cause == BUSY_L1 and state.sms[sm].blocked != NO_CAUSE:  # the load-store unit says when there is room
         return state.sms[sm].blocked, NEVER
     if cause == MEMORY and config.policy == TWO_LEVEL:
@@ -138,10 +158,15 @@ def issue_memory(t, sm, w, s, what, state, config, window, table):
     """A memory instruction enters the queue of the load-store unit."""
     core = state.sms[sm]
     warp = state.warps[sm, w]
-    entry = state.lsu[sm, (core.lsu_head + core.lsu_count) % config.lsu_entries]
-    core.lsu_count += 1
+    if table.bulk[s]:
+        entry = state.bulk[sm, (core.bulk_head + core.bulk_count) % config.bulk_entries]
+        core.bulk_count += 1
+    else:
+        entry = state.lsu[sm, (core.lsu_head + core.lsu_count) % config.lsu_entries]
+        core.lsu_count += 1
     entry.warp = w
     entry.static = s
+    entry.phase = next_phase(warp, s, window, table)
     warp.in_flight += 1
     if what == SHARED:
         entry.first = window.shared_degree[warp.next_shared]
@@ -156,8 +181,16 @@ def issue_memory(t, sm, w, s, what, state, config, window, table):
         own.divergent += entry.last - entry.first > 1
     if what in (LOAD, ATOMIC):
         entry.load = new_load(t, w, s, state)
+        state.loads[entry.load].phase = entry.phase
+        if table.role[s] != NO_GROUP:
+            turn = current_turn(sm, w, s, state, table)
+            state.loads[entry.load].turn = turn
+            state.groups[sm, w, COPIES, turn].left += 1
     if what != STORE:
         write_registers(NEVER, state.registers[sm, w], s, table)
+    if table.phase[s] == AWAIT and entry.phase >= 0 and warp.position < warp.end:  # one that leaves need not wait
+        warp.awaits = entry.phase
+        core.awaiting += 1
 
 
 @inlined
@@ -175,10 +208,15 @@ def issue(t, sm, w, state, config, window, table):
         warp.next_event += 1
         warp.at_barrier = True
         block.waiting += 1
+        block.clustered = table.clustered[s]
     elif what == NOTHING:
         u = table.unit[s]
         state.units[sm, u] = max(state.units[sm, u], t) + table.interval[s]
         write_registers(t + table.latency[s], state.registers[sm, w], s, table)
+        if config.grouped:
+            mark_group(sm, w, s, state, table)
+    elif what == PRODUCT:
+        issue_product(sm, w, s, state, config, table)
     else:
         issue_memory(t, sm, w, s, what, state, config, window, table)
     if warp.position == warp.end:

@@ -8,12 +8,15 @@ import numpy as np
 
 from ...errors import MachineError
 from ...machine import Gpu
+from ...traces import LaunchHeader
 from . import _records as records
-from ._records import SimulatorConfig
+from ._records import InstructionTable, SimulatorConfig
 
 FLIT_BYTES = 32
 #: MSHRs of an L1 if the machine gives none. Models treat them as unlimited; a simulator needs a number.
 DEFAULT_MSHRS = 128
+#: Accesses of bulk copies that an SM holds: of 32 sectors each, more than fit in its shared memory.
+BULK_ENTRIES = 256
 #: Warps per scheduler in the active set of the two-level policy.
 ACTIVE_WARPS = 8
 _POLICIES = {
@@ -78,6 +81,25 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
         bank_flit=bank_flit,
         transfer_flits=transfer / FLIT_BYTES,
         channel_service=float(gpu.service_cycles_now("dram", needed_by) * channels),
+    )
+
+
+def with_background(
+    config: SimulatorConfig, table: InstructionTable, launch: LaunchHeader, blocks: int, gpu: Gpu, needed_by: str
+) -> SimulatorConfig:
+    """The same for a launch of some blocks, with what its instructions do in the background."""
+    cluster = config.cluster_barrier
+    if table.clustered.any():
+        timing = gpu.timing("barrier_cluster", needed_by)
+        # Its blocks are on different SMs: none sees the last arrival in its own cycle.
+        cluster = max(float(timing.latency_cycles - timing.interval_cycles), 2.0)
+    return config._replace(
+        blocks=blocks,
+        cluster_blocks=launch.cluster_blocks,
+        cluster_barrier=cluster,
+        bulk_entries=BULK_ENTRIES if table.bulk.any() else 0,
+        phased=bool((table.phase == records.AWAIT).any()),
+        grouped=bool((table.role == records.AWAITS).any()),
     )
 
 

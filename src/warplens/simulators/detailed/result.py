@@ -20,7 +20,7 @@ from ..pipeline.result import Profile
 from . import _records as records
 from ._records import MachineState
 from .config import FLIT_BYTES
-from .window import instruction_table
+from .instructions import instruction_table
 
 #: CPI category of each kind of issue slot that is not waiting for a load.
 _CATEGORY_CAUSES = {
@@ -163,16 +163,17 @@ def profile_of(static: StaticTable, gpu: Gpu, state: MachineState) -> Profile:
     table, units = instruction_table(static, gpu, "the detailed simulator")
     pipelines = (*units, "memory", "shared memory", "barrier")
     other = {BARRIER: 2, records.SHARED: 1}
+    computes = (NOTHING, records.PRODUCT)
     lane = np.array(
         [
-            unit if kind == NOTHING else len(units) + other.get(int(kind), 0)
+            unit if kind in computes else len(units) + other.get(int(kind), 0)
             for unit, kind in zip(table.unit, table.kind, strict=True)
         ],
         dtype=np.int64,
     )
     rows = state.rows[: int(state.chip["rows"][0])]
     used, place = np.unique(lane[rows["static"]], return_inverse=True)
-    held = np.where(table.kind[rows["static"]] == NOTHING, table.interval[rows["static"]], 1.0)
+    held = np.where(np.isin(table.kind[rows["static"]], computes), table.interval[rows["static"]], 1.0)
     return Profile(
         pipelines=tuple(pipelines[index] for index in used.tolist()),
         warp=np.unique(rows["age"], return_inverse=True)[1].astype(np.int64).ravel(),

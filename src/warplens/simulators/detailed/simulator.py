@@ -15,13 +15,15 @@ import numpy as np
 
 from ...errors import InputError, SimulationError
 from ...machine import Gpu
+from ...traces import StaticTable
 from ...workload import Workload, adapted, resident
 from . import _records as records
 from ._records import MachineState, TraceWindow
-from .config import simulator_config
+from .config import simulator_config, with_background
+from .instructions import instruction_table
 from .result import DetailedResult, profile_of, result_of
 from .state import follow_window, new_state, oldest_block
-from .window import instruction_table, slide, trace_windows
+from .window import slide, trace_windows
 
 #: Most issues in a recorded profile.
 MOST_ROWS = 20_000
@@ -55,21 +57,41 @@ def final_state(workload: Workload, gpu: Gpu, most_rows: int = 0) -> MachineStat
     residency = resident(workload.launch, gpu)
     config = simulator_config(gpu, residency, needed_by)
     table, units = instruction_table(workload.trace.static, gpu, needed_by)
+    config = with_background(config, table, workload.trace.header, blocks, gpu, needed_by)
     state = new_state(config, len(units), len(workload.trace.static), most_rows)
     groups = trace_windows(workload.trace, int(gpu.l1.line_bytes))
     window: TraceWindow | None = None
     while True:
         window, moved = slide(window, next(groups), oldest_block(state))
-        follow_window(state, table.kind, moved)
+        state = follow_window(state, window, table.kind, moved)
         end = run(config, window, table, state, blocks)
         if end == records.FINISHED:
             break
         if end == records.STUCK:
             raise SimulationError(
                 f"{workload.name}: warps wait for each other in cycle {state.chip['time'][0]:.0f} "
-                "(a barrier that some never reach?)"
+                f"({_what_is_missing(state, window, workload.trace.static)})"
             )
     return state
+
+
+def _what_is_missing(state: MachineState, window: TraceWindow, static: StaticTable) -> str:
+    """What warps wait for that does not come."""
+    waiting = np.argwhere(state.warps["resident"] & (state.warps["awaits"] >= 0))
+    if not len(waiting):
+        return "a barrier that some never reach?"
+    sm, slot = waiting[0].tolist()
+    warp = state.warps[sm, slot]
+    block = state.blocks[sm, warp["block"]]
+    left = state.phases[sm, warp["block"], warp["awaits"]]["left"]
+    wait = int(window.static[warp["position"] - 1])
+    line = f" in line {static.line[wait]}" if static.line[wait] else ""
+    number = slot % (state.warps.shape[1] // state.blocks.shape[1])
+    return (
+        f"warp {number} of thread block {block['number']} waits at an mbarrier{line} for {left} "
+        f"{'arrival or copy' if left == 1 else 'arrivals and copies'} that the trace does not have in that phase; "
+        f"{len(waiting)} such {'warp' if len(waiting) == 1 else 'warps'} in all"
+    )
 
 
 def _count_blocks(workload: Workload) -> int:

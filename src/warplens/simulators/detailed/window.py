@@ -1,47 +1,20 @@
-"""The window over a trace that the detailed simulator works on, and the instructions it executes."""
+"""The window over a trace that the detailed simulator works on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...analysis import collect_events_of, instruction_kinds, timing_of
-from ...analysis._cache_records import BARRIER
-from ...analysis.banks import conflict_degrees, shared_accesses
+from ...analysis.banks import conflict_degrees
 from ...analysis.events import Events
-from ...machine import INSTRUCTION_CLASSES, Gpu
-from ...traces import CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
-from ._records import SHARED, InstructionTable, TraceWindow
-
-
-def instruction_table(static: StaticTable, gpu: Gpu, needed_by: str) -> tuple[InstructionTable, tuple[str, ...]]:
-    """(the static instructions of a kernel, names of the pipelines) on a machine."""
-    kinds = instruction_kinds(static).astype(np.int64)
-    kinds[shared_accesses(static)] = SHARED
-    units: dict[str, int] = {}
-    unit = np.zeros(len(static), dtype=np.int64)
-    interval, latency = np.zeros(len(static)), np.zeros(len(static))
-    for index, class_id in enumerate(static.class_id):
-        name = CLASS_NAMES[class_id]
-        if kinds[index] in (SHARED, BARRIER) or INSTRUCTION_CLASSES[name].kind == "memory":
-            continue
-        timing = gpu.timing(name, needed_by)
-        unit[index] = units.setdefault(timing.subsystem, len(units))
-        interval[index] = timing.interval_cycles
-        latency[index] = timing.latency_cycles + gpu.with_defaults.operand_cycles
-    table = InstructionTable(
-        kinds,
-        unit,
-        interval,
-        latency,
-        static.destinations,
-        static.destination_offsets,
-        static.sources,
-        static.source_offsets,
-    )
-    return table, tuple(units)
+from ...analysis.mbarriers import Phases, phases_of
+from ...traces import LaunchTrace, StaticTable, WarpGroup
+from ._records import NO_PHASE, TraceWindow
+from .instructions import steps_at_mbarriers
 
 
 def trace_windows(trace: LaunchTrace, line_bytes: int) -> Iterator[TraceWindow]:
@@ -52,11 +25,38 @@ def trace_windows(trace: LaunchTrace, line_bytes: int) -> Iterator[TraceWindow]:
         if not len(group):
             continue
         events = collect_events_of(group, trace.static, kinds, timing, line_bytes)
-        yield _window(group, events, trace.static, first_block)
+        steps = _steps(group, trace.static, events.block_start)
+        yield _window(group, events, trace.static, first_block, steps)
         first_block += len(events.block_start) - 1
 
 
-def _window(group: WarpGroup, events: Events, static: StaticTable, first_block: int) -> TraceWindow:
+class _Steps(NamedTuple):
+    """Where the steps at mbarriers of each warp begin, the phase that each is for, and the phases of each block."""
+
+    start: NDArray[np.int64]
+    phase: NDArray[np.int64]
+    phases: Phases
+
+
+class _Places(NamedTuple):
+    """Where the warps of each block begin, and the steps of each warp."""
+
+    block_start: NDArray[np.int64]
+    event_start: NDArray[np.int64]
+
+
+def _steps(group: WarpGroup, static: StaticTable, block_start: NDArray[np.int64]) -> _Steps:
+    step = steps_at_mbarriers(static) != NO_PHASE
+    if not step.any():
+        none = np.zeros(0, dtype=np.int64)
+        return _Steps(np.zeros(len(group) + 1, np.int64), none, Phases(np.zeros_like(block_start), none, none))
+    at = np.flatnonzero(step[group.static])
+    start = np.searchsorted(at, group.start).astype(np.int64)
+    phases = phases_of(group, static, _Places(block_start, start), at)
+    return _Steps(start, phases.of_event, phases)
+
+
+def _window(group: WarpGroup, events: Events, static: StaticTable, first_block: int, steps: _Steps) -> TraceWindow:
     offsets, degrees = conflict_degrees(group, static)
     return TraceWindow(
         first_block,
@@ -69,13 +69,17 @@ def _window(group: WarpGroup, events: Events, static: StaticTable, first_block: 
         events.line_words,
         offsets,
         degrees,
+        steps.start,
+        steps.phase,
+        steps.phases.start,
+        steps.phases.signals,
     )
 
 
 def slide(window: TraceWindow | None, new: TraceWindow, oldest_block: int) -> tuple[TraceWindow, dict[str, int]]:
     """(the window without blocks before `oldest_block` and with `new` appended, shift of each offset)."""
     if window is None:
-        return new, {"instruction": 0, "event": 0, "shared": 0, "line": 0}
+        return new, {"instruction": 0, "event": 0, "shared": 0, "line": 0, "step": 0}
     drop = min(oldest_block, window.first_block + len(window.block_start) - 1) - window.first_block
     warp = window.block_start[drop]
     moved = {
@@ -83,6 +87,7 @@ def slide(window: TraceWindow | None, new: TraceWindow, oldest_block: int) -> tu
         "event": int(window.event_start[warp]),
         "shared": int(window.shared_start[warp]),
         "line": int(window.line_start[window.event_start[warp]]),
+        "step": int(window.step_start[warp]),
     }
 
     def offsets(old: Any, first: Any, fresh: Any) -> Any:
@@ -102,6 +107,10 @@ def slide(window: TraceWindow | None, new: TraceWindow, oldest_block: int) -> tu
             np.concatenate([window.line_words[moved["line"] :], new.line_words]),
             offsets(window.shared_start, warp, new.shared_start),
             np.concatenate([window.shared_degree[moved["shared"] :], new.shared_degree]),
+            offsets(window.step_start, warp, new.step_start),
+            np.concatenate([window.step_phase[moved["step"] :], new.step_phase]),
+            offsets(window.phase_start, drop, new.phase_start),
+            np.concatenate([window.phase_signals[window.phase_start[drop] :], new.phase_signals]),
         ),
         moved,
     )
