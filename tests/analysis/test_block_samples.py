@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -83,3 +84,20 @@ def test_what_stays_of_a_long_warp_does_all_of_its_work():
             assert done == pytest.approx(getattr(whole, name)[first:last].sum()), name
     # The loop's loads stand for one another, the store at the end for itself.
     assert kept.weight[(kept.kind != whole.kind[0]) & (kept.static == STORE)].tolist() == [1.0] * 3
+
+
+def test_what_is_computed_once_stays_once_in_a_long_warp():
+    """Events behind one long computation each have it in their tail; one that stands for many has it but once."""
+    trace = memory_trace(ROWS, [[warp(50)]])
+    found = sample_of_blocks(trace.held[0], trace, 128, lambda name: LATENCY.get(name, 0.0))
+    middle = len(found.gap) // 3  # where the second of three parts begins
+    gap, tail, dependence = found.gap.copy(), found.tail.copy(), found.dependence.copy()
+    gap[middle] += 5000.0
+    dependence[middle:] = middle - 1
+    tail[middle:] = np.cumsum(gap[middle:])
+    kept = shortened(dataclasses.replace(found, gap=gap, tail=tail, dependence=dependence), 9)
+    computed = np.cumsum(kept.gap * kept.weight)
+    needs = kept.dependence >= 0
+    between = computed[needs] - computed[kept.dependence[needs]]
+    assert ((kept.tail * kept.weight)[needs] <= between + 1e-9).all()
+    assert kept.weight.max() > 2.0

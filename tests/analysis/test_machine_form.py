@@ -145,12 +145,20 @@ def test_loops_that_machine_code_lacks_stay_ptx() -> None:
         control=doubled(code.control),
         guarded=doubled(code.guarded),
         origins=doubled(code.origins),
+        reads=doubled(code.reads),
         targets=targets,
     )
     header = replace(trace.header, extra={**trace.header.extra, MACHINE_CODE: changed.packed()})
     group, form = formed(MemoryTrace(header, trace.static, tuple(trace.groups())))
     assert 0.8 < form.share < 1.0
     assert len(accesses(form.group, form.static, "load_global")) == 13 * len(group)
+
+
+def test_blocks_that_access_nothing_become_machine_code() -> None:
+    code = assembled([Line("FFMA", 0), Line("FFMA", 0), Line("EXIT", 1)], 2, (0,))
+    _, form = formed(traced(ptx("fma", "exit"), [Step(0), Step(1)], code))
+    assert form.group.static.tolist() == [0, 1, 2]
+    assert form.share == 1.0
 
 
 @pytest.mark.parametrize("pragma", ["", "#pragma unroll 1"])

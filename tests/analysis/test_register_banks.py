@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from reference.traces import Step, memory_trace
+from warplens.analysis.machine_form import machine_form
 from warplens.analysis.register_banks import further_reads
 from warplens.api import predict
+from warplens.frontends.cuda.machine_code import NO_READ
 from warplens.machine import load_gpu
 from warplens.traces import StaticInstruction
-from warplens.traces.rewrite import changed
+from warplens.traces.machine_code import unpacked_code
+from warplens.traces.rewrite import changed, joined
 from warplens.workload import workload_of_trace
+
+from .assembly import Line, assembled, ptx, traced
 
 REUSE_FIRST = 1 << 17
 NO_LAUNCH = {"launch_overhead": "false"}
@@ -53,6 +59,31 @@ def test_other_units_collect_their_operands(name):
 def test_ptx_names_no_registers_of_the_machine():
     rows = [StaticInstruction(0, "fma.rn.f32", "fp32", destinations=(1,), sources=(2, 4))]
     assert not further_reads(memory_trace(rows, [[[Step(0)]]], registers_per_thread=32)).any()
+
+
+@pytest.mark.parametrize(("second", "further"), [(3, 0), (6, 1), (NO_READ, 0)])
+def test_machine_code_of_ptx_names_them(second, further):
+    reads = (
+        int.from_bytes(bytes((4, second, NO_READ, NO_READ)), "little"),
+        int.from_bytes(bytes([NO_READ] * 4), "little"),
+    )
+    code = replace(assembled([Line("FFMA", 0), Line("EXIT", 1)], 2, (0,)), reads=reads)
+    trace = traced(ptx("fma", "exit"), [Step(0), Step(1)], code)
+    form = machine_form(joined(list(trace.groups())), trace)
+    assert form.further_reads[form.group.static].tolist() == [further, 0]
+
+
+def test_machine_code_without_registers_has_none():
+    code = assembled([Line("FFMA", 0), Line("EXIT", 1)], 2, (0,))
+    trace = traced(ptx("fma", "exit"), [Step(0), Step(1)], code)
+    assert not machine_form(joined(list(trace.groups())), trace).further_reads.any()
+
+
+@pytest.mark.parametrize("reads", [[1], [1, -1], [1, 1 << 32], "1"])
+def test_reads_are_a_column_of_registers(reads):
+    code = assembled([Line("FFMA", 0), Line("EXIT", 1)], 2, (0,))
+    with pytest.raises(ValueError, match="machine_code"):
+        unpacked_code({**code.packed(), "reads": reads})
 
 
 def cycles(trace) -> float:

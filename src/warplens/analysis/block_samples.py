@@ -170,7 +170,7 @@ def sample_of_blocks(
     indices = further_indices(group, static)
     if indices.any():
         columns[CONSTANT_INDICES] = indices
-    if form is None and (reads := further_reads(trace)).any():
+    if (reads := further_reads(trace) if form is None else form.further_reads).any():
         columns[FURTHER_READS] = reads[group.static]
     placed = group if place is None else dataclasses.replace(group, static=place[group.static].astype(np.uint32))
     columns.update(fetched_instructions(placed, distinct, code_bytes))
@@ -302,7 +302,10 @@ def shuffles_of(static: StaticTable) -> NDArray[np.bool_]:
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
-    """A group of recorded blocks, sampled at even distances; and the longest, if it is longer than those."""
+    """A group of recorded blocks, sampled at even distances; the longest of all is among them.
+
+    It joins them if it is much longer than they are, else it takes the place of the longest of them.
+    """
     wanted = np.unique(((np.arange(MOST_BLOCKS) + 0.5) * recorded / MOST_BLOCKS).astype(np.int64))
     parts: list[WarpGroup] = []
     longest, most = None, 0
@@ -322,8 +325,11 @@ def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
     room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
     fewer = min(len(parts), max(int(room), LEAST_BLOCKS))
     chosen = [parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer]
-    if longest is not None and most > DIFFERENT * max(int(np.diff(part.start).max()) for part in chosen):
+    sampled = [int(np.diff(part.start).max()) for part in chosen]
+    if longest is not None and most > DIFFERENT * max(sampled):
         chosen.append(longest)
+    elif longest is not None and most > max(sampled):  # the longest of all, for the last block ends the launch
+        chosen[int(np.argmax(sampled))] = longest
     return joined(chosen)
 
 

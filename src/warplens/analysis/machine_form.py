@@ -33,6 +33,7 @@ from .machine_loops import MachineKernel, match_loops
 from .machine_rows import is_access, joined_tables, machine_rows, pieces_of, same_access, silent_rows
 from .machine_waits import straightened
 from .mbarriers import is_wait
+from .register_banks import further_reads_of
 
 #: In place of the PTX instruction that an address is taken from: none is, or it is on the stack.
 _NOWHERE, STACK = -1, -2
@@ -63,6 +64,8 @@ class MachineForm(NamedTuple):
     origin: Indices
     #: Share of the executed PTX that has become machine code.
     share: float
+    #: Of each row: registers that its busiest bank has to give beyond the first.
+    further_reads: Indices
 
     @property
     def classes(self) -> frozenset[str]:
@@ -88,7 +91,9 @@ def machine_form(group: WarpGroup, trace: LaunchTrace) -> MachineForm | None:
     turns = in_turns(rows, whole.rows, start, 2 * len(rows) + len(trace.static))
     whole = whole._replace(rows=turns.executed)
     table = joined_tables([static_table([*rows, *silent_rows(rows)]), trace.static, static_table(turns.rows)])
-    found = _accessed(table, whole.rows[whole.accesses >= 0]) / max(_accessed(trace.static, group.static), 1.0)
+    reads = further_reads_of(code, rows)
+    accessed = _accessed(trace.static, group.static)
+    found = _accessed(table, whole.rows[whole.accesses >= 0]) / accessed if accessed else 1.0
     if found < _LEAST_FOUND:
         return None
     return MachineForm(
@@ -109,6 +114,7 @@ def machine_form(group: WarpGroup, trace: LaunchTrace) -> MachineForm | None:
         ),
         origin=group.static[whole.sources].astype(np.int64),
         share=(1.0 - writer.kept / len(group.static)) * min(found, 1.0),
+        further_reads=np.concatenate((reads, np.zeros(len(rows) + len(ptx), dtype=np.int64), reads[turns.origins])),
     )
 
 

@@ -27,13 +27,20 @@ class _Kind(NamedTuple):
     mark: str
     marked_first: bool
     wait: str
-    registers: tuple[int, ...]
+    registers: tuple[int, ...] = ()
 
 
-_KINDS = (
+KINDS = (
     _Kind(("LDGSTS",), "LDGDEPBAR", False, "DEPBAR.LE", tuple(range(232, 240))),
     _Kind(WARPGROUP_PRODUCTS, "WARPGROUP.ARRIVE", True, "WARPGROUP.DEPBAR.LE", tuple(range(240, 248))),
 )
+#: The same of PTX, which ends both kinds of groups; the immediate of a wait says how many may stay under way.
+PTX_KINDS = (
+    _Kind(("cp.async.ca", "cp.async.cg"), "cp.async.commit_group", False, "cp.async.wait_group"),
+    _Kind(("wgmma.mma_async",), "wgmma.commit_group", False, "wgmma.wait_group"),
+)
+#: Waits even for copies that belong to no group yet.
+PTX_WAIT_FOR_ALL = "cp.async.wait_all"
 _TURNS = 8
 
 
@@ -50,7 +57,7 @@ def in_turns(
     executed: NDArray[np.int64],
     start: NDArray[np.int64],
     first: int,
-    kinds: Sequence[_Kind] = _KINDS,
+    kinds: Sequence[_Kind] = KINDS,
 ) -> Turns:
     """Rows by turn, the first of which has index `first`, and the executed rows with those in place."""
     found = executed.copy()
@@ -102,10 +109,10 @@ def waiting(group: WarpGroup, trace: LaunchTrace) -> Waiting | None:
         return None
     used = {*static.destinations.tolist(), *static.sources.tolist()}
     free = [register for register in range(NO_REGISTER) if register not in used]
-    turns = min(len(free) // len(_KINDS), _TURNS)
+    turns = min(len(free) // len(KINDS), _TURNS)
     kinds = [
         kind._replace(registers=tuple(free[number * turns : (number + 1) * turns]))
-        for number, kind in enumerate(_KINDS)
+        for number, kind in enumerate(KINDS)
     ]
     rows = [static.row(index) for index in range(len(static))]
     found = in_turns(rows, group.static.astype(np.int64), group.start, len(rows), kinds if turns else ())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..traces import CLASS_NAMES, LaunchTrace
+from ..traces import CLASS_NAMES, LaunchTrace, StaticInstruction
+from ..traces.machine_code import TracedCode
 
 #: Even registers lie in one bank, odd ones in the other.
 BANKS = 2
@@ -21,16 +24,28 @@ def further_reads(trace: LaunchTrace) -> NDArray[np.int64]:
     Only machine code names registers; elsewhere there are none. What the instruction before has put into the reuse
     cache is not read again.
     """
-    static = trace.static
-    found = np.zeros(len(static), dtype=np.int64)
     control = trace.header.extra.get("sass_control")
     if control is None:
-        return found
-    own = np.flatnonzero(np.isin(np.array(CLASS_NAMES)[static.class_id], _READ_AT_ISSUE))
-    for index in own.tolist():
-        read = _registers(trace, index)
+        return np.zeros(len(trace.static), dtype=np.int64)
+    classes = np.array(CLASS_NAMES)[trace.static.class_id].tolist()
+    return _beyond(classes, control, lambda index: _registers(trace, index))
+
+
+def further_reads_of(code: TracedCode, rows: Sequence[StaticInstruction]) -> NDArray[np.int64]:
+    """The same for machine code of PTX, which has a row for each instruction."""
+    return _beyond([row.instruction_class for row in rows], code.control, code.read_by)
+
+
+def _beyond(
+    classes: Sequence[str], control: Sequence[int], registers: Callable[[int], set[int]]
+) -> NDArray[np.int64]:
+    found = np.zeros(len(classes), dtype=np.int64)
+    for index, name in enumerate(classes):
+        if name not in _READ_AT_ISSUE:
+            continue
+        read = registers(index)
         if index > 0 and control[index - 1] & REUSE:
-            read -= _registers(trace, index - 1)
+            read -= registers(index - 1)
         odd = sum(each % BANKS for each in read)
         found[index] = max(odd - 1, len(read) - odd - 1, 0)
     return found

@@ -40,6 +40,18 @@ def _weights(sample: BlockSample, chosen: Any, part: Any, begin: Any, end: Any) 
     return weight * share(sample.kind, weight)
 
 
+def _tails(tail: Any, gap: Any, weight: Any, dependence: Any, event_start: Any) -> Any:
+    """Cycles from the result that each kept event needs: no more than what the warp computes between the two.
+
+    Where a loop is cut short, an event stands for several turns, and so does its tail. Events behind one long
+    computation each have it in their tail, but it happens once.
+    """
+    first = np.repeat(event_start[:-1], np.diff(event_start))
+    sums = np.concatenate(([0.0], np.cumsum(gap * weight)))
+    between = sums[1:] - sums[first + dependence + 1]
+    return np.where(dependence >= 0, np.minimum(tail, np.maximum(between, 0.0) / weight), tail)
+
+
 #: Columns whose sum over a part is preserved: its kept events share it.
 _SUMMED = ("instructions", "gap", "shared_cycles", "counts")
 _COPIED = ("static", "kind", "tail", "lines", "access_bytes", "granules", "bank_words")
@@ -98,11 +110,14 @@ def shortened(sample: BlockSample, most_events: int) -> BlockSample:
             held > 0.0, columns[chosen] * whole / np.maximum(held, 1e-300), whole / kept_of_part[part, None]
         )
         changed[name] = (scaled / weight[:, None]).reshape(-1, *values.shape[1:])
+    event_start = np.concatenate(([0], np.cumsum(new_counts))).astype(np.int64)
+    needs = np.concatenate(dependence)
+    changed["tail"] = _tails(changed["tail"], changed["gap"], weight, needs, event_start)
     lines = [sample.line_id[sample.line_start[i] : sample.line_start[i + 1]] for i in chosen.tolist()]
     return dataclasses.replace(
         sample,
-        event_start=np.concatenate(([0], np.cumsum(new_counts))).astype(np.int64),
-        dependence=np.concatenate(dependence),
+        event_start=event_start,
+        dependence=needs,
         weight=weight,
         line_start=np.cumsum([0, *map(len, lines)]),
         line_id=np.concatenate(lines) if lines else sample.line_id[:0],

@@ -11,6 +11,8 @@ from .schema import LaunchHeader
 #: The key in the header's `extra`.
 MACHINE_CODE = "machine_code"
 _MOST = 1 << 31
+#: In place of a register: none.
+_NO_READ = 0xFF
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class TracedCode:
     offsets: tuple[int, ...] = ()
     #: Spills: machine instructions that keep a register in local memory, and the row of the trace that each has.
     spills: Mapping[int, int] = field(default_factory=dict)
+    #: Registers that arithmetic reads when it issues, a byte each, 255 for none; empty where that is not known.
+    reads: tuple[int, ...] = ()
+
+    def read_by(self, index: int) -> set[int]:
+        """Registers that an instruction reads when it issues."""
+        return set(self.reads[index].to_bytes(4, "little")) - {_NO_READ} if self.reads else set()
 
     def packed(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -51,6 +59,8 @@ class TracedCode:
             found["offsets"] = list(self.offsets)
         if self.spills:
             found["spills"] = [list(each) for each in self.spills.items()]
+        if self.reads:
+            found["reads"] = list(self.reads)
         return found
 
 
@@ -88,9 +98,10 @@ def unpacked_code(packed: Any) -> TracedCode:
         ptx_size=_numbers([packed.get("ptx_size")], "ptx_size", 0, _MOST)[0],
         offsets=_numbers(packed.get("offsets", []), "offsets", -1, _MOST),
         spills={each[0]: each[1] for each in pairs},
+        reads=_numbers(packed.get("reads", []), "reads", 0, (1 << 32) - 1),
     )
-    columns = found.control, found.guarded, found.targets, found.origins, found.offsets or found.control
-    if not all(len(each) == size for each in columns):
+    columns = (found.control, found.guarded, found.targets, found.origins)
+    if not all(len(each) == size for each in (*columns, found.offsets or columns[0], found.reads or columns[0])):
         raise ValueError(f"{MACHINE_CODE}: columns have different lengths")
     if not all(each and max(each[1:], default=0) < len(blocks) for each in found.ptx_blocks):
         raise ValueError(f"{MACHINE_CODE}: ptx_blocks names blocks that are not there")

@@ -28,6 +28,7 @@ from ..analysis import (
 from ..analysis.banks import mean_bank_cycles, shared_accesses, with_conflicts
 from ..analysis.block_samples import BlockChoice, chosen_blocks
 from ..analysis.caches import LlcContent, empty_caches
+from ..analysis.first_touches import first_touches
 from ..analysis.representative import (
     Representative,
     WarpChoice,
@@ -128,6 +129,7 @@ def simulated(workload: Workload, run: CacheRun) -> MissProfile:
         before = _left_in_llc(workload.after, run)
         fitted, _ = run.filled_by(events.blocks, launched)
         found = simulate_caches(events, instruction_kinds(trace.static), run, launched, before)
+        found = _of_launch(workload, run, found)
         # Lines that a hash spreads over banks at random load them the more evenly, the more SMs ask for their own.
         chance = (fitted.config.sms / run.config.sms) ** 0.5 if run.config.llc_hashed else 1.0
         return replace(
@@ -139,6 +141,15 @@ def simulated(workload: Workload, run: CacheRun) -> MissProfile:
     if workload.after is not None:  # kept in memory only: the key would be that of all traces before
         return workload.results.once(("warm", run), simulate)
     return workload.results.get(trace, run, MissProfile, simulate)
+
+
+def _of_launch(workload: Workload, run: CacheRun, found: MissProfile) -> MissProfile:
+    """What a simulation of some blocks says about all of the launch."""
+    trace, events = workload.require_trace("the cache simulation"), _events(workload, run.coalescing)
+    touches = workload.results.once(
+        ("first touches", run.coalescing), lambda: first_touches(trace, events, instruction_kinds(trace.static))
+    )
+    return found if touches is None else touches.applied(found, run.config)
 
 
 def _left_in_llc(before: Workload | None, run: CacheRun) -> LlcContent | None:
@@ -165,7 +176,8 @@ def _simulate_families(workload: Workload, runs: Sequence[CacheRun]) -> None:
         return
     events_of, kinds = functools.partial(_events, workload), instruction_kinds(trace.static)
     for index, made in simulate_families(events_of, kinds, unknown, trace.header.blocks).items():
-        results.get(trace, unknown[index], MissProfile, functools.partial(lambda each: each, made))
+        of_launch = _of_launch(workload, unknown[index], made)
+        results.get(trace, unknown[index], MissProfile, functools.partial(lambda each: each, of_launch))
 
 
 def _events(workload: Workload, coalescing: Coalescing) -> EventStream:

@@ -109,6 +109,46 @@ def test_a_branch_is_guarded_by_either_predicate() -> None:
     assert found.guarded == (False, True, True, True) and found.ptx_lines == (5, 5, 6, 6)
 
 
+#: Registers 4, 5 and 6 as operands; the kind says what stands in place of the second.
+OPERANDS = 4 << 24 | 5 << 32, 6
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reads"),
+    [
+        ("FFMA", 1, {4, 5, 6}),  # registers alone
+        ("FFMA", 2, {4, 6}),  # an immediate
+        ("FFMA", 5, {4, 6}),  # a constant
+        ("FADD", 1, {4, 5}),
+        ("FADD", 2, {4}),
+        ("LDG", 1, set()),
+        ("MOV", 1, set()),
+    ],
+)
+def test_arithmetic_names_the_registers_that_it_reads(name: str, kind: int, reads: set[int]) -> None:
+    number = next(key for key, each in machine_code._NAMES.items() if each == name)
+    low, high = OPERANDS
+    found = machine_code._decoded(struct.pack("<QQ", number | kind << 9 | low, high), [(0, 1)], 90)
+    assert set(found.reads[0].to_bytes(4, "little")) - {machine_code.NO_READ} == reads
+
+
+def test_a_wide_multiplication_reads_a_pair_to_add_and_zero_is_no_register() -> None:
+    low, high = OPERANDS
+    wide = machine_code._WIDE_MULTIPLICATION | 1 << 9
+    zero = machine_code.NO_READ
+    words = (wide | low, high), (wide | low, zero)
+    found = machine_code._decoded(b"".join(struct.pack("<QQ", *each) for each in words), [(0, 1)], 90)
+    assert [each.to_bytes(4, "little") for each in found.reads] == [bytes((4, 5, 6, 7)), bytes((4, 5, zero, zero))]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_reads_are_registers_that_the_kernel_has(architecture: str) -> None:
+    compiled, code = compiled_for(architecture)
+    named = {each for reads in code.reads for each in reads.to_bytes(4, "little")} - {machine_code.NO_READ}
+    assert named
+    assert max(named) < compiled.resources["sums"].registers_per_thread
+
+
 def test_numbers_of_blackwell_begin_with_blackwell() -> None:
     for number, name in machine_code._SINCE_100.items():
         assert machine_code._opcode(number, 0, 100).startswith(name)

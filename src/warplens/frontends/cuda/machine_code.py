@@ -1,9 +1,9 @@
 """Machine code of the kernels in a cubin: opcodes, control bits, branches, and the PTX line of each instruction.
 
 From Volta on an instruction has 128 bits: the lowest nine name the operation, the next three the kind of its
-operands, four more its guard, and the highest are the control bits. That, the width of accesses, places on the stack
-and the targets of branches are all that is read, so no disassembler is needed. The names are those that nvdisasm
-prints.
+operands, four more its guard, and the highest are the control bits. That, the width of accesses, places on the stack,
+the targets of branches and the registers that arithmetic reads are all that is read, so no disassembler is needed.
+The names are those that nvdisasm prints.
 """
 
 from __future__ import annotations
@@ -59,6 +59,29 @@ _WAITS_SHIFT = 47
 _AWAITS_SHIFT = 10
 #: Where a branch has a second predicate.
 _SECOND_SHIFT = 23
+#: Where the lower word has the kind of its operands and two registers, and the upper word the third.
+_KIND_SHIFT, _FIRST_SHIFT, _SECOND_REGISTER_SHIFT = 9, 24, 32
+#: The kind with registers alone; others have a constant, an immediate or a uniform register in place of the second,
+#: and what would be second or third in the upper word.
+_REGISTERS_ALONE = 1
+#: Operations that read two and three registers when they issue.
+_READS_TWO = frozenset(
+    (
+        *("FADD", "FMUL", "FSEL", "FMNMX", "FSET", "FSETP", "SEL", "ISETP", "IMNMX", "VIMNMX", "VIADD", "SGXT"),
+        *("HADD2", "HMUL2", "HSET2", "HSETP2", "HMNMX2"),
+    )
+)
+_READS_THREE = frozenset(
+    (
+        *("FFMA", "IMAD", "IADD3", "LEA", "LOP3", "SHF", "PRMT", "HFMA2", "IDP", "VABSDIFF", "VABSDIFF4"),
+        *("VIADDMNMX", "VIMNMX3"),
+    )
+)
+#: The multiplication whose third operand takes two registers.
+_WIDE_MULTIPLICATION = 0x025
+#: In place of a register: none, or the one that is always zero.
+NO_READ = 0xFF
+_MOST_READS = 4
 
 
 @dataclass(frozen=True)
@@ -75,6 +98,8 @@ class MachineCode:
     ptx_lines: tuple[int, ...]
     #: Where on the stack an access to local memory lies, or -1.
     offsets: tuple[int, ...] = ()
+    #: Registers that arithmetic reads when it issues, a byte each; `NO_READ` where it reads fewer.
+    reads: tuple[int, ...] = ()
 
 
 def read_machine_code(cubin: bytes) -> dict[str, MachineCode]:
@@ -136,7 +161,24 @@ def _decoded(code: bytes, rows: Iterable[tuple[int, int]], architecture: int) ->
             _stack_offset(low) if opcode.startswith(_LOCAL) else -1
             for opcode, (low, _) in zip(opcodes, words, strict=True)
         ),
+        reads=tuple(_reads(opcode, low, high) for opcode, (low, high) in zip(opcodes, words, strict=True)),
     )
+
+
+def _reads(opcode: str, low: int, high: int) -> int:
+    """The registers of an operation that reads them when it issues."""
+    found: list[int] = []
+    alone = low >> _KIND_SHIFT & 7 == _REGISTERS_ALONE
+    if opcode in _READS_TWO or opcode in _READS_THREE:
+        found = [low >> _FIRST_SHIFT & 0xFF]
+        if alone:
+            found.append(low >> _SECOND_REGISTER_SHIFT & 0xFF)
+        if opcode in _READS_THREE:
+            found.append(high & 0xFF)
+            if low & 0x1FF == _WIDE_MULTIPLICATION and found[-1] != NO_READ:
+                found.append(found[-1] + 1)
+    found += [NO_READ] * (_MOST_READS - len(found))
+    return int.from_bytes(bytes(found), "little")
 
 
 def _opcode(low: int, high: int, architecture: int) -> str:

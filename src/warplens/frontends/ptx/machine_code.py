@@ -38,6 +38,7 @@ def traced_code(kernel: FlatKernel, code: MachineCode) -> TracedCode | None:
         ptx_blocks=_blocks(kernel),
         ptx_size=sum(1 for _ in kernel.instructions),
         offsets=code.offsets if max(code.offsets, default=-1) >= 0 else (),
+        reads=code.reads,
     )
 
 
