@@ -270,7 +270,7 @@ def compared_runs() -> str:
     """Measured launches, predicted from SASS and from whole programs (benchmarks/h200/compare_runs.py)."""
     with (ROOT / "benchmarks" / "h200" / "runs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    ways = ("sass", "program_run", "ptx_alone")
+    ways = ("sass", "program_run")
     errors = {way: [float(row[way]) / float(row["measured"]) - 1 for row in rows] for way in ways}
     found = [
         (
@@ -284,7 +284,7 @@ def compared_runs() -> str:
     ]
     means = (f"{100 * sum(map(abs, errors[way])) / len(rows):.0f} %" for way in ways)
     found.append(("**mean error**", "", "", "", *means))
-    heads = ("program", "launch", "kernel", "cycles", "from SASS", "from the program's run", "from its PTX alone")
+    heads = ("program", "launch", "kernel", "cycles", "from SASS", "from the program's run")
     return _table(heads, found)
 
 

@@ -72,7 +72,7 @@ def test_words() -> None:
 
 
 def test_where_no_rule_speaks_it_hints() -> None:
-    answer = explain(walking(1), machine(), [])
+    answer = explain(walking(1), machine(), [RULES["bank-conflicts"]])
     gain = answer.benefits["B_memlp"]
     assert words.closing(answer) == (
         f"no rule finds 3 % to gain; GPUPerf would save {100 * gain:.0f} % with more accesses in flight (B_memlp)"

@@ -78,7 +78,7 @@ def test_lines_rank_much_as_they_do_when_they_are_removed():
         pairs = [(more, less) for more in shares for less in shares if shares[more] > shares[less] + 0.05]
         agree += [gains[more] > gains[less] for more, less in pairs]
     assert len(agree) >= 90
-    assert np.mean(agree) >= 0.92
+    assert np.mean(agree) >= 0.9
 
 
 LOAD = {"space": "global", "access_bytes": 4}

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from reference import network_parts
 from warplens.models import _network_records as k
-from warplens.models import warplens_model
+from warplens.models import network_solution
 from warplens.models._network_kernels import least_of_blocks
 from warplens.models.network import Demand
 
 from .test_network_kernels import random_machine, random_stream
 
 #: Cycles per request, flit and transfer, and latencies: less is more. Then places and queues.
-SHORTENED = (*(name for name in warplens_model.TIMES if name != "dram_queue"), *k.NETWORK.names, "issue_interval")
+SHORTENED = (*(name for name in network_solution.TIMES if name != "dram_queue"), *k.NETWORK.names, "issue_interval")
 ENLARGED = ("outstanding", "stores", "ways", "queue", "injection", "dram_queue", "schedulers")
 SIZES = {"seed": st.integers(0, 2**32 - 1), "warps": st.integers(1, 4), "events": st.integers(1, 8)}
 
@@ -39,7 +39,7 @@ def costs_of_more(seed: int, warps: int, events: int, name: str) -> float:
     factors = np.sort(generator.uniform(0.2, 3.0, len(machines)))
     for row, factor in enumerate(factors[::-1] if name in SHORTENED else factors):
         part[name][row] = np.maximum(part[name][row] * factor, 1 if name in ENLARGED else 0)
-    cycles = warplens_model._solved(demand, machines, named)[0]
+    cycles = network_solution.solve_all(demand, machines, named)[0]
     return float((cycles[1:] / cycles[:-1]).max())
 
 
@@ -67,10 +67,10 @@ def test_the_time_lies_between_the_busiest_resource_and_one_block_after_another(
     demand, machine, _ = drawn(seed, warps, events)
     machine["blocks"], machine["blocks_per_sm"] = blocks, 3
     machine["block_launch"] = machine["block_start"] = 0.0
-    (cycles,), _, busy = warplens_model._solved(demand, machine, None)
+    (cycles,), _, busy = network_solution.solve_all(demand, machine, None)
     assert cycles >= busy.max() * (1 - 1e-9)
     machine["blocks_per_sm"] = 1
-    (apart,), _, _ = warplens_model._solved(demand, machine, None)
+    (apart,), _, _ = network_solution.solve_all(demand, machine, None)
     assert cycles <= apart * (1 + 1e-9)
 
 
@@ -83,7 +83,7 @@ def test_blocks_alone_take_at_least_what_their_warps_need(seed, warps, events):
     least_of_blocks(stream, machine, done, least)
     assert least[0].tolist() == network_parts.least_of_blocks(stream, machine[0])
     machine["blocks"], machine["blocks_per_sm"] = 2.0, 1
-    (apart,), _, _ = warplens_model._solved(demand, machine, None)
+    (apart,), _, _ = network_solution.solve_all(demand, machine, None)
     assert least.sum() <= apart * (1 + 1e-9)
 
 
@@ -101,7 +101,7 @@ def solved_with(places: int, ahead: float) -> float:
     machine["queue"], machine["injection"], machine["outstanding"] = 8, 1e6, places
     machine["llc_latency"] = 100.0
     machine["network"]["net_flit"] = 1.0
-    return float(warplens_model._solved(Demand(stream, 1.0), machine, None)[0][0])
+    return float(network_solution.solve_all(Demand(stream, 1.0), machine, None)[0][0])
 
 
 @pytest.mark.parametrize("places", [64, 16, 4])

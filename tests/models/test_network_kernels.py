@@ -44,7 +44,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["weight"] = generator.choice([1.0, 1.0, 3.5], total)
     table["left"] = generator.choice([0.0, 0.4], total)
     table["set_lines"] = generator.uniform(0, 9, total)
-    for name in ("bank", "channel", "spread"):
+    for name in ("bank", "channel", "spread", "scatter"):
         table[name] = generator.uniform(0, 5, total) * generator.integers(0, 2, total)
     table["set"] = generator.integers(0, 4, total)
     table["clustered"] = generator.integers(0, 2, total)
@@ -65,6 +65,8 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
         generator.uniform(0.5, 2.0, blocks),
         await_start,
         awaited,
+        generator.random(2) < 0.5,
+        generator.random(2) < 0.7,
     )
 
 
@@ -97,13 +99,14 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine["injection"] = generator.integers(1, 64)
     machine["dram_queue"] = generator.uniform(0, 500)
     machine["arrivals"] = generator.choice([0.3, 1.0])
-    machine["in_order"], machine["together"] = generator.integers(0, 2, 2)
+    machine["in_order"], machine["together"], machine["posted"] = generator.integers(0, 2, 3)
     machine["bank"], machine["channel"] = generator.uniform(0, 9, 2)
     machine["barrier"], machine["cluster_barrier"] = generator.integers(0, 20, 2)
     machine["blocks_per_sm"] = generator.integers(1, 5)
     machine["warps_per_block"] = warps
     machine["blocks"] = generator.choice([0.4, 1.0, 3.7, 12.0, 150.5])
-    machine["block_launch"], machine["block_start"] = generator.choice([0.0, 90.0], 2)
+    machine["block_launch"], machine["block_start"], machine["cold_start"] = generator.choice([0.0, 90.0], 3)
+    machine["partitions"] = generator.choice([1, machine["schedulers"]])
     return machine
 
 
@@ -129,12 +132,11 @@ def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, coun
         machines["blocks"] = np.maximum(machines["blocks"], 1.0)
     cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     script = k.new_script(stream, machines[:1])
-    solve(
-        stream, machines, False, script[:0], k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy
-    )
+    sm, memory = k.new_sm(stream, machines), k.new_memory(stream, machines)
+    solve(stream, machines, False, script[:0], sm, memory, cycles, waits, busy)
     asked = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     sm = k.new_sm(stream, machines, blames=True)
-    solve(stream, machines, False, script[:0], sm, k.new_memory(machines), *asked)
+    solve(stream, machines, False, script[:0], sm, k.new_memory(stream, machines), *asked)
     for found, same in zip((cycles, waits, busy), asked, strict=True):
         assert np.array_equal(found, same)
     blames = np.zeros((len(stream.events), k.BLAMES))
@@ -154,7 +156,7 @@ def test_a_machine_that_follows_itself_does_the_same(seed, warps, events):
     stream = random_stream(generator, 2, warps, events)
     machines = np.zeros(1, k.MACHINE)
     machines[0] = random_machine(generator, warps)
-    script, sm, memory = k.new_script(stream, machines), k.new_sm(stream, machines), k.new_memory(machines)
+    script, sm, memory = k.new_script(stream, machines), k.new_sm(stream, machines), k.new_memory(stream, machines)
     found = []
     for follows in (False, True):
         cycles, waits, busy = np.empty(1), np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
@@ -178,7 +180,7 @@ def test_of_results_that_come_together_a_warp_waits_for_the_last_it_asked_for():
     machines["l1_latency"], machines["llc_latency"] = 20.0, 40.0
     sm, script = k.new_sm(stream, machines, blames=True), k.new_script(stream, machines)[:0]
     waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
-    solve(stream, machines, False, script, sm, k.new_memory(machines), np.empty(1), waits, busy)
+    solve(stream, machines, False, script, sm, k.new_memory(stream, machines), np.empty(1), waits, busy)
     assert waits[0, k.C_L1] == sm.blame[1, k.C_L1] == 41 - 1 - 21
 
 
@@ -200,7 +202,7 @@ def test_a_wait_ends_when_arrivals_and_copies_have_come():
         stream = k.Stream(np.array([0, 2]), np.array([0, 3, 5]), events, units, order, np.ones(1), starts, awaited)
         waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
         sm, script = k.new_sm(stream, machines), k.new_script(stream, machines)[:0]
-        solve(stream, machines, False, script, sm, k.new_memory(machines), np.empty(1), waits, busy)
+        solve(stream, machines, False, script, sm, k.new_memory(stream, machines), np.empty(1), waits, busy)
         found[name] = waits[0, k.C_SYNC]
     assert found["none"] == 0.0
     assert 280.0 < found["arrival"] < 310.0
@@ -221,7 +223,7 @@ def test_a_barrier_opens_when_the_last_warp_that_it_waits_for_leaves():
     sm, cycles = k.new_sm(stream, machines), np.empty(1)
     waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
     script = k.new_script(stream, machines)[:0]
-    solve(stream, machines, False, script, sm, k.new_memory(machines), cycles, waits, busy)
+    solve(stream, machines, False, script, sm, k.new_memory(stream, machines), cycles, waits, busy)
     assert cycles[0] >= 510.0 and waits[0, k.C_SYNC] >= 500.0
 
 
@@ -242,5 +244,6 @@ def test_special_functions_take_turns_with_loads(turn, port, expected):
     machines["queue"], machines["warps_per_block"], machines["l1_latency"] = 20, warps, 30.0
     cycles, waits, busy = np.empty(1), np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
     script = k.new_script(stream, machines)[:0]
-    solve(stream, machines, False, script, k.new_sm(stream, machines), k.new_memory(machines), cycles, waits, busy)
+    sm, memory = k.new_sm(stream, machines), k.new_memory(stream, machines)
+    solve(stream, machines, False, script, sm, memory, cycles, waits, busy)
     assert (cycles[0] - 30.0) / len(events) == pytest.approx(expected, rel=0.05)

@@ -7,26 +7,47 @@ order as in the compiled network, so that results agree exactly.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import Any
+
+from warplens.models._network_records import DRAWS, GUMBEL
 
 from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp, warps_of
 
+#: A server: its name, or for a functional unit its number and partition.
+Server = str | int | tuple[str | int, int]
 SMOOTHING = 0.1
 LEAST_FREE = 0.02
 SERVERS = ("issue", "units", "port", "out", "in", "bank in", "bank out", "dram", "way")
 
 
+def draw(warp: int, event: int) -> float:
+    """A quantile of a Gumbel distribution of mean 0, by a hash of a warp of the launch and its event."""
+    mask = (1 << 64) - 1
+    mixed = (warp * 0x9E3779B97F4A7C15 + event * 0xC2B2AE3D27D4EB4F) & mask
+    mixed = (mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9 & mask
+    return float(GUMBEL[(mixed ^ (mixed >> 32)) % DRAWS])
+
+
 class Network:
     """`machine` is a record of `warplens.models._network_records.MACHINE`."""
 
-    def __init__(self, blocks: list[list[list[Event]]], traffic: list[float], machine: Any) -> None:
+    def __init__(
+        self,
+        blocks: list[list[list[Event]]],
+        traffic: list[float],
+        machine: Any,
+        divided: list[bool],
+        slower: list[bool],
+    ) -> None:
         self.blocks = blocks  # in the order in which an SM is given them
         self.traffic = traffic
         self.m = machine
         self.waits = dict.fromkeys(CAUSES, 0.0)
         self.units = range(len(blocks[0][0][0].units))
-        self.busy: dict[str | int, float] = dict.fromkeys((*SERVERS, *self.units), 0.0)
-        self.free: dict[str | int, float] = dict.fromkeys((*SERVERS, *self.units), 0.0)
+        self.divided, self.slower = divided, slower
+        self.busy: dict[Server, float] = dict.fromkeys((*SERVERS, *self.units), 0.0)
+        self.free: defaultdict[Server, float] = defaultdict(float)
         self.in_order = bool(machine["in_order"])
         self.loads, self.stores = (
             Ring(int(machine[name]), in_order=self.in_order) for name in ("outstanding", "stores")
@@ -37,8 +58,10 @@ class Network:
         self.split = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         self.schedulers = max(int(machine["schedulers"]), 1)
         self.issue_free = [0.0] * self.schedulers
-        self.calendar: list[list[list[float]]] = [[] for _ in range(self.schedulers)]
+        self.calendar: defaultdict[Server, list[list[float]]] = defaultdict(lambda: [[NEVER, 1.0]])
         self.greedy = bool(machine["greedy"])
+        events = [event for block in blocks for warp in block for event in warp]
+        self.ahead = any(event.shared > 0.0 or event.special > 0.0 for event in events)
 
     # -- memory -------------------------------------------------------------------------
 
@@ -62,15 +85,29 @@ class Network:
                 latency += from_dram * m["dram_latency"]
         return clear, max(latency - m["tags"], 0.0) * event.weight
 
-    def access(self, now: float, event: Event, share: float) -> tuple[float, float, list[float]]:
+    def through(self, server: str, now: float, begin: float, held: float) -> float:
+        """When an access that gets to a server of the L1 at `begin` is through it."""
+        if self.greedy and self.ahead:
+            return self.reserve(server, now, begin, held, held)[1]
+        self.free[server] = max(begin, self.free[server]) + held
+        return self.free[server]
+
+    def scattered(self, now: float, event: Event, draw: float, queued: float) -> float:
+        """Cycles that a load takes longer than the mean; in DRAM the more, the busier that is."""
+        cycles = event.scatter * draw
+        if event.level == "dram":
+            cycles *= 1.0 + min(self.busy["dram"] / max(now, self.recent["dram"]), 1.0)
+            cycles = max(cycles - queued, 0.0) if cycles > 0.0 else min(cycles + queued, 0.0)
+        return cycles
+
+    def access(self, now: float, event: Event, draw: float, share: float) -> tuple[float, float, list[float]]:
         m, weight = self.m, event.weight
         pipe = m["tags"] * weight
         begin = max(now, self.free["port"])
         if event.turn > 0.0:
-            begin = max(begin, self.free["way"])
-            self.free["way"] = begin + event.turn
+            begin = self.through("way", now, begin, event.turn) - event.turn
             self.busy["way"] += event.turn
-        through = begin + event.port
+        through = self.through("port", now, begin, event.port)
         self.free["port"] = through
         self.busy["port"] += event.port
         last_in = max(through - weight, begin)
@@ -102,6 +139,7 @@ class Network:
         total = max(event.flits_out * rates["net_flit"], (event.requests + event.lookups) * rates["net_request"])
         first, last = self.serve("bank in", first, last, event.misses, total * share)
         part[4] = last - last_in
+        sent = last
         latency = event.left * weight if event.level == "given" else m["llc_latency"] * weight
         part[1] = latency
         service = m["dram_service"] * share
@@ -136,9 +174,10 @@ class Network:
             crowd = event.bank * m["bank"] * weight
             first, last = first + crowd, last + crowd
         part[4] += last - before
+        longer = max(event.spread * weight + self.scattered(now, event, draw, part[5]), first - last)
         first += latency
-        last += latency + event.spread * weight
-        part[2 if event.level == "dram" else 1] += event.spread * weight
+        last += latency + longer
+        part[2 if event.level == "dram" else 1] += longer
         leaves = last if m["together"] and event.kind == "load" else first
         ring.take(taken, leaves - pipe, last - pipe)
         if ways is not None:
@@ -152,7 +191,7 @@ class Network:
                 self.recent["llc"] += SMOOTHING * (took - self.recent["llc"])
         part[0] = max(begin - now, 0.0)
         self.split = [old + SMOOTHING * (new / weight - old) for old, new in zip(self.split, part, strict=True)]
-        return begin, max(back, last), part
+        return begin, max(back, sent if m["posted"] and event.kind == "store" else last), part
 
     # -- issue --------------------------------------------------------------------------
 
@@ -176,31 +215,29 @@ class Network:
         warp.gap = reach - start
         warp.state, warp.ready = "data", start
 
-    def reserve(self, q: int, now: float, work: float, alone: float) -> float:
-        """Each instruction waits for data and for a free slot; a calendar has (until, free) of its spans."""
-        ahead = [span for span in self.calendar[q] if span[0] > now]
-        after: list[list[float]] = []
-        left = work
+    def reserve(self, server: Server, clock: float, now: float, work: float, alone: float) -> tuple[float, float]:
+        """(Begins, ends): work waits for those who came before; a calendar has (until, free) of its spans."""
+        spans = [span for span in self.calendar[server] if span[0] > clock]
+        before = [span for span in spans if span[0] <= now]
+        spans = spans[len(before) :]
+        if now > clock:
+            before.append([now, spans[0][1]])
+        begin, left = NEVER, work
         while left > 0.0:
-            until, free = ahead.pop(0) if ahead else (NEVER, 1.0)
-            taken = 1.0 / (alone / work + (1.0 - free) / free) if free > LEAST_FREE else 0.0
-            end = now + left / taken if taken > 0.0 else NEVER
+            until, free = spans.pop(0)
+            taken, end = 0.0, NEVER
+            if free > LEAST_FREE:
+                taken = 1.0 / (alone / work + (1.0 - free) / free)
+                end, begin = now + left / taken, min(begin, now)
             if end < until:
-                after.append([end, free - taken])
-                if until < NEVER:
-                    after.append([until, free])
+                before += [[end, free - taken], [until, free]]
                 now = end
                 break
             left -= taken * (until - now)
+            before.append([until, free - taken])
             now = until
-            after.append([until, free - taken])
-        self.calendar[q] = after + ahead
-        self.issue_free[q] = 0.0
-        for until, free in self.calendar[q]:
-            if free > LEAST_FREE:
-                break
-            self.issue_free[q] = until
-        return now
+        self.calendar[server] = before + spans
+        return min(begin, now), now
 
     def take_turns(self, warp: Warp, q: int, now: float, work: float) -> float:
         """A warp waits for what others have to issue, and at most for as much of each as it has itself."""
@@ -215,40 +252,57 @@ class Network:
                 ahead += other.event.issue * self.m["issue_interval"]
         return now + work + min(ahead, others * work)
 
-    def held(self, server: str | int, now: float, cycles: float, many: float) -> float:
-        """When a server is through with what a warp issues, for which others make it wait as long each at most."""
-        ahead = max(self.free[server] - now, 0.0)
+    def held(
+        self, server: Server, now: float, span: tuple[float, float], cycles: float, many: float
+    ) -> tuple[float, float]:
+        """(Begins, ends) what a warp does in a span of time if that also takes some cycles of a server."""
+        begin, reach = span
+        if self.greedy:
+            return self.reserve(server, now, begin, cycles, max(reach - begin, cycles))
+        ahead = max(self.free[server], now) - now
         self.free[server] = max(self.free[server], now) + cycles
-        self.busy[server] += cycles
-        return now + cycles + min(ahead, many * cycles)
+        return begin, max(reach, now + cycles + min(ahead, many * cycles))
 
     def issue(self, warp: Warp, q: int, now: float) -> None:
         event, many = warp.event, len(self.warps) - 1.0
         work = event.issue * self.m["issue_interval"]
         alone = max(warp.gap, work)
+        begin = now
         if self.greedy:
-            reach = max(now + alone, self.reserve(q, now, work, alone))
+            begin, reach = self.reserve(("scheduler", q), now, now, work, alone)
+            self.issue_free[q] = 0.0
+            for until, free in self.calendar["scheduler", q]:
+                if free > LEAST_FREE:
+                    break
+                self.issue_free[q] = until
         else:
-            reach = max(now + alone, self.take_turns(warp, q, now, work))
+            reach = self.take_turns(warp, q, now, work)
+        reach = max(now + alone, reach)
         self.waits["BASE"] += work + (reach - now - alone)
         event.blame["BASE"] += work + (reach - now - alone)
         self.waits["DEP"] += alone - work
         event.blame["DEP"] += alone - work
         self.busy["issue"] += work / self.schedulers
-        before = reach
-        for u, held in enumerate(event.units):
-            if held > 0.0:
-                reach = max(reach, self.held(u, now, held, many))
+        before, span = reach, (begin, reach)
+        partitions = int(self.m["partitions"])
+        for u, cycles in enumerate(event.units):
+            self.busy[u] += cycles
+            if cycles > 0.0 and self.slower[u]:
+                own = partitions > 1 and self.divided[u]
+                unit = (u, warp.number % partitions) if own else u
+                span = self.held(unit, now, span, cycles * partitions if own else cycles, many)
         if event.special > 0.0:
-            reach = max(reach, self.held("way", now, event.special, many))
-        self.waits["DEP"] += reach - before
-        event.blame["unit"] += reach - before
+            self.busy["way"] += event.special
+            span = self.held("way", now, span, event.special, many)
+        self.waits["DEP"] += span[1] - before
+        event.blame["unit"] += span[1] - before
         if event.shared > 0.0:
-            before = reach
-            reach = max(reach, self.held("port", now, event.shared, many))
-            self.waits["L1"] += reach - before
-            event.blame["shared"] += reach - before
-        warp.state, warp.ready = "issuing", reach
+            before = span[1]
+            self.busy["port"] += event.shared
+            span = self.held("port", now, span, event.shared, many)
+            self.waits["L1"] += span[1] - before
+            event.blame["shared"] += span[1] - before
+        warp.state, warp.ready = "issuing", span[1]
 
     def call_next(self, q: int) -> None:
         """Of the warps that wait for a scheduler, the oldest goes on when it is free."""
@@ -298,7 +352,8 @@ class Network:
         while True:
             for slot in slots:
                 if slot.alive == 0 and block < blocks:
-                    begin = max(slot.left_at + m["block_start"], (block - skipped * count + 1) * m["block_launch"])
+                    launched = max((block - skipped * count + 1) * m["block_launch"], m["cold_start"])
+                    begin = max(slot.left_at + m["block_start"], launched)
                     place = (block - skipped * count) % len(self.blocks)
                     slot.share = min(max(m["blocks"] - block, 0.0), 1.0) * self.traffic[place]
                     self.enter(slot, block, place, begin, per_block)
@@ -344,7 +399,7 @@ class Network:
                 warp.state, warp.since, warp.ready = "at port", now, NEVER
             else:
                 if event.is_access:
-                    leaves, back, part = self.access(now, event, slot.share)
+                    leaves, back, part = self.access(now, event, draw(warp.age, warp.at), slot.share)
                     queue[accesses % len(queue)] = leaves
                     accesses += 1
                     last_port = warp.number
@@ -426,12 +481,11 @@ class Network:
         self.book(max(warp.back - now, 0.0), self.split)
 
 
-def solved(
-    stream: Any, machine: Any
-) -> tuple[float, dict[str, float], dict[str | int, float], list[dict[str, float]]]:
+def solved(stream: Any, machine: Any) -> tuple[float, dict[str, float], dict[Server, float], list[dict[str, float]]]:
     """(Cycles, waits, busy, blame of each event) of a compiled network's input."""
     warps, begins = warps_of(stream), stream.block_start
     order = stream.order.tolist()
     blocks = [warps[begins[b] : begins[b + 1]] for b in order]
-    network = Network(blocks, [float(stream.traffic[b]) for b in order], machine)
+    traffic = [float(stream.traffic[b]) for b in order]
+    network = Network(blocks, traffic, machine, stream.divided.tolist(), stream.slower.tolist())
     return network.run(), network.waits, network.busy, [event.blame for warp in warps for event in warp]

@@ -6,6 +6,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+from warplens.models._network_records import GUMBEL
+
 NEVER = 1e300
 PARTS = ("L1", "L2", "DRAM", "MSHR", "NOC", "QUEUE")
 CAUSES = ("BASE", "DEP", *PARTS, "SYNC", "IDLE")
@@ -41,6 +43,7 @@ class Event:
     bank: float
     channel: float
     spread: float
+    scatter: float
     units: list[float] = field(default_factory=list)
     #: Of a wait at an mbarrier: (warp of the block, event of that warp) that complete its phase.
     awaits: list[tuple[int, int]] = field(default_factory=list)
@@ -131,14 +134,14 @@ def warps_of(stream: Any) -> list[list[Event]]:
 
 def least_latency(event: Any, machine: Any) -> float:
     """Cycles after which the result of an access is there at the earliest."""
-    if event.level == "given":
-        return float(event.left * event.weight)
-    latencies = [machine["l1_latency"]]
-    if event.misses > 0.0:
+    latencies = [event.left if event.level == "given" else machine["l1_latency"]]
+    if machine["posted"] and event.kind == "store":
+        return float(latencies[0] * event.weight)
+    if event.level != "given" and event.misses > 0.0:
         latencies.append(machine["llc_latency"])
         if event.level == "dram" and event.dram_reads > 0.0 and event.kind != "store":
             latencies.append(machine["llc_latency"] + machine["dram_latency"])
-    return float(max(latencies) * event.weight)
+    return float(max(max(latencies) * event.weight + 2.0 * event.scatter * GUMBEL[0], 0.0))
 
 
 def least_of_blocks(stream: Any, machine: Any) -> list[float]:

@@ -42,15 +42,14 @@ def explain(
         return Answer(found, None, None, None, {}, occupancy_of(workload, gpu), note=note, energy=energy)
     scene = Scene(workload, gpu, model, found)
     advice: list[Advice] = []
-    benefits = {} if workload.trace is None else benefits_of(scene.part)
-    if workload.trace is not None:
-        chosen = RULES.values() if rules is None else rules
-        for done, rule in enumerate(chosen):
-            if progress is not None:
-                progress(done, len(chosen))
-            made = (advice_of(scene.part, rule, finding) for finding in rule.look(scene.part))
-            opinion = largest(benefits, rule.benefits)
-            advice += [replace(each.scaled(found.seconds), opinion=opinion) for each in made if each is not None]
+    chosen = () if workload.trace is None else tuple(RULES.values()) if rules is None else rules
+    benefits = benefits_of(scene.part) if chosen else {}
+    for done, rule in enumerate(chosen):
+        if progress is not None:
+            progress(done, len(chosen))
+        made = (advice_of(scene.part, rule, finding) for finding in rule.look(scene.part))
+        opinion = largest(benefits, rule.benefits)
+        advice += [replace(each.scaled(found.seconds), opinion=opinion) for each in made if each is not None]
     return Answer(
         prediction=found,
         seconds_low=float(found.terms["cycles_low"] / found.cycles * found.seconds),

@@ -73,9 +73,6 @@ class L1Cache(_WritePolicy):
         most=1.0,
         default=0.0,
     )
-    shared_share: Quantity = number(
-        "part of the time of shared loads in which neither passes", minimum=0.0, most=1.0, default=0.0
-    )
     merge_lines: Quantity = count(
         "lines of stores that wait in an SM for the network; others to them merge", minimum=0, default=0, most=1 << 12
     )

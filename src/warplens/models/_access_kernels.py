@@ -7,6 +7,7 @@ through a server one behind the other: only the first and the last are followed.
 from __future__ import annotations
 
 from ..jit import inlined
+from ._calendar_kernels import reserve
 from ._network_records import (
     ALL,
     BY_DRAM,
@@ -24,6 +25,7 @@ from ._network_records import (
     P_NOC,
     P_QUEUE,
     PARTS,
+    PORT,
     R_DRAM,
     R_NET_IN,
     R_NET_OUT,
@@ -35,6 +37,7 @@ from ._network_records import (
     SMOOTHING,
     STORE,
     STORES,
+    WAY,
 )
 
 
@@ -44,6 +47,8 @@ def reset_memory(machine, memory):
     for r in range(RESOURCES):
         memory.free[r] = 0.0
     for r in range(2):
+        memory.servers[r].free = 0.0
+        memory.servers[r].booked = 0
         memory.next_place[r] = 0
         for k in range(memory.places.shape[1]):
             memory.places[r, k] = 0.0
@@ -70,20 +75,21 @@ def serve(server, first, last, count, total, free, busy):
 
 
 @inlined
-def let_in(rings, r, size, place, count, first, last, clear, hold, in_order):
+def let_in(rings, r, size, place, count, chosen, first, last, clear, hold, in_order):
     """(First, last) of `count` items as a limited number of places lets them in, and the places that they take.
 
     Each takes the place that is left first, for `hold` cycles; one of their own
     places, if that is left sooner. Or `in_order` the one that was taken first.
     Only the first of them wait until the servers are `clear` of what came before.
+    `chosen` places, if any, are what they take on a machine that this one follows.
     """
     first = max(first, rings[r, place])
     clear = max(clear, first)
-    taken = min(count, size)
+    taken = min(chosen if chosen > 0 else count, size)
     while True:
         last_place = place + taken - 1
         left = rings[r, last_place if last_place < size else last_place - size]
-        if in_order or taken == 1 or left <= clear + (count - 1) // (taken - 1) * hold:
+        if in_order or chosen > 0 or taken == 1 or left <= clear + (count - 1) // (taken - 1) * hold:
             break
         taken -= 1
     rounds = (count - 1) // taken
@@ -124,15 +130,26 @@ def hold_until(rings, r, size, place, count, first, last, in_order):
 
 
 @inlined
+def pass_server(row, now, begin, held, machine, memory):
+    """When an access that gets there at `begin` is through a server of the L1."""
+    server = memory.servers[row]
+    if machine.greedy and memory.calendar.shape[1] > 0:
+        begin, through = reserve(row, now, begin, held, held, memory.servers, memory.calendar)
+        return through
+    server.free = max(begin, server.free) + held
+    return server.free
+
+
+@inlined
 def look_up(now, event, machine, memory, busy, part):
     """(Begins, last line enters the L1, data of a hit are back): an access goes through the port of the L1."""
-    begin = max(now, memory.free[R_PORT])
+    servers = memory.servers
+    begin = max(now, servers[PORT].free)
     if event.turn > 0.0:
-        begin = max(begin, memory.free[R_WAY])
-        memory.free[R_WAY] = begin + event.turn
         busy[R_WAY] += event.turn
-    through = begin + event.port
-    memory.free[R_PORT] = through
+        begin = pass_server(WAY, now, begin, event.turn, machine, memory) - event.turn
+    through = pass_server(PORT, now, begin, event.port, machine, memory)
+    servers[PORT].free = through
     busy[R_PORT] += event.port
     last_in = max(through - event.weight, begin)
     back = last_in + machine.l1_latency * event.weight
@@ -162,7 +179,7 @@ def clear_and_hold(begin, event, machine, free):
 
 
 @inlined
-def take_places(begin, last_in, event, machine, memory, part):
+def take_places(begin, last_in, event, step, machine, memory, part):
     """(First, last miss in, MSHRs that they take, ways that they take): the L1 waits for them, in order."""
     is_load = event.kind == LOAD
     ring = LOADS if is_load else STORES
@@ -171,7 +188,17 @@ def take_places(begin, last_in, event, machine, memory, part):
     arrives = last_in
     clear, hold = clear_and_hold(begin, event, machine, memory.free)
     first_in, last_in, taken = let_in(
-        memory.places, ring, size, memory.next_place[ring], count, begin, last_in, clear, hold, machine.in_order
+        memory.places,
+        ring,
+        size,
+        memory.next_place[ring],
+        count,
+        step.places,
+        begin,
+        last_in,
+        clear,
+        hold,
+        machine.in_order,
     )
     lines = 0
     if is_load and machine.sets > 0:
@@ -182,14 +209,17 @@ def take_places(begin, last_in, event, machine, memory, part):
             machine.ways,
             memory.next_way[event.set],
             lines,
+            step.ways,
             first_in,
             last_in,
             clear,
             hold,
             machine.in_order,
         )
-    memory.free[R_PORT] = max(memory.free[R_PORT], last_in)
+    memory.servers[PORT].free = max(memory.servers[PORT].free, last_in)
     part[P_MSHR] = last_in - arrives
+    if step.places == 0:
+        step.places, step.ways = taken, lines
     return first_in, last_in, taken, lines
 
 
@@ -199,7 +229,8 @@ def go_to_banks(first_in, last_in, share, event, machine, memory, busy, part):
     free, rates = memory.free, machine.network[event.kind - LOAD]
     total = max(event.flits_out * rates.sm_flit, event.requests * rates.request)
     first, last = serve(R_SM_OUT, first_in, last_in, event.misses, total, free, busy)
-    free[R_PORT] = max(free[R_PORT], free[R_SM_OUT] - machine.injection * total / event.misses)
+    port = memory.servers[PORT]
+    port.free = max(port.free, free[R_SM_OUT] - machine.injection * total / event.misses)
     total = max(event.flits_out * rates.net_flit, (event.requests + event.lookups) * rates.net_request)
     total *= share
     first, last = serve(R_NET_IN, first, last, event.misses, total, free, busy)
@@ -287,26 +318,43 @@ def remember(took, event, memory):
 
 
 @inlined
-def access(now, event, share, machine, memory, busy, part):
+def scattered(now, event, draw, memory, busy, part):
+    """Cycles that a load takes longer than the mean, or shorter.
+
+    In DRAM it may find another request ahead of it, the more often the busier DRAM is. What is queued there comes in
+    another order: only what goes beyond the queue counts.
+    """
+    cycles = event.scatter * draw
+    if event.level == DRAM:
+        cycles *= 1.0 + min(busy[R_DRAM] / max(now, memory.recent[BY_DRAM]), 1.0)
+        cycles = max(cycles - part[P_QUEUE], 0.0) if cycles > 0.0 else min(cycles + part[P_QUEUE], 0.0)
+    return cycles
+
+
+@inlined
+def access(now, event, draw, share, step, machine, memory, busy, part):
     """(Time it leaves the memory queue, time its result is there) of an event that enters the queue at `now`.
 
-    `share` is the part of the SMs that have such a block; `part` is filled with
-    what the result waits for.
+    `step` says how many places it takes, or is told; `share` is the part of the SMs that have such a block; `part` is
+    filled with what the result waits for.
     """
     begin, last_in, back = look_up(now, event, machine, memory, busy, part)
     if event.misses <= 0.0:
         return begin, back
-    first_in, last_in, taken, lines = take_places(begin, last_in, event, machine, memory, part)
+    first_in, last_in, taken, lines = take_places(begin, last_in, event, step, machine, memory, part)
     first, last = go_to_banks(first_in, last_in, share, event, machine, memory, busy, part)
+    sent = last
     first, last, latency = go_to_dram(first, last, share, event, machine, memory, busy, part)
     first, last = come_back(first, last, share, event, machine, memory, busy, part)
+    longer = event.spread * event.weight + scattered(now, event, draw, memory, busy, part)
+    longer = max(longer, first - last)
     first += latency
-    last += latency + event.spread * event.weight
-    part[P_DRAM if event.level == DRAM else P_L2] += event.spread * event.weight
+    last += latency + longer
+    part[P_DRAM if event.level == DRAM else P_L2] += longer
     keep_places(first, last, taken, lines, event, machine, memory)
     if event.kind == LOAD:
         remember((last - first_in) / event.weight, event, memory)
     part[P_L1] = max(begin - now, 0.0)
     for c in range(PARTS):
         memory.split[c] += SMOOTHING * (part[c] / event.weight - memory.split[c])
-    return begin, max(back, last)
+    return begin, max(back, sent if machine.posted and event.kind == STORE else last)

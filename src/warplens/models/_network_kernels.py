@@ -12,6 +12,7 @@ import numpy as np
 
 from ..jit import inlined, kernel
 from ._access_kernels import access, reset_memory
+from ._calendar_kernels import full_until, hold, reserve
 from ._network_records import (
     AT_MBARRIER,
     AT_PORT,
@@ -24,19 +25,22 @@ from ._network_records import (
     C_L1,
     DATA,
     DRAM,
+    DRAWS,
     END,
     GIVEN,
+    GUMBEL,
     ISSUING,
-    LEAST_FREE,
     LEAST_WAVES,
     MOST_WARPS,
     NEVER,
+    PORT,
     R_ISSUE,
     R_PORT,
     R_UNIT,
     R_WAY,
     RESOURCES,
     STORE,
+    WAY,
 )
 from ._warp_kernels import (
     book,
@@ -49,54 +53,6 @@ from ._warp_kernels import (
     reset,
     set_ready,
 )
-
-
-@inlined
-def reserve(q, now, work, alone, scheduler, calendar):
-    """When a warp has issued, which alone takes it `alone` cycles, on slots that others have not reserved.
-
-    Warps want slots at random: where others have reserved a share u of them, an instruction that finds its slot taken
-    waits for the next free one, u / (1 - u) cycles in the mean.
-    """
-    booked = scheduler.booked
-    past = 0
-    while past < booked and calendar[q, past].until <= now:
-        past += 1
-    if past > 0:
-        booked -= past
-        for i in range(booked):
-            calendar[q, i] = calendar[q, i + past]
-    i, left = 0, work
-    while left > 0.0:
-        if i == booked:
-            calendar[q, i].free = 1.0
-            calendar[q, i].until = NEVER
-            booked += 1
-        span = calendar[q, i]
-        free, taken, end = span.free, 0.0, NEVER
-        if free > LEAST_FREE:
-            taken = 1.0 / (alone / work + (1.0 - free) / free)
-            end = now + left / taken
-        if end < span.until:
-            if span.until < NEVER:
-                for j in range(booked, i, -1):
-                    calendar[q, j] = calendar[q, j - 1]
-                booked += 1
-            calendar[q, i].until = end
-            calendar[q, i].free -= taken
-            now = end
-            break
-        left -= taken * (span.until - now)
-        now = span.until
-        span.free -= taken
-        i += 1
-    scheduler.booked = booked
-    scheduler.free = 0.0
-    for i in range(booked):
-        if calendar[q, i].free > LEAST_FREE:
-            break
-        scheduler.free = calendar[q, i].until
-    return now
 
 
 @inlined
@@ -123,36 +79,25 @@ def look_round(w, now, stream, machine, sm, step):
 
 
 @inlined
-def hold_server(server, now, held, reach, many, free, busy):
-    """When a server has taken what a warp issues, which takes it `held` cycles.
-
-    It serves its warps in turn: each waits at most as if all asked for as much as it does.
-    """
-    begin = max(free[server], now)
-    free[server] = begin + held
-    busy[server] += held
-    return max(reach, now + held + min(begin - now, many * held))
-
-
-@inlined
-def hold_units(e, now, reach, many, stream, units):
-    """When the functional units have taken the instructions before event `e`, in turns as any server."""
-    for u in range(len(units)):
-        held = stream.units[e, u]
-        if held > 0.0:
-            unit = units[u]
-            free = max(unit.free, now)
-            reach = max(reach, now + held + min(free - now, many * held))
-            unit.free = free + held
-            unit.busy += held
-    return reach
+def hold_units(w, now, begin, reach, many, stream, machine, sm):
+    """(Begins, ends): the instructions before the next event of a warp also take turns at functional units."""
+    e, count = sm.warps[w].event, stream.units.shape[1]
+    for u in range(count):
+        held, row = stream.units[e, u], u
+        sm.units[u].busy += held
+        if held > 0.0 and stream.slower[u]:  # else issue slots are waited for instead
+            if machine.partitions > 1 and stream.divided[u]:
+                row += w % machine.partitions * count
+                held *= machine.partitions
+            begin, reach = hold(row, now, begin, reach, held, many, machine.greedy, sm.units, sm.unit_calendar)
+    return begin, reach
 
 
 @inlined
-def issue(w, now, step, stream, machine, sm, free, waits, busy):
+def issue(w, now, step, stream, machine, sm, memory, waits, busy):
     """A warp issues the instructions before its next event, which it could have done from `now` on.
 
-    Under a greedy policy it takes the slots that others have left, else all take turns.
+    It waits for issue slots, units and shared memory, for each as long as the waits before it leave of them.
     """
     warp = sm.warps[w]
     event = stream.events[warp.event]
@@ -160,19 +105,23 @@ def issue(w, now, step, stream, machine, sm, free, waits, busy):
     many = sm.run[0].slots * machine.warps_per_block - 1.0
     alone = max(warp.gap, work)
     q = w % machine.schedulers
-    scheduler = sm.schedulers[q]
+    begin = now
     if machine.greedy:
-        reach = max(now + alone, reserve(q, now, work, alone, scheduler, sm.calendar))
+        begin, reach = reserve(q, now, now, work, alone, sm.schedulers, sm.calendar)
+        sm.schedulers[q].free = full_until(q, sm.schedulers, sm.calendar)
     else:
-        reach = max(now + alone, take_turns(now, work, step.ahead * machine.issue_interval, scheduler, step))
+        reach = take_turns(now, work, step.ahead * machine.issue_interval, sm.schedulers[q], step)
+    reach = max(now + alone, reach)
     issuing = work + (reach - now - alone)
     waits[C_BASE] += issuing
     waits[C_DEP] += alone - work
     busy[R_ISSUE] += work / machine.schedulers
     before = reach
-    reach = hold_units(warp.event, now, reach, many, stream, sm.units)
+    begin, reach = hold_units(w, now, begin, reach, many, stream, machine, sm)
+    servers, calendar = memory.servers, memory.calendar
     if event.special > 0.0:
-        reach = hold_server(R_WAY, now, event.special, reach, many, free, busy)
+        busy[R_WAY] += event.special
+        begin, reach = hold(WAY, now, begin, reach, event.special, many, machine.greedy, servers, calendar)
     waits[C_DEP] += reach - before
     if len(sm.blame) > 0:
         blame = sm.blame[warp.event]
@@ -181,7 +130,8 @@ def issue(w, now, step, stream, machine, sm, free, waits, busy):
         blame[B_UNIT] += reach - before
     if event.shared > 0.0:
         before = reach
-        reach = hold_server(R_PORT, now, event.shared, reach, many, free, busy)
+        busy[R_PORT] += event.shared
+        begin, reach = hold(PORT, now, begin, reach, event.shared, many, machine.greedy, servers, calendar)
         waits[C_L1] += reach - before
         if len(sm.blame) > 0:
             sm.blame[warp.event, B_SHARED] += reach - before
@@ -213,7 +163,15 @@ def wait_for_queue(w, now, sm):
 
 
 @inlined
-def reach_event(w, now, stream, machine, sm, memory, waits, busy):
+def draw(warp, event):
+    """A number of `GUMBEL` for an access of a warp of the launch, the same whenever it is drawn."""
+    mixed = np.uint64(warp) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(event) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return GUMBEL[np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(DRAWS - 1))]
+
+
+@inlined
+def reach_event(w, now, step, stream, machine, sm, memory, waits, busy):
     """A warp has issued its instructions: its access enters the memory queue, or its event passes."""
     run, warp = sm.run[0], sm.warps[w]
     event = stream.events[warp.event]
@@ -222,7 +180,8 @@ def reach_event(w, now, stream, machine, sm, memory, waits, busy):
     back = now
     if is_access:
         part = sm.parts[w, warp.event - warp.first]
-        sm.queue[run.place], back = access(now, event, slot.share, machine, memory, busy, part)
+        drawn = draw(warp.age, warp.event - warp.first)
+        sm.queue[run.place], back = access(now, event, drawn, slot.share, step, machine, memory, busy, part)
         run.place = run.place + 1 if run.place + 1 < machine.queue else 0
         run.last_port = w
     pass_event(w, now, back, stream, machine, sm, memory.split, waits)
@@ -307,18 +266,19 @@ def follow_warps(stream, machine, sm, memory, waits, busy, script):
         step.warp = w
         if warp.state == DATA and not machine.greedy:
             look_round(w, now, stream, machine, sm, step)
-        if steps < len(script):
-            script[steps] = step
-            steps += 1
+        step.places = step.ways = 0
         if warp.state == DATA:
-            issue(w, now, step, stream, machine, sm, memory.free, waits, busy)
+            issue(w, now, step, stream, machine, sm, memory, waits, busy)
             call_next(scheduler, sm)
         elif warp.state == AT_SCHEDULER:
             scheduler.first_in_line = warp.behind
-            issue(w, warp.since, step, stream, machine, sm, memory.free, waits, busy)
+            issue(w, warp.since, step, stream, machine, sm, memory, waits, busy)
             call_next(scheduler, sm)
         else:
-            reach_event(w, now, stream, machine, sm, memory, waits, busy)
+            reach_event(w, now, step, stream, machine, sm, memory, waits, busy)
+        if steps < len(script):
+            script[steps] = step
+            steps += 1
 
 
 @inlined
@@ -336,13 +296,13 @@ def follow_script(stream, machine, sm, memory, waits, busy, script):
             give_up(w, stream, machine, sm, memory.split, waits)
             continue
         if warp.state == DATA:
-            issue(w, now, script[k], stream, machine, sm, memory.free, waits, busy)
+            issue(w, now, script[k], stream, machine, sm, memory, waits, busy)
             continue
         if stream.events[warp.event].kind <= ATOMIC:
             run.clock = max(now, sm.queue[run.place], run.clock)
             book(run.clock - now, memory.split, waits)
             now = run.clock
-        reach_event(w, now, stream, machine, sm, memory, waits, busy)
+        reach_event(w, now, script[k], stream, machine, sm, memory, waits, busy)
 
 
 @inlined
@@ -367,14 +327,14 @@ def cycles_of(ends, run):
 @inlined
 def least_latency(event, machine):
     """Cycles after which the result of an access is there at the earliest."""
-    latency = machine.l1_latency
-    if event.level == GIVEN:
-        latency = event.left
-    elif event.misses > 0.0:
+    latency = event.left if event.level == GIVEN else machine.l1_latency
+    if machine.posted and event.kind == STORE:
+        return latency * event.weight
+    if event.level != GIVEN and event.misses > 0.0:
         latency = max(latency, machine.llc_latency)
         if event.level == DRAM and event.dram_reads > 0.0 and event.kind != STORE:
             latency = max(latency, machine.llc_latency + machine.dram_latency)
-    return latency * event.weight
+    return max(latency * event.weight + 2.0 * event.scatter * GUMBEL[0], 0.0)
 
 
 @kernel
@@ -418,7 +378,7 @@ def solve(stream, machines, follows, script, sm, memory, all_cycles, all_waits, 
         else:
             follow_warps(stream, machines[row], sm, memory, all_waits[row], busy, script)
         all_cycles[row] = cycles_of(sm.ends, run)
-        for u in range(len(sm.units)):
+        for u in range(stream.units.shape[1]):
             busy[R_UNIT] = max(busy[R_UNIT], sm.units[u].busy)
         if run.skipped > 0:
             for r in range(RESOURCES):

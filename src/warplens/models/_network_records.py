@@ -30,6 +30,9 @@ BLAMES = CAUSES + 2
 RESOURCES = 9
 R_ISSUE, R_UNIT, R_PORT, R_SM_OUT, R_SM_IN, R_NET_IN, R_NET_OUT, R_DRAM, R_WAY = np.arange(RESOURCES)
 
+# Servers of the L1: its port, and the way of loads.
+PORT, WAY = range(2)
+
 # Places for misses in flight: MSHRs for loads, and those of stores and atomics.
 LOADS, STORES = range(2)
 
@@ -38,13 +41,19 @@ ALL, BY_LLC, BY_DRAM = range(3)
 #: Weight of one miss in them.
 SMOOTHING = 0.1
 
-#: Fewer issue slots per cycle than this count as none.
+#: A smaller free share of a server counts as none.
 LEAST_FREE = 0.02
 
 # What a warp does: waits for data, issues, waits for a scheduler, for the memory queue, at a barrier, at an mbarrier.
 DATA, ISSUING, AT_SCHEDULER, AT_PORT, AT_BARRIER, AT_MBARRIER = range(6)
 
 I64, F64, FLAG = np.int64, np.float64, np.bool_
+
+
+#: Quantiles of a Gumbel distribution of scale 1 and mean 0, as the largest of many times has.
+DRAWS = 1024
+GUMBEL = -np.log(-np.log((np.arange(DRAWS) + 0.5) / DRAWS))
+GUMBEL -= GUMBEL.mean()
 
 
 def _record(**fields: Any) -> np.dtype[np.void]:
@@ -79,6 +88,7 @@ EVENT = _record(
     bank=F64,  # requests ahead of a miss at its bank and at its DRAM channel, beyond the mean
     channel=F64,
     spread=F64,  # cycles that the last of its lines takes longer than one alone
+    scatter=F64,  # by how many cycles its time differs from load to load: scale of a Gumbel distribution
 )
 
 #: Cycles of a request and of a flit at the port of an SM, and at those of the banks.
@@ -99,6 +109,7 @@ MACHINE = _record(
     outstanding=I64,
     together=FLAG,  # a load leaves all its places when the last of its lines is there
     stores=I64,
+    posted=FLAG,  # a warp is done with a store when it is sent, not when the LLC has it
     network=(NETWORK, (3,)),  # of loads, stores and atomics
     injection=F64,
     dram_service=F64,
@@ -110,8 +121,10 @@ MACHINE = _record(
     blocks=F64,
     block_launch=F64,
     block_start=F64,
+    cold_start=F64,  # until the first instructions are there, while blocks are launched
     arrivals=F64,
     in_order=FLAG,
+    partitions=I64,  # of an SM, each with its own units
     bank=F64,
     channel=F64,
 )
@@ -132,11 +145,13 @@ SCHEDULER = _record(
     booked=I64,  # spans of its calendar
     first_in_line=I64,  # the oldest warp that waits for it, or -1
 )
-#: Issue slots per cycle that no warp has reserved, from the end of the span before it; after the last, all.
+#: The share of a server that no warp has reserved, from the end of the span before it.
 SPAN = _record(until=F64, free=F64)
-#: A step of the launch: whose it is, and if warps take turns, with how many others and what these have to issue.
-STEP = _record(warp=I64, others=F64, ahead=F64)
-UNIT = _record(free=F64, busy=F64)
+#: A step of the launch: whose it is, if warps take turns with how many others and what these have to issue, and how
+#: many places an access takes.
+STEP = _record(warp=I64, others=F64, ahead=F64, places=I64, ways=I64)
+#: What serves warps in turn, or what they reserve.
+SERVER = _record(free=F64, booked=I64, busy=F64)
 #: A place for a thread block.
 SLOT = _record(
     gathered=F64,  # when the last warp reached the barrier, or left
@@ -171,12 +186,16 @@ class Stream(NamedTuple):
     traffic: Any  # what the mean block asks of shared resources, over what each does
     await_start: Any = np.zeros(0, dtype=I64)  # where the rows of each event begin in `awaited`; empty if none waits
     awaited: Any = np.zeros((0, 2), dtype=I64)  # (warp of the block, event of the warp) that a wait is for
+    divided: Any = np.zeros(0, dtype=FLAG)  # whether each unit is divided among the partitions of an SM
+    slower: Any = np.zeros(0, dtype=FLAG)  # whether it takes instructions more slowly than they issue
 
 
 class Memory(NamedTuple):
     """The memory system of an SM: when servers are free, and when the last misses are back."""
 
     free: Any
+    servers: Any  # the port of the L1 and the way of loads
+    calendar: Any  # what warps have reserved of them
     places: Any  # of loads, and of stores
     next_place: Any
     ways: Any  # of each set, that wait for data
@@ -201,18 +220,23 @@ class Sm(NamedTuple):
     signalled: Any  # when others that wait for an event go on; no rows where nobody does
     blame: Any  # cycles of all warps because of each event; no rows where nobody asks
     schedulers: Any
-    calendar: Any  # spans of each scheduler: one for each warp that has reserved slots, at most
-    units: Any
+    calendar: Any  # what warps have reserved of each scheduler
+    units: Any  # of each partition
+    unit_calendar: Any
     slots: Any
     queue: Any  # when the last accesses leave the memory queue
     ends: Any  # of blocks
 
 
-def new_memory(machines: Any) -> Memory:
-    """Room for the memory system of each of some machines."""
+def new_memory(stream: Stream, machines: Any, *, turns: bool = False) -> Memory:
+    """Room for the memory system of each of some machines; calendars only where warps reserve anything ahead, and take no `turns`."""
     sets, ways = (max(int(machines[name].max()), 1) for name in ("sets", "ways"))
+    warps, waiting = (machines["blocks_per_sm"] * machines["warps_per_block"]).max(), machines["queue"].max()
+    ahead = not turns and any(np.any(stream.events[name] > 0.0) for name in ("shared", "special"))
     return Memory(
         free=np.zeros(RESOURCES),
+        servers=np.zeros(2, SERVER),
+        calendar=np.zeros((2, 2 * (warps + waiting) + 4 if ahead else 0), SPAN),
         places=np.zeros((2, max(machines["outstanding"].max(), machines["stores"].max()))),
         next_place=np.zeros(2, dtype=I64),
         ways=np.zeros((sets, ways)),
@@ -222,13 +246,17 @@ def new_memory(machines: Any) -> Memory:
     )
 
 
-def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
-    """Room for the SM of each of some machines; `blames` adds up, over all of them, cycles by event."""
+def new_sm(stream: Stream, machines: Any, *, turns: bool = False, blames: bool = False) -> Sm:
+    """Room for the SM of each of some machines; `blames` adds up, over all of them, cycles by event.
+
+    Warps that take `turns` at functional units reserve nothing of them.
+    """
     slots = int(min(machines["blocks_per_sm"].max(), np.ceil(machines["blocks"].max())))
     warps = slots * int(machines["warps_per_block"].max())
     leaves = 1 << max((warps - 1).bit_length(), 1)
     events = max(int(np.diff(stream.event_start).max()), 1)
     ready = np.empty(leaves)
+    units = stream.units.shape[1] * int(machines["partitions"].max())
     return Sm(
         run=np.zeros(1, RUN),
         step=np.zeros(1, STEP),
@@ -243,8 +271,9 @@ def new_sm(stream: Stream, machines: Any, *, blames: bool = False) -> Sm:
         signalled=np.zeros((warps if len(stream.await_start) else 0, events)),
         blame=np.zeros((len(stream.events) if blames else 0, BLAMES)),
         schedulers=np.zeros(machines["schedulers"].max(), SCHEDULER),
-        calendar=np.zeros((machines["schedulers"].max(), warps + 2), SPAN),
-        units=np.zeros(stream.units.shape[1], UNIT),
+        calendar=np.zeros((machines["schedulers"].max(), 2 * warps + 4), SPAN),
+        units=np.zeros(units, SERVER),
+        unit_calendar=np.zeros((units, 0 if turns else 2 * warps + 4), SPAN),
         slots=np.zeros(slots, SLOT),
         queue=np.zeros(machines["queue"].max()),
         ends=np.zeros(max(LEAST_WAVES * slots, MOST_WARPS) + slots),

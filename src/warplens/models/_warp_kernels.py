@@ -71,6 +71,7 @@ def reset(sm):
     for u in range(len(sm.units)):
         unit = sm.units[u]
         unit.free = unit.busy = 0.0
+        unit.booked = 0
     for s in range(len(sm.slots)):
         slot = sm.slots[s]
         slot.left_at = 0.0
@@ -115,7 +116,7 @@ def enter_blocks(stream, machine, sm):
         if slot.alive > 0 or run.entered >= run.to_run:
             continue
         begin = slot.left_at + machine.block_start
-        begin = max(begin, (run.entered + 1) * machine.block_launch)
+        begin = max(begin, (run.entered + 1) * machine.block_launch, machine.cold_start)
         block = run.skipped * run.slots + run.entered
         source = stream.order[run.entered % len(stream.order)]
         slot.share = min(max(machine.blocks - block, 0.0), 1.0) * stream.traffic[source]

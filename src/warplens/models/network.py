@@ -25,6 +25,8 @@ EXCEPTION = 2.0
 WRITES_BY_READ = 8.0
 #: Classes of instructions that take turns with loads.
 SPECIAL = {"sfu", "conversion"}
+#: Units that all partitions of an SM share; each has its own of the others.
+WHOLE = {"barrier", "constant", "fetch", "memory", "shared"}
 CLUSTER_BARRIER = "barrier_cluster"
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
 #: of all blocks; `_MOVED` are traffic.
@@ -82,8 +84,8 @@ class DemandConfig:
     register_conflict_cycles: Quantity
     #: Part of the time of a conversion or special function in which no load passes.
     special_share: Quantity
-    #: Part of the time of shared loads in which neither conversions nor special functions pass.
-    shared_share: Quantity
+    #: Cycles of an SM between two instructions that issue.
+    slot_cycles: Quantity
     #: (Functional unit, cycles that it is held) of each instruction class.
     units: Mapping[str, tuple[str, Quantity]]
     #: Latencies of L1, L2 and DRAM on the machine as named, before overrides.
@@ -127,7 +129,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         fetch_cycles=tuple(0.0 if each is None else each for each in (gpu.fetch_cycles, gpu.far_fetch_cycles)),
         register_conflict_cycles=0.0 if gpu.register_conflict_cycles is None else gpu.register_conflict_cycles,
         special_share=gpu.l1.special_share,
-        shared_share=gpu.l1.shared_share,
+        slot_cycles=1.0 / np.multiply(gpu.schedulers, gpu.issue_width),
         units=units,
         named_latencies=(
             named.l1.latency_cycles,
@@ -181,15 +183,18 @@ def demand_of_sample(
     instructions = float((sample.instructions * sample.weight * counts).sum())
     more = size.instructions_per_block / max(instructions / _blocks(sample, counts), 1e-300)
     events = _events(sample, misses, size, config, more, counts, without)
+    units, divided, slower = _units(sample, config)
     order, traffic = _order(sample, events, misses.levels, config, balanced=without == "imbalance")
     return Demand(
         stream=k.Stream(
             block_start=sample.block_start,
             event_start=sample.event_start,
             events=events,
-            units=_units(sample, config) * more,
+            units=units * more,
             order=order,
             traffic=traffic,
+            divided=divided,
+            slower=slower,
             await_start=sample.awaited.start,
             awaited=sample.awaited.pairs,
         ),
@@ -265,6 +270,8 @@ def _events(
     headers = config.store_headers or without == "stores"
     _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
     events["spread"] = _spread(events, leaving, packets, config)
+    by_level = np.where(level == k.DRAM, float(config.dram_spread_cycles), float(config.llc_spread_cycles))
+    events["scatter"] = np.where(goes & (sample.kind == k.LOAD), by_level / np.log(2.0) * np.sqrt(weight), 0.0)
     if without == "write-backs":
         events["dram_writes"] = 0.0
     # Other blocks may execute an instruction more or less often than the sampled ones.
@@ -304,13 +311,9 @@ def _counted(sample: BlockSample, name: str) -> Any:
 
 
 def _special_cycles(sample: BlockSample, config: DemandConfig) -> Any:
-    """Cycles for which conversions and special functions before each event let no load pass.
-
-    Shared loads are on the same way for a part of their time. Alone they wait for their banks, not for it.
-    """
+    """Cycles for which conversions and special functions before each event let no load pass."""
     names = (name for name in config.units if name in INSTRUCTION_CLASSES and SPECIAL & set(lineage(name)))
-    held = sum(_counted(sample, name) * float(config.units[name][1]) for name in names) * float(config.special_share)
-    return held + sample.shared_cycles * float(config.shared_share) if np.any(held) else held
+    return sum(_counted(sample, name) * float(config.units[name][1]) for name in names) * float(config.special_share)
 
 
 def _spread(events: Any, sectors: Any, lines: Any, config: DemandConfig) -> Any:
@@ -463,11 +466,20 @@ def _order(sample: BlockSample, events: Any, levels: Any, config: DemandConfig, 
     return order, np.where(traffic > DIFFERENT * mean, mean / np.maximum(traffic, 1e-300), 1.0)
 
 
-def _units(sample: BlockSample, config: DemandConfig) -> Any:
-    """Cycles for which each event's instructions hold each functional unit."""
+def _units(sample: BlockSample, config: DemandConfig) -> tuple[Any, Any, Any]:
+    """Cycles for which each event's instructions hold each functional unit; of each unit, whether partitions have
+    their own, and whether it is slower than issue slots."""
     held: dict[str, Any] = {}
+    slower: dict[str, bool] = {}
     for index, name in enumerate(sample.classes):
         if name in config.units:
             unit, interval = config.units[name]
             held[unit] = held.get(unit, 0.0) + sample.counts[:, index] * float(interval) * sample.weight
-    return np.stack(list(held.values()), axis=1) if held else np.zeros((len(sample.static), 1))
+            slower[unit] = slower.get(unit, False) or float(interval) > 1.001 * float(config.slot_cycles)
+    if not held:
+        return np.zeros((len(sample.static), 1)), np.zeros(1, dtype=bool), np.zeros(1, dtype=bool)
+    return (
+        np.stack(list(held.values()), axis=1),
+        np.array([unit not in WHOLE for unit in held]),
+        np.array(list(slower.values())),
+    )

@@ -74,6 +74,8 @@ class _Warp:
             units=units,
             order=np.zeros(1, dtype=np.int64),
             traffic=np.ones(1),
+            divided=np.ones(units.shape[1], dtype=bool),
+            slower=np.ones(units.shape[1], dtype=bool),
         )
         return Demand(stream, instructions)
 

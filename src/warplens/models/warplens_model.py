@@ -20,6 +20,7 @@ from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls
 from .network import CLUSTER_BARRIER, FLIT_BYTES, Demand, LaunchSize, demand_config, demand_of_sample, l1_sets
 from .network_by_hand import demands_by_hand
+from .network_solution import Solved, solve_all, solve_network, solve_own
 from .papers import WARPLENS
 from .prediction import Condition
 
@@ -44,7 +45,7 @@ _IN_WORDS = {
 #: launches are held. A saturated resource fixes the time;
 #: without one, the time depends on how waits overlap. The suite's PTX has 0.6 to 1.4 times the instructions of the
 #: machine code. Limits that micro-benchmarks do not show make kernels slower, never faster.
-ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.18
+ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.15
 #: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
@@ -52,18 +53,8 @@ WITHOUT = (
 )
 #: Busy fraction from which a resource decides the time.
 BOUND = 0.6
-#: What a machine has in common with the one whose order of service it follows: policies and numbers of warps.
-SHAPE = ("greedy", "in_order", "blocks", "blocks_per_sm", "warps_per_block")
-#: Times of its memory, and factors on them: who is served first differs between a fast memory and a slow one.
-TIMES = ("l1_latency", "llc_latency", "dram_latency", "dram_service", "dram_queue", "bank", "channel")
-ORDERS = (0.5, 2.0)
-NO_SCRIPT = np.zeros(0, k.STEP)
-#: Cycles of each machine, waits of its warps by cause, and cycles that its resources are busy.
-Solved = tuple[Array, Array, Array]
-#: The network is solved again if its cycles exceed the cache simulation's estimate by this factor.
-SLOWER = 1.1
 #: Approximate number of events to follow; fewest and most events per warp, as powers of two.
-MOST_EVENTS, EVENT_BITS = 8192, (5, 12)
+MOST_EVENTS, EVENT_BITS = 16384, (5, 12)
 _UNLIMITED = 4096
 
 
@@ -107,7 +98,7 @@ class Warplens(Model):
         waits, busy = np.zeros((size, k.CAUSES)), np.zeros((size, k.RESOURCES))
         instructions = 0.0
         for rows, demand in self._demands(case):
-            part = _solved(demand, self._machines(case, demand)[rows], self._named(case, demand, rows))
+            part = solve_all(demand, self._machines(case, demand)[rows], self._named(case, demand, rows))
             self._put_atomics(case, rows, part)
             cycles[rows], waits[rows], busy[rows] = part
             if self.without == "network":
@@ -119,9 +110,9 @@ class Warplens(Model):
         """To what the warps of a single traced machine owe the time that they spend."""
         ((rows, demand),) = self._demands(case)
         machines = self._machines(case, demand)[rows]
-        _own(demand, machines)
+        solve_own(demand, machines)
         sm = k.new_sm(demand.stream, machines, blames=True)
-        _, waits, busy = _solve(demand.stream, machines, sm=sm)
+        _, waits, busy = solve_network(demand.stream, machines, sm=sm)
         return Blames(demand, machines[0], waits[0], busy[0], sm.blame)
 
     def own_cycles(self, case: Case, gpu: Gpu) -> Array:
@@ -132,9 +123,9 @@ class Warplens(Model):
         ((_, demand),) = self._demands(case)
         launch = case.workload.launch
         batch = Case(Facts(case.workload, gpu, batch_shape(launch, gpu), resident(launch, gpu)), case.model_name)
-        solved = _solved(demand, self._machines(batch, demand), None)
+        solved = solve_all(demand, self._machines(batch, demand), None)
         self._put_atomics(case, np.zeros(batch.size, dtype=np.int64), solved)
-        return solved[0] + (case.gpu.launch_cycles if self.launch_overhead else 0.0)
+        return solved[0] + self._overhead(case)
 
     def _demands(self, case: Case) -> Any:
         """(Rows of the batch, their demand); machines with the same demand share it."""
@@ -230,6 +221,9 @@ class Warplens(Model):
         machines["issue_interval"] = np.divide(1.0, gpu.issue_width)
         machines["greedy"] = gpu.scheduler in ("gto", "oldest") and self.without != "scheduler"
         machines["in_order"] = self.without == "places"
+        modern = gpu.compute_capability is not None  # all that are described are 7.0 or later
+        machines["partitions"] = gpu.schedulers if modern else 1
+        machines["posted"] = modern
         machines["l1_latency"] = gpu.l1.latency_cycles
         machines["tags"] = (case.gpu.original or case.gpu).with_defaults.l1.latency_cycles
         machines["llc_latency"] = gpu.llc.latency_cycles
@@ -252,6 +246,7 @@ class Warplens(Model):
             if case.workload.launch.cluster_blocks > 1:
                 start, launch = _or(gpu.cluster_start_cycles, start), _or(gpu.cluster_launch_cycles, launch)
             machines["block_start"], machines["block_launch"] = start, np.multiply(launch, sms)
+            machines["cold_start"] = np.subtract(_or(gpu.cold_start_cycles, 0.0), _last(case))
         return machines
 
     def _named(self, case: Case, demand: Demand, rows: Any) -> Any:
@@ -306,8 +301,13 @@ class Warplens(Model):
             machines["dram_queue"] = np.multiply(gpu.dram.queue_entries, channels) * service
             machines["channel"] = np.multiply(service, channels)
 
+    def _overhead(self, case: Case) -> Array:
+        """Cycles of a launch in which the SM that is followed does nothing."""
+        launch = _or(case.gpu.launch_overhead_cycles, 0.0)
+        return case.array(np.add(launch, _last(case)) if self.launch_overhead else 0.0)
+
     def _outcome(self, case: Case, instructions: float, solved: Array, waits: Array, busy: Array) -> Outcome:
-        overhead = case.array(case.gpu.launch_cycles if self.launch_overhead else 0.0)
+        overhead = self._overhead(case)
         cycles = solved + overhead
         used = {name: busy[:, columns].max(axis=1) / cycles for name, columns in RESOURCES.items()}
         parts = np.stack(list(used.values()))
@@ -377,6 +377,16 @@ class Warplens(Model):
         return {name: cpi * rest[:, index] for index, name in enumerate(k.CAUSE_NAMES)}
 
 
+def _last(case: Case) -> Array:
+    """Cycles that the slowest of all SMs takes longer than one of them, where each waits for a load from DRAM.
+
+    The measured cold start has them: it is that of a load on every SM.
+    """
+    gpu = case.gpu.with_defaults
+    cold = _or(gpu.cold_start_cycles, 0.0)
+    return case.array(np.minimum(cold, np.multiply(gpu.dram.spread_cycles, np.log2(case.active_sms))))
+
+
 def _waits_for_others(case: Case) -> tuple[Condition, ...]:
     """What a launch says whose warps wait in loops until others have written."""
     traced = case.facts.traced
@@ -387,112 +397,6 @@ def _waits_for_others(case: Case) -> tuple[Condition, ...]:
         "time depends on which block runs when"
     )
     return (Condition(text),)
-
-
-def _solved(demand: Demand, machines: Any, named: Any) -> Solved:
-    """What every machine does; those with as many warps as the machine as `named` keep to its orders of service."""
-    if named is not None and len(named) > 1:
-        return _each_solved(demand, machines, named)
-    follows = np.zeros(len(machines), dtype=bool)
-    if named is not None:
-        follows = np.all([np.ceil(machines[name] - 1e-9) == np.ceil(named[name] - 1e-9) for name in SHAPE], axis=0)
-    found = new_solved(len(machines))
-    for rows in (follows, ~follows):
-        if rows.any():
-            chosen = machines[rows]
-            solved = _changed(demand, chosen, named) if rows is follows else _own(demand, chosen)
-            for whole, part in zip(found, solved, strict=True):
-                whole[rows] = part
-    np.maximum(found[0], np.maximum(found[2].max(axis=1), 1.0), out=found[0])  # nothing is busy for longer
-    return found
-
-
-def _each_solved(demand: Demand, machines: Any, named: Any) -> Solved:
-    """What every machine does where each has its own machine as named, because their launches differ."""
-    found = new_solved(len(machines))
-    names = np.array([each.tobytes() for each in named])
-    for name in np.unique(names):
-        rows = np.flatnonzero(names == name)
-        for whole, part in zip(found, _solved(demand, machines[rows], named[rows[:1]]), strict=True):
-            whole[rows] = part
-    return found
-
-
-def _own(demand: Demand, machines: Any) -> Solved:
-    """What each machine does when it serves warps as they come; `arrivals` of machines is set."""
-    found = _solve(demand.stream, machines)
-    # The cache simulation counted loads of data in flight, at its own estimate of the run time. In a longer run
-    # fewer loads find their data still in flight.
-    slower = found[0] > SLOWER * demand.estimated_cycles
-    if demand.estimated_cycles > 0.0 and np.any(slower):
-        machines["arrivals"][slower] = demand.estimated_cycles / found[0][slower]
-        for whole, again in zip(found, _solve(demand.stream, machines[slower]), strict=True):
-            whole[slower] = again
-    _bound(demand.stream, machines, found[0])
-    return found
-
-
-def _bound(stream: k.Stream, machines: Any, cycles: Array) -> None:
-    """Let no launch take longer than its blocks one after another.
-
-    Warps that find no free place hold up those behind them, and an unlucky order can cost more than none together.
-    """
-    from ._network_kernels import least_of_blocks
-
-    least = np.empty((len(machines), len(stream.block_start) - 1))
-    least_of_blocks(stream, machines, np.empty(np.diff(stream.event_start).max(initial=1)), least)
-    ends = np.cumsum(least[:, stream.order], axis=1)
-    blocks = np.ceil(machines["blocks"] - 1e-9).astype(np.int64)
-    rounds, last = np.divmod(blocks - 1, ends.shape[1])
-    apart = rounds * ends[:, -1] + ends[np.arange(len(ends)), last]
-    doubtful = (np.minimum(machines["blocks_per_sm"], blocks) > 1) & (cycles > apart)
-    if doubtful.any():
-        one = machines[doubtful]
-        one["blocks_per_sm"] = 1
-        cycles[doubtful] = np.minimum(cycles[doubtful], _solve(stream, one)[0])
-
-
-def _changed(demand: Demand, machines: Any, named: Any) -> Solved:
-    """What machines do that differ from the one as `named` in times: its cycles, changed as in a fixed order.
-
-    A machine of its own order may be slower with shorter times, because warps happen to meet elsewhere. In a fixed
-    order no time can fall and the sum rise. The better of two orders counts, those of a slow and of a fast memory.
-    """
-    named["sets"] = machines["sets"][0]  # which the demand depends on
-    (cycles,) = _own(demand, named)[0]
-    machines["arrivals"] = named["arrivals"]
-    rows = np.concatenate((named, machines))
-    best = new_solved(len(rows))
-    best[0][:] = np.inf
-    for scale in ORDERS:
-        leader, script = named.copy(), k.new_script(demand.stream, named)
-        for name in TIMES:
-            leader[name] *= scale
-        for name in k.NETWORK.names or ():
-            leader["network"][name] *= scale
-        _solve(demand.stream, leader, script)
-        found = _solve(demand.stream, rows, script, follows=True)
-        better = found[0] < best[0]
-        for whole, part in zip(best, found, strict=True):
-            whole[better] = part[better]
-    best[0][1:] *= cycles / best[0][0]
-    _bound(demand.stream, machines, best[0][1:])
-    return best[0][1:], best[1][1:], best[2][1:]
-
-
-def new_solved(count: int) -> Solved:
-    return np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
-
-
-def _solve(
-    stream: k.Stream, machines: Any, script: Any = NO_SCRIPT, *, follows: bool = False, sm: k.Sm | None = None
-) -> Solved:
-    """What each machine does: as the script says, or on its own, and writes it down."""
-    from ._network_kernels import solve
-
-    found = new_solved(len(machines))
-    solve(stream, machines, follows, script, sm or k.new_sm(stream, machines), k.new_memory(machines), *found)
-    return found
 
 
 def _or(value: Any, default: Any) -> Any:

@@ -104,7 +104,7 @@ def test_conversions_take_the_special_unit() -> None:
         "1.25 cycles."
     )
     assert [line.line for line in found.lines] == [1]
-    assert found.speedup == pytest.approx(ratio(100 * 1.25, 100 * 0.25), rel=0.1)
+    assert found.speedup == pytest.approx(ratio(100 * 1.25, 100 * 0.25), rel=0.15)
 
 
 def test_wider_indices_are_no_conversions() -> None:
@@ -196,7 +196,7 @@ def test_tensor_cores_multiply_tiles() -> None:
         "cores do 32 of them at a time in TF32 (m16n8k8: 10 bits of mantissa, sums in FP32)."
     )
     # 128 loads hold the banks for a cycle each; four of them are left.
-    assert found.speedup == pytest.approx(ratio(128, 4), rel=0.1)
+    assert found.speedup == pytest.approx(ratio(128, 4), rel=0.15)
 
 
 def test_tiles_of_halves_are_copied_as_they_lie() -> None:
@@ -261,7 +261,7 @@ def test_a_loop_that_is_not_unrolled() -> None:
         "to 400 times."
     )
     # Per iteration four slots and two integer instructions of half a cycle each; then 1.75 slots.
-    assert found.speedup == pytest.approx(ratio(400.0, 400 * 1.75 / 4), rel=0.1)
+    assert found.speedup == pytest.approx(ratio(400.0, 400 * 1.75 / 4), rel=0.15)
 
 
 def test_what_is_data_stays() -> None:
