@@ -47,8 +47,8 @@ def keep(*paths: str) -> None:
             out.writerow((kind, name, *(f"{each:.0f}" for each in medians)))
 
 
-def predictions(rows: list[dict[str, str]]) -> Iterator[tuple[dict[str, str], Any]]:
-    """What is predicted from source for each measured launch."""
+def runs(rows: list[dict[str, str]]) -> Iterator[tuple[dict[str, str], Any]]:
+    """Each measured launch, run from source."""
     import measure_examples
     import measure_triton
 
@@ -63,6 +63,14 @@ def predictions(rows: list[dict[str, str]]) -> Iterator[tuple[dict[str, str], An
         else:
             case = measure_triton.case_of(row["example"])
             run = warplens.triton(case.kernel, "h200", blocks=BLOCKS)[case.grid](*case.arguments, **case.options)
+        yield row, run
+
+
+def predictions(rows: list[dict[str, str]]) -> Iterator[tuple[dict[str, str], Any]]:
+    """What is predicted from source for each measured launch."""
+    import warplens
+
+    for row, run in runs(rows):
         yield row, warplens.predict(run, "h200")
 
 

@@ -1,11 +1,13 @@
 """Launches of public programs that an H200 measured, predicted without a GPU: `warplens run` beside traces of SASS.
 
     python benchmarks/h200/compare_runs.py FOLDER [-o benchmarks/h200/runs.csv] [--seconds 60] PROGRAM...
+    python benchmarks/h200/compare_runs.py FOLDER --recorded PROGRAM...
 
 FOLDER holds the programs of `benchmarks/h200/measure_programs.py` (bin, data, work): the same binaries and arguments.
-A row has the measured cycles of a launch, and those that the model `warplens` predicts from a trace of its machine
-code and from the launch as recorded while the whole program ran on the CPU: with the machine code that the program
-holds, and from its PTX alone. Rows of other programs are kept.
+With `--recorded` it holds what `warplens run -o FOLDER/PROGRAM.wlt` wrote, and nothing is run. A row has the measured
+cycles of a launch, and those that the model `warplens` predicts from a trace of its machine code and from the launch
+as recorded while the whole program ran on the CPU, with the machine code that the program holds. Rows of other
+programs are kept.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parents[2] / "studies" / "src" / "warplens_studies" / "validate" / "data" / "h200"
-COLUMNS = ("program", "launch", "kernel", "measured", "sass", "program_run", "ptx_alone")
-CLOCK_HZ = 1.98e9
+COLUMNS = ("program", "launch", "kernel", "measured", "sass", "program_run")
 
 
-def one(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Run a program and predict its measured launches."""
+def one(folder: Path, name: str, *, recorded: bool) -> list[dict[str, Any]]:
+    """Predict the measured launches of a program, which is run unless it is recorded."""
     from warplens import predict
     from warplens.frontends.runtime import Recording
     from warplens.machine import load_gpu
@@ -39,21 +40,18 @@ def one(folder: Path, name: str) -> list[dict[str, Any]]:
     command = [str(each) for each in measured["programs"][name]["command"]]
     gpu = load_gpu("h200")
     with tempfile.TemporaryDirectory() as kept_in:
-        trace = Path(kept_in) / "run.wlt"
-        result = run_program(
-            [str(folder / command[0]), *command[1:]],
-            [gpu],
-            recording=Recording(launches=frozenset(wanted)),
-            output=trace,
-            working_folder=folder / "work",
-            program_output=os.open(os.devnull, os.O_WRONLY),
-            advice=False,
-        )
-        alone = {
-            each.header.launch_index: predict(each, gpu, options={"machine_code": False}).cycles
-            for each in read_trace(trace)
-        }
-    seconds = {each.launch: each.seconds for each in result.timeline if each.launch is not None}
+        trace = folder / f"{name}.wlt" if recorded else Path(kept_in) / "run.wlt"
+        if not recorded:
+            run_program(
+                [str(folder / command[0]), *command[1:]],
+                [gpu],
+                recording=Recording(launches=frozenset(wanted)),
+                output=trace,
+                working_folder=folder / "work",
+                program_output=os.open(os.devnull, os.O_WRONLY),
+                advice=False,
+            )
+        found = {each.header.launch_index: float(predict(each, gpu).cycles) for each in read_trace(trace)}
     return [
         {
             "program": name,
@@ -61,11 +59,10 @@ def one(folder: Path, name: str) -> list[dict[str, Any]]:
             "kernel": each["kernel"].partition("(")[0],
             "measured": round(each["measured"]["elapsed_cycles"]),
             "sass": round(kept[f"{name}:{launch}"]["cycles"]["warplens"]),
-            "program_run": round(seconds[launch] * CLOCK_HZ),
-            "ptx_alone": round(float(alone[launch])),
+            "program_run": round(found[launch]),
         }
         for launch, each in wanted.items()
-        if seconds.get(launch)
+        if launch in found
     ]
 
 
@@ -75,17 +72,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "runs.csv")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--recorded", action="store_true")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_intermixed_args()
     if given.one:
-        print(json.dumps(one(given.folder, given.names[0])))
+        print(json.dumps(one(given.folder, given.names[0], recorded=given.recorded)))
         return
     rows: list[dict[str, Any]] = []
     if given.output.is_file():
         with given.output.open(encoding="utf-8", newline="") as file:
             rows = [dict(row) for row in csv.DictReader(file) if row["program"] not in given.names]
     for name in given.names:
-        command = [sys.executable, __file__, str(given.folder), name, "--one"]
+        command = [sys.executable, __file__, str(given.folder), name, "--one", *["--recorded"] * given.recorded]
         try:
             ran = subprocess.run(command, capture_output=True, text=True, timeout=given.seconds, check=True)
         except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
