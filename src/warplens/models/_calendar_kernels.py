@@ -71,8 +71,8 @@ def reserve(row, clock, now, work, alone, servers, calendar):
 def hold(row, now, begin, reach, held, many, greedy, servers, calendar):
     """(Begins, ends) what a warp does from `begin` to `reach` if that also takes `held` cycles of a server.
 
-    Under a greedy policy the warp gets what others have left. Else, and where there are no calendars, the server takes
-    turns: the warp waits at most as if all others asked for as much as it does.
+    Under a greedy policy the warp gets what others have left. Else, or without calendars, the server takes turns: the
+    warp waits at most as if all others asked for as much as it does.
     """
     if greedy and calendar.shape[1] > 0:
         return reserve(row, now, begin, held, max(reach - begin, held), servers, calendar)

@@ -229,7 +229,7 @@ class Sm(NamedTuple):
 
 
 def new_memory(stream: Stream, machines: Any, *, turns: bool = False) -> Memory:
-    """Room for the memory system of each of some machines; calendars only where warps reserve anything ahead, and take no `turns`."""
+    """Room for the memory system of each of some machines; calendars only where warps reserve ahead, not in turns."""
     sets, ways = (max(int(machines[name].max()), 1) for name in ("sets", "ways"))
     warps, waiting = (machines["blocks_per_sm"] * machines["warps_per_block"]).max(), machines["queue"].max()
     ahead = not turns and any(np.any(stream.events[name] > 0.0) for name in ("shared", "special"))
