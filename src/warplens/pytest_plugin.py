@@ -79,7 +79,8 @@ class CheckedKernel:
         path = self.project.root / self.project.baseline
         before = read_baseline(path).by_key().get((now.identity, now.gpu))
         if before is None:
-            return Claim(False, f"{path.name} has no {now.identity} on {now.gpu}; run `warplens check --update`")
+            remedy = f"run `warplens check --update --gpu {now.gpu}`"
+            return Claim(False, f"{path.name} has no {now.identity} on {now.gpu}; {remedy}")
         found = verdict(before, now)
         limit = self.project.fail_above if fail_above is None else part_of(fail_above)
         reason = f"{words.headline(found)}; {words.reason(found)}" if found.causes else words.headline(found)

@@ -42,6 +42,16 @@ def test_the_job_summary_folds_what_changed(found):
     assert markdown(result(0.0)).startswith("### warplens check: passed\n")
 
 
+def test_names_in_the_job_summary_are_shown_as_they_are(found):
+    """Markdown knows no escapes in backticks, and none in a line of HTML."""
+    first = found.verdicts[0]
+    named = replace(first.after, identity=replace(first.identity, kernel="row_sum<a|b>"))
+    first = replace(first, after=named)
+    text = markdown(replace(found, verdicts=(first, *found.verdicts[1:])))
+    assert "| ❌ | `row_sum<a\\|b>` |" in text
+    assert "<details><summary>row_sum&lt;a|b&gt; is 14 % slower" in text
+
+
 def test_sarif(found):
     document = json.loads(json.dumps(sarif(found), allow_nan=False))
     assert document["version"] == "2.1.0"

@@ -36,7 +36,7 @@ def test_the_baseline_is_kept(kernel):
     claim = kernel.not_slower_than_baseline
     update_baseline(scope_of(kernel.project), kernel.project.root / kernel.project.baseline)
     assert claim(gpu="h200")
-    assert "has no scale on a100-40gb" in repr(claim(gpu="a100"))
+    assert "has no scale on a100-40gb; run `warplens check --update --gpu a100-40gb`" in repr(claim(gpu="a100"))
     source = kernel.path.with_suffix(".cu")
     before = source.read_text()
     source.write_text(STRIDED)

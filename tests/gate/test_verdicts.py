@@ -46,6 +46,14 @@ def test_spills_and_occupancy_are_named_first():
     assert "warps per SM (occupancy): 48, 64 before" in [cause.text for cause in found.causes]
 
 
+def test_a_headline_does_not_speak_for_the_opposite():
+    before = snapshot(counts={"warps per SM": 64.0, "DRAM bytes": 2e6})
+    found = verdict(before, slowed(before, -0.2, counts={"warps per SM": 48.0, "DRAM bytes": 1e6}))
+    assert [cause.kind for cause in found.causes] == ["occupancy", "stall", "sectors"]
+    assert "occupancy" not in words.reason(found)
+    assert "occupancy" in words.reason(verdict(before, slowed(before, 0.2, counts={"warps per SM": 48.0})))
+
+
 def test_a_line_that_was_edited_is_compared_with_what_it_was():
     before = snapshot(lines=[(4, 0.7, "out[i] = factor * in[i];"), (3, 0.1, "int i = threadIdx.x;")])
     after = slowed(before, 0.5)

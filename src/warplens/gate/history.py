@@ -121,7 +121,11 @@ def bisect(scope: Scope, names: str, limit: float, progress: Told | None = None)
     while middle := next((place for place in _between(low, high) if not point(place).error), None):
         low, high = (low, middle) if slower(0, middle) else (middle, high)
     skipped = tuple(commits[place] for place in range(low + 1, high) if point(place).error)
-    return Bisection(commits[high], commits[low], slower(0, high), skipped, len(points))
+    # What the commit itself changed; where many small steps add up, what they did since the good one.
+    steps = {(each.identity, each.gpu): each for each in verdicts(point(low).snapshots, point(high).snapshots)}
+    found = ((each, steps[each.identity, each.gpu]) for each in slower(0, high))
+    told = tuple(step if step.outcome == "slower" else whole for whole, step in found)
+    return Bisection(commits[high], commits[low], told, skipped, len(points))
 
 
 def _between(low: int, high: int) -> list[int]:

@@ -10,6 +10,9 @@ from .verdicts import Cause, Verdict
 #: Kinds of causes by what a reader can act on: the first one is named in a headline.
 _TELLING = ("spills", "occupancy", "launch", "line", "stall", "sectors", "instructions", "registers")
 
+#: Whether more of what a kind counts takes more time, or less.
+_COSTS = {"spills": 1, "registers": 1, "occupancy": -1, "sectors": 1}
+
 
 def percent(part: float) -> str:
     """`14`; one more digit below 10 %."""
@@ -44,8 +47,13 @@ def headline(verdict: Verdict) -> str:
 
 
 def main_cause(verdict: Verdict) -> Cause | None:
-    """The cause that tells most."""
-    known = {cause.kind: cause for cause in reversed(verdict.causes)}
+    """The cause that tells most, of those that do not speak for the opposite."""
+    sign = 1.0 if verdict.outcome == "slower" else -1.0
+    known = {
+        cause.kind: cause
+        for cause in reversed(verdict.causes)
+        if sign * _COSTS.get(cause.kind, 0) * (cause.after - cause.before) >= 0.0
+    }
     return next((known[kind] for kind in _TELLING if kind in known), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 
 from .. import words
@@ -42,10 +43,11 @@ def markdown(result: CheckResult) -> str:
     lines += ["| | kernel | GPU | time | change |", "|---|---|---|---|---|"]
     for verdict in result.verdicts:
         mark = "❌" if verdict.fails(result.limit) else _MARKS[verdict.outcome]
-        cells = (mark, f"`{verdict.identity}`", verdict.gpu, words.times(verdict), words.change(verdict))
+        texts = map(_plain, (verdict.gpu, words.times(verdict), words.change(verdict)))
+        cells = (mark, f"`{verdict.identity}`", *texts)  # what stands in backticks is shown as it is
         lines.append(f"| {' | '.join(_cell(each) for each in cells)} |")
     for verdict in result.failing:
-        lines += ["", f"<details><summary>{_plain(words.headline(verdict))}</summary>", ""]
+        lines += ["", f"<details><summary>{html.escape(words.headline(verdict), quote=False)}</summary>", ""]
         lines += [f"- {_plain(cause.text)}" for cause in verdict.causes]
         if verdict == result.worst and result.advice is not None:
             lines.append(f"- **{result.advice.rule}**: {_plain(result.advice.text)} {_plain(result.advice.remedy)}")
@@ -55,7 +57,7 @@ def markdown(result: CheckResult) -> str:
 
 
 def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")
+    return text.replace("|", "\\|")
 
 
 def _plain(text: str) -> str:
