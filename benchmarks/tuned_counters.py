@@ -1,4 +1,4 @@
-"""Executed instructions of a tuned convolution, as its machine code has them and as a GPU counted them.
+"""Executed instructions of a tuned convolution, as its machine code has them and as a GPU counted them; its clock.
 
     python benchmarks/tuned_counters.py DIR
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import statistics
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,20 +32,33 @@ CONFIGURATIONS = (
 NAMES = ("BLOCK_SIZE_X", "BLOCK_SIZE_Y", "TILE_SIZE_X", "TILE_SIZE_Y", "READ_ONLY")
 INSTRUCTIONS = "smsp__inst_executed.sum"
 SPILLS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
+ISSUING = "smsp__issue_active.avg.pct_of_peak_sustained_active"
+ACTIVE = "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed"
+SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed"
+TIME = "microseconds"
+LONG_US = 3000.0
 _SECTORS_OF_A_WARP = 4
+_SMS, _PARTITIONS = 68, 4
 
 
 def counted(path: Path) -> dict[tuple[int, ...], dict[str, float]]:
-    """Counters by configuration."""
+    """Counters by configuration, and the time in microseconds."""
     with gzip.open(path) as file:
         results = json.load(file)["Results"]
     found = {}
     for row in results:
         given: dict[str, Any] = {each["Name"]: each["Value"] for each in row["Configuration"]}
         if row["Status"] == "Ok" and not given["PADDING"]:
-            counters = row["ComputationResults"][0]["ProfilingData"]["Counters"]
-            found[tuple(given[name] for name in NAMES)] = {each["Name"]: each["Value"] for each in counters}
+            result = row["ComputationResults"][0]
+            counters = {each["Name"]: each["Value"] for each in result["ProfilingData"]["Counters"]}
+            found[tuple(given[name] for name in NAMES)] = {**counters, TIME: result["Duration"]}
     return found
+
+
+def clock_mhz(counters: dict[str, float]) -> float:
+    """Cycles of a launch, which the share of cycles with an instruction tells, over its time."""
+    active = counters[INSTRUCTIONS] / (counters[ISSUING] / 100.0) / (_SMS * _PARTITIONS)
+    return active / (counters[ACTIVE] / 100.0) / counters[TIME]
 
 
 def executed(sources: Path, configuration: tuple[int, ...]) -> Counter[str]:
@@ -67,6 +81,13 @@ def executed(sources: Path, configuration: tuple[int, ...]) -> Counter[str]:
 def main() -> None:
     sources = Path(sys.argv[1])
     known = counted(next(sources.rglob(RESULTS)))
+    low, middle, high = statistics.quantiles(map(clock_mhz, known.values()), n=4)
+    long = statistics.median(clock_mhz(each) for each in known.values() if each[TIME] > LONG_US)
+    print(
+        f"clock: {middle:.0f} MHz in the median of {len(known)}, {low:.0f} to {high:.0f} for half of them;", end=" "
+    )
+    print(f"{long:.0f} MHz for those above {LONG_US / 1e3:g} ms, whose start matters less")
+    print(f"shared memory: at most {max(each[SHARED] for each in known.values()):.1f} % of one wavefront a cycle")
     for configuration in CONFIGURATIONS:
         counters, own = known[configuration], executed(sources, configuration)
         spills = f"{_SECTORS_OF_A_WARP * own['LDL'] / counters[SPILLS]:.3f}" if counters[SPILLS] else "none"

@@ -14,6 +14,7 @@ from tuning.making import write_t1
 from warplens.cli.main import cli
 from warplens.errors import FileError, InputError
 from warplens.frontends.cuda.compile import compiler_version
+from warplens.machine import with_overrides
 from warplens.tuning import read_space
 from warplens.tuning.evaluate import schema_of
 from warplens.tuning.result import Tuning
@@ -69,6 +70,8 @@ def test_command(sources: Path) -> None:
     assert {row["configurations"] for row in document["summary"]} == {2}
     assert [(row["parameter"], row["configurations"]) for row in document["twins"]] == [("unroll", 2)]
     assert (sources / "out" / "tuning-scatter.png").is_file()
+    shown = CliRunner().invoke(cli, [*map(str, asked)])
+    assert "predicted worst" in shown.output and "what a budget finds" not in shown.output, "that is of other sets"
 
 
 def test_an_interrupted_run_goes_on(sources: Path) -> None:
@@ -80,9 +83,29 @@ def test_an_interrupted_run_goes_on(sources: Path) -> None:
         )
     assert len(found) == 2
     assert len(finished) == 1 + 2, "one before the time was over; all, with those of the log, thereafter"
-    rows, failed = sample.rows(found)
-    assert (len(rows), failed) == (4, 0)
+    rows, reasons = sample.rows(found)
+    assert (len(rows), reasons) == (4, [])
     assert {row.compiler for row in rows} == {compiler_version()}
+
+
+def test_what_was_predicted_of_something_else_is_predicted_anew(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys() -> tuple[str, ...]:
+        sample = tuning.Sample.of(read_sets(sources / "sets.toml")[0], sources)
+        return tuple(map(sample.key, sample.times))
+
+    known = [keys()]
+    assert keys() == known[0]
+    kernel = sources / "kernels" / "squares.cu"
+    kernel.write_text(kernel.read_text() + "// another kernel\n")
+    known.append(keys())
+    monkeypatch.setattr("warplens.tuning.run.compiler_version", lambda: "NVRTC 11.2")
+    known.append(keys())
+    load = tuning.load_gpu
+    monkeypatch.setattr(tuning, "load_gpu", lambda name: with_overrides(load(name), {"l1.latency": 99}))
+    known.append(keys())
+    assert len(set(known)) == 4
 
 
 def test_what_cannot_be_asked(sources: Path) -> None:
@@ -97,6 +120,39 @@ def test_what_cannot_be_asked(sources: Path) -> None:
     (sources / "sets.toml").write_text(SETS.replace("gpu", "gpus"))
     with pytest.raises(InputError, match="gpus"):
         read_sets(sources / "sets.toml")
+    for change, message in (
+        (('twin = "unroll"', 'twin = "unrol"'), "did you mean 'unroll'"),
+        (('"boost", "base"', '"bost"'), "no clock 'bost'; did you mean 'boost'"),
+    ):
+        (sources / "sets.toml").write_text(SETS.replace(*change))
+        with pytest.raises(InputError, match=message):
+            tuning.Sample.of(read_sets(sources / "sets.toml")[0], sources)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no column time_ms"),
+        ("block_size_x,unroll,ms\n64,1,4.0\n", "no column time_ms"),
+        ("block_size_x,unroll,time_ms\n64,1,fast\n", r":2: time_ms is 'fast'"),
+    ],
+)
+def test_tables_of_times_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "times.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_measured(tmp_path / "times.csv")
+    (tmp_path / "times.csv.xz").write_text("no archive")
+    with pytest.raises(FileError, match="cannot be read"):
+        read_measured(tmp_path / "times.csv.xz")
+
+
+def test_a_kernel_that_cannot_be_predicted_is_told_of(sources: Path) -> None:
+    kernel = sources / "kernels" / "squares.cu"
+    kernel.write_text(kernel.read_text().replace("float sum = 0.0f", "float sum = nothing"))
+    asked = ["validate", "tuning", "--sources", sources, "--sets", sources / "sets.toml", "-o", sources / "out"]
+    done = CliRunner().invoke(cli, [*map(str, asked)])
+    assert "no configuration could be predicted" in str(done.exception) + done.output
+    assert "the first because" in done.output and "nothing" in done.output
 
 
 def test_rows_are_read_as_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from warplens.errors import InputError
@@ -35,6 +37,23 @@ def test_a_file_of_kernel_tuner(tmp_path):
     assert launch.grid == (16, 1, 1) and launch.block == (64, 1, 1)
     assert launch.options == ("-Dkernel_tuner=1", "-std=c++17", "-Dunroll=4"), "what warplens says itself is left out"
     assert [getattr(each, "shape", None) for each in launch.arguments] == [(4096,), (4096,), None]
+
+
+def test_what_files_of_kernel_tuner_may_also_say(tmp_path):
+    path = write_t1(tmp_path)
+    document = json.loads(path.read_text())
+    document["ConfigurationSpace"]["Conditions"] = ["block_size_x * unroll < 512"]
+    document["KernelSpecification"] |= {
+        "CompilerOptions": "-O3 -std=c++17",
+        "KernelName": "squares<float, unroll, (block_size_x * 2)>",
+    }
+    path.write_text(json.dumps(document))
+    space = read_space(path, sources=tmp_path)
+    assert len(space) == 5
+    assert space.name == "squares<float, unroll, (block_size_x * 2)>", "Kernel Tuner refuses a cache of another name"
+    launch = space.launch(space.configurations[2])
+    assert launch.kernel == "squares<float, 4, (64 * 2)>", "macros of Kernel Tuner stand among template arguments"
+    assert launch.options == ("-Dkernel_tuner=1", "-std=c++17", "-Dunroll=4", "-Dblock_size_x=64")
 
 
 @pytest.mark.parametrize(
@@ -122,3 +141,5 @@ def test_parameters_in_headers_are_macros(tmp_path):
     space = read_space(tmp_path / "space.toml")
     assert space.used == {"width"} and len(space.twins) == 2
     assert "-Dwidth=2" in space.launch(space.configurations[-1]).options
+    (tmp_path / "parts" / "body.h").write_text("__global__ void k(float* a) { a[threadIdx.x] = 2 * width; }")
+    assert read_space(tmp_path / "space.toml").digest != space.digest, "rows of another header are not resumed"

@@ -16,7 +16,7 @@ import warplens
 from warplens.cli.main import cli
 from warplens.errors import InputError, MachineError
 from warplens.sweeps.processes import Processes
-from warplens.tuning import estimate, read_results, read_space, run
+from warplens.tuning import estimate, read_results, read_space, run, write_cache
 from warplens.tuning.agreement import Agreement
 from warplens.tuning.estimate import Estimate, _scaled, _shape, features_of
 from warplens.tuning.evaluate import Work
@@ -70,6 +70,34 @@ def test_a_search_resumes_and_is_exported(found):
         warplens.tune(path, "h200", output=out)
 
 
+def test_several_machines_have_files_of_their_own(tmp_path):
+    asked = ["tune", write_space(tmp_path), "--fix", "threads=64", "--fix", "unroll=1", "--fix", "unused=0"]
+    asked += ["--gpu", "a100", "--gpu", "rtx3090", "--workers", 1, "-o", tmp_path / "out.parquet"]
+    asked += ["--export", tmp_path / "new" / "cache.json"]
+    done = CliRunner().invoke(cli, list(map(str, asked)))
+    assert done.exit_code == 0, done.output
+    assert "squares on a100-40gb: fastest" in done.stdout and "squares on rtx3090: fastest" in done.stdout
+    for name in ("a100-40gb", "rtx3090"):
+        assert read_results(tmp_path / "new" / f"cache-{name}.json").device == name
+        assert (tmp_path / f"out-{name}.parquet").is_file()
+    document = json.loads(CliRunner().invoke(cli, [*map(str, asked), "--json"]).stdout)
+    assert [each["gpu"] for each in document["machines"]] == ["a100-40gb", "rtx3090"]
+    assert all(each["resumed"] == 2 for each in document["machines"])
+
+
+def test_times_of_another_space_are_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("warplens.tuning.run_tuning", lambda *a, **k: pytest.fail("it is too late to refuse"))
+    path = str(write_space(tmp_path))
+    cache = tmp_path / "cache.json"
+    write_cache(cache, [({"tile": 4}, 1e-3)], {"tile": (4,)}, device="a100", kernel="k")
+    done = CliRunner().invoke(cli, ["tune", path, "--gpu", "a100", "--measured", str(cache)])
+    assert "are threads, unroll, step, unused; those of the file are tile" in str(done.exception)
+    done = CliRunner().invoke(cli, ["tune", path, "--gpu", "a100", "--gpu", "h200", "--measured", str(cache)])
+    assert done.exit_code == 2 and "give one --gpu" in done.output
+    done = CliRunner().invoke(cli, ["tune", path, "--gpu", "a100", "--export", f"{path}/cache.json"])
+    assert done.exit_code != 0 and "is no folder" in done.output + str(done.exception)
+
+
 def test_a_budget_ends_the_search(tmp_path):
     result = warplens.tune(write_space(tmp_path), "a100", budget=0.01, workers=1, top=1)
     assert 0 < result.predicted < len(result.space) - result.failed
@@ -104,6 +132,18 @@ def test_a_space_that_cannot_run_ends(tmp_path, monkeypatch):
     rows = [row for row in result.table.to_pylist() if row["parameters.threads"] < 2048]
     tried = {tuple(row[name] for name in names) for row in rows}
     assert len(tried) == 2, "not the whole space"
+
+
+def test_a_space_that_fails_for_one_reason_ends_without_a_budget(tmp_path, monkeypatch):
+    predicted = Mock(side_effect=InputError("takes 3 arguments; 4 are given"))
+    monkeypatch.setattr(Work, "_predicted", predicted)
+    monkeypatch.setattr(run, "Processes", _InProcess)
+    monkeypatch.setattr(run, "MOST_ALIKE", 3)
+    pruned = len(warplens.tune(write_space(tmp_path), "a100", workers=1).table)
+    assert predicted.call_count == 3 + 6, "three that may run, and the blocks that no GPU takes"
+    assert pruned < len(read_space(write_space(tmp_path)))
+    predicted.side_effect = [InputError(str(number)) for number in range(100)]
+    assert len(warplens.tune(write_space(tmp_path), "a100", workers=1).table) == 36, "others may run"
 
 
 def test_parameters_can_be_fixed(tmp_path):

@@ -13,7 +13,7 @@ from ..errors import WarplensError
 from ..formatting import show_factor, show_seconds, show_share
 from . import completion
 from .common import print_json, say, wrapped
-from .options import FILE, FOLDER, json_option, set_option
+from .options import FILE, FOLDER, OUTPUT, json_option, set_option
 from .progress import waiting
 
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -41,7 +41,13 @@ def _fixed(context: click.Context, parameter: click.Parameter, given: tuple[str,
 @click.command(short_help="Find the fastest configurations of a tuning space.")
 @click.argument("space", type=FILE, metavar="SPACE", required=True)
 @click.option(
-    "--gpu", required=True, metavar="NAME|FILE", shell_complete=completion.gpus, help="Machine to tune for."
+    "--gpu",
+    "gpus",
+    required=True,
+    multiple=True,
+    metavar="NAME|FILE",
+    shell_complete=completion.gpus,
+    help="Machine to tune for; repeat to tune for several, one after the other.",
 )
 @click.option("--budget", metavar="TIME", callback=seconds_of, help="Stop after 60s, 10m, 1h; default: predict all.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Configurations to show.")
@@ -50,13 +56,13 @@ def _fixed(context: click.Context, parameter: click.Parameter, given: tuple[str,
 @click.option("--sources", type=FOLDER, metavar="DIR", help="Where the kernel's source lies, if not beside SPACE.")
 @click.option("-o", "--output", type=FILE, metavar="OUT.parquet", help="Keep all rows there, and resume from there.")
 @click.option("--measured", type=FILE, metavar="CACHE", help="Compare with a cache or T4 file of Kernel Tuner.")
-@click.option("--export", type=FILE, metavar="CACHE", help="Write a cache file of Kernel Tuner.")
+@click.option("--export", type=OUTPUT, metavar="CACHE", help="Write a cache file of Kernel Tuner.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per core.")
 @click.option("--scheduler", metavar="ADDRESS|FILE", help="Run on the workers of a Dask scheduler.")
 @json_option
 def tune(
     space: Path,
-    gpu: str,
+    gpus: tuple[str, ...],
     budget: float | None,
     top: int,
     overrides: dict[str, Any],
@@ -74,45 +80,67 @@ def tune(
     SPACE is a workload file with a [tune] table, or a T1 file of Kernel Tuner.
     With --budget, a sample is predicted first, then the most promising
     configurations. Run the same command again to continue from OUT.parquet.
+    With several machines, each has the budget to itself, and its name goes into
+    those of OUT.parquet and CACHE.
     """
+    from ..machine import load_gpu
     from ..tuning import read_results, read_space, run_tuning
 
     if workers is not None and scheduler is not None:
         raise click.UsageError(
             "--workers starts processes here, but --scheduler has its own workers: give one of them"
         )
+    machines = [load_gpu(each) for each in gpus]
+    if measured is not None and len(machines) > 1:
+        raise click.UsageError("--measured has the times of one machine: give one --gpu")
     known = None if measured is None else read_results(measured)
     found = read_space(space, sources=sources).with_fixed(fixed)
-    with waiting("tuning") as report:
-        result = run_tuning(
-            found,
-            gpu,
-            budget=budget,
-            top=top,
-            overrides=overrides,
-            output=output,
-            workers=workers,
-            scheduler=scheduler,
-            progress=report,
-        )
-    if export is not None:
-        result.write_cache(export)
-    agreement = None if known is None else result.agreement(known)
+    if known is not None:
+        known.require_any(found.configurations, measured)
+    documents, failure = [], ""
+    for number, machine in enumerate(machines):
+        own = machine.name if len(machines) > 1 else ""
+        with waiting(f"tuning {own}".rstrip()) as report:
+            result = run_tuning(
+                found,
+                machine,
+                budget=budget,
+                top=top,
+                overrides=overrides,
+                output=_named(output, own),
+                workers=workers,
+                scheduler=scheduler,
+                progress=report,
+            )
+        if (cache := _named(export, own)) is not None:
+            result.write_cache(cache)
+        if as_json:
+            documents.append(_document(result, top, known))
+        else:
+            if number:
+                say("")
+            _show(result, top, known)
+        failure = failure or ("" if result.predicted else result.first_error)
     if as_json:
         from ..api import JSON_SCHEMA
 
-        more = {} if agreement is None else {"measured": agreement.to_dict()}
-        if known is not None and result.estimates:
-            more["measured_estimates"] = result.agreement_of_estimates(known).to_dict()
-        print_json({"schema": JSON_SCHEMA, "version": __version__, **result.to_dict(top), **more})
-    else:
-        _show(result, top, known)
-        if agreement is not None:
-            wrapped(str(agreement))
-        if known is not None and (rank := result.agreement_of_estimates(known).spearman) is not None:
-            wrapped(f"Estimates of what was not predicted: Spearman {rank:.2f}.")
-    if not result.predicted:
-        raise WarplensError(f"{space}: no configuration could be predicted; the first error: {result.first_error}")
+        more = documents[0] if len(documents) == 1 else {"machines": documents}
+        print_json({"schema": JSON_SCHEMA, "version": __version__, **more})
+    if failure:
+        raise WarplensError(f"{space}: no configuration could be predicted; the first error: {failure}")
+
+
+def _named(path: Path | None, machine: str) -> Path | None:
+    """The file of one machine of several."""
+    return path.with_stem(f"{path.stem}-{machine}") if path is not None and machine else path
+
+
+def _document(result: Any, top: int, known: Any) -> dict[str, Any]:
+    """For JSON."""
+    more = {} if known is None else {"measured": result.agreement(known).to_dict()}
+    if known is not None and result.estimates:
+        more["measured_estimates"] = result.agreement_of_estimates(known).to_dict()
+    return {**result.to_dict(top), **more}
 
 
 def _show(result: Any, top: int, known: Any) -> None:
@@ -138,6 +166,11 @@ def _show(result: Any, top: int, known: Any) -> None:
     for text in reasons(result):
         wrapped(text)
     wrapped(_coverage(result))
+    if known is None:
+        return
+    wrapped(str(result.agreement(known)))
+    if (rank := result.agreement_of_estimates(known).spearman) is not None:
+        wrapped(f"Estimates of what was not predicted: Spearman {rank:.2f}.")
 
 
 def _settings(parameters: Any, names: list[str]) -> str:

@@ -28,6 +28,8 @@ _TYPES = {
 #: Options of nvcc that say what warplens says itself.
 _OWN_OPTIONS = re.compile(r"-O\d|-lineinfo|-G|--?(gpu-architecture|arch|gencode|generate-code)\b.*")
 _DIMENSIONS = ("X", "Y", "Z")
+#: A name, unless it is a field already.
+_WORD = re.compile(r"(?<![{\w])[A-Za-z_]\w*(?![\w}])")
 #: What stands in place of the time of a configuration that cannot run.
 _FAILURES = ("InvalidConfig", "CompilationFailedConfig", "RuntimeFailedConfig", "ErrorConfig")
 
@@ -64,14 +66,14 @@ def read_t1(path: Path) -> TomlFile:
                 f"{path}: KernelSpecification.Language is {kernel['Language']!r}; only CUDA is predicted"
             )
         parameters = {each["Name"]: each["Values"] for each in space["TuningParameters"]}
-        restrictions = [each["Expression"] for each in space.get("Conditions", ())]
+        restrictions = [each if isinstance(each, str) else each["Expression"] for each in space.get("Conditions", ())]
         problem = kernel.get("ProblemSize")
         sizes = {} if problem is None else {"ProblemSize": problem if isinstance(problem, list) else [problem]}
         lists = {name: _listed(values, f"{path}: {name}") for name, values in parameters.items()}
         cuda: dict[str, Any] = {
             "source": kernel["KernelFile"].removesuffix(".hip"),  # the CUDA source lies beside that of HIP
-            "kernel": kernel["KernelName"],
-            "options": ["-Dkernel_tuner=1", *_options(kernel)],
+            "kernel": _filled_template(kernel["KernelName"], lists),
+            "options": ["-Dkernel_tuner=1", *_options(kernel), *_template_macros(kernel["KernelName"], lists)],
             "block": _block(kernel, lists),
             "grid": _grid(kernel, lists),
         }
@@ -81,6 +83,7 @@ def read_t1(path: Path) -> TomlFile:
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: is not a T1 file of a tuner: {error} is missing or of another type") from None
     tune = {"parameters": lists, "restrictions": restrictions, "constants": sizes}
+    # Kernel Tuner takes a cache only if it has this name, template arguments and all.
     return TomlFile(str(path), "", {"name": kernel["KernelName"], "cuda": cuda, "tune": tune})
 
 
@@ -90,7 +93,20 @@ def _listed(values: Any, where: str) -> list[Any]:
 
 
 def _options(kernel: Mapping[str, Any]) -> list[str]:
-    return [each for each in kernel.get("CompilerOptions") or () if not _OWN_OPTIONS.fullmatch(each)]
+    given = kernel.get("CompilerOptions") or ()
+    return [each for each in (given.split() if isinstance(given, str) else given) if not _OWN_OPTIONS.fullmatch(each)]
+
+
+def _filled_template(name: str, parameters: Mapping[str, Any]) -> str:
+    """A kernel's name with `{NAME}` where Kernel Tuner has macros among its template arguments."""
+    plain, bracket, arguments = name.partition("<")
+    return plain + bracket + _WORD.sub(lambda m: f"{{{m[0]}}}" if m[0] in parameters else m[0], arguments)
+
+
+def _template_macros(name: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Such parameters stay macros of the source."""
+    words = dict.fromkeys(_WORD.findall(name.partition("<")[2]))
+    return [f"-D{word}={{{word}}}" for word in words if word in parameters]
 
 
 def _block(kernel: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[Any]:
@@ -190,6 +206,14 @@ class Measured:
         """The time of a configuration, which may have more parameters."""
         return self.seconds.get(tuple(configuration.get(key, "") for key in self.keys))
 
+    def require_any(self, configurations: Sequence[Configuration], where: object) -> None:
+        """Refuse times of another space before any work."""
+        if not any(self.of(each) is not None for each in configurations):
+            raise InputError(
+                f"{where}: has no time of a configuration of this space, whose parameters are "
+                f"{', '.join(configurations[0])}; those of the file are {', '.join(self.keys)}"
+            )
+
 
 def read_results(path: str | Path) -> Measured:
     """A cache file of Kernel Tuner or a T4 file, perhaps compressed."""
@@ -266,6 +290,7 @@ def write_cache(
     }
     text = json.dumps(document, indent="")  # its reader looks for brackets on lines of their own
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"{path}: cannot be written ({error.strerror or error})") from None

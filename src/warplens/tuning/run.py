@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from .._version import __version__
 from ..errors import InputError
+from ..frontends.cuda.compile import compiler_version
 from ..machine import Gpu, load_gpu, with_overrides
 from ..machine.schema import parameters
 from ..models.energy import require_power
@@ -34,6 +35,8 @@ SEARCH_SHARE = 0.7
 ROUND = 4
 #: Configurations that are tried beyond the budget where none of them can run.
 MOST_FAILURES = 16
+#: Where as many fail at first, all for one reason, the others would too.
+MOST_ALIKE = 8
 #: Most configurations among which estimates choose.
 MOST_CANDIDATES = 20_000
 #: Most seconds of finished work that a killed process may lose.
@@ -77,8 +80,8 @@ def run_tuning(
     with ExitStack() as stack:
         search = _Search(found, machine, overrides or {}, progress, started, budget)
         if output is not None:
-            specification = _specification(found, machine, overrides or {})
-            search.resume(stack.enter_context(Store(Path(output), specification, schema_of(found))))
+            given = specification(found, machine, overrides or {})
+            search.resume(stack.enter_context(Store(Path(output), given, schema_of(found))))
         runner: Processes | Cluster = Processes(workers) if scheduler is None else Cluster(scheduler)
         search.runner = stack.enter_context(runner)
         search.width = ROUND * (runner.workers if isinstance(runner, Processes) else 8)
@@ -125,6 +128,7 @@ class _Search:
         self.store: Store | None = None
         self.tables: dict[int, pa.Table] = {}
         self.resumed = self._tried = 0
+        self._reasons: set[str | None] = set()
         self._unwritten: list[tuple[int, pa.Table]] = []
         self._flushed = time.monotonic()
         first = {group[0]: number for number, group in enumerate(self.groups)}
@@ -172,12 +176,18 @@ class _Search:
     def _any_predicted(self) -> bool:
         return any(self._is_known(group, "search") and math.isfinite(self._seconds(group)) for group in self.order)
 
+    @property
+    def _is_hopeless(self) -> bool:
+        return self._tried >= MOST_ALIKE and len(self._reasons) == 1 and None not in self._reasons
+
     # -- the search
 
     def run(self, top: int) -> None:
         """Until everything is predicted, or the budget is spent; even a small one predicts something that can run."""
         self._prune()
         while self._time_left(1.0) > 0 or not (self._any_predicted or self._tried >= MOST_FAILURES):
+            if self._is_hopeless:
+                break
             refining = self._time_left(SEARCH_SHARE) <= 0 or not self._unknown()
             some = self._to_refine(top) if refining else []
             stage = "full" if some else "search"
@@ -230,8 +240,9 @@ class _Search:
         for number, table in results:
             self._keep(number, table)
             self._tried += 1
+            self._reasons.add(table.column("error")[0].as_py())
             self._tell()
-            if self._time_left(1.0) <= 0:
+            if self._time_left(1.0) <= 0 or self._is_hopeless:
                 break
 
     def _keep(self, number: int, table: pa.Table) -> None:
@@ -266,12 +277,13 @@ def _check(space: TuningSpace, machine: Gpu, overrides: Mapping[str, Any]) -> No
         space.extents(key, space.configurations[0])
 
 
-def _specification(space: TuningSpace, machine: Gpu, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def specification(space: TuningSpace, machine: Gpu, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that rows depend on; a budget is not among it."""
     values = repr([machine.get(path) for path in parameters()])
     return {
         "version": __version__,
         "space": space.digest,
+        "compiler": compiler_version() if space.source_text else "",
         "configurations": len(space),
         "machines": {machine.name: content_hash([values])},
         "set": dict(overrides),

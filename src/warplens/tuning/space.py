@@ -84,17 +84,20 @@ class TuningSpace:
     @cached_property
     def _macros(self) -> tuple[str, ...]:
         """Parameters that the source or its headers mention, and that do not fill a field."""
-        cuda = self.file.data["cuda"]
-        filled = set(_FIELD.findall(cuda.get("kernel", "")))
-        texts = [self.source_text]
-        beside, include = Path(self.file.path).parent, cuda.get("include", [])
-        named = [beside / each for each in ([include] if isinstance(include, str) else include)]
-        files = included_files(self.source_text, Path(self.source_name).parent if self.source_name else beside, named)
-        if files is None:
+        filled = set(_FIELD.findall(self.file.data["cuda"].get("kernel", "")))
+        if self._headers is None:
             return tuple(name for name in self.parameters if name not in filled)
-        texts += [raw.decode("utf-8", "replace") for raw in files.values()]
+        texts = [self.source_text, *(raw.decode("utf-8", "replace") for raw in self._headers.values())]
         mentioned = {name for text in texts for name in _NAME.findall(text)}
         return tuple(name for name in self.parameters if name in mentioned and name not in filled)
+
+    @cached_property
+    def _headers(self) -> dict[str, bytes] | None:
+        """The headers that the source includes; None where not all of them can be told."""
+        beside, include = Path(self.file.path).parent, self.file.data["cuda"].get("include", [])
+        named = [beside / each for each in ([include] if isinstance(include, str) else include)]
+        folder = Path(self.source_name).parent if self.source_name else beside
+        return included_files(self.source_text, folder, named)
 
     def with_fixed(self, values: Mapping[str, str]) -> TuningSpace:
         """The part of the space where parameters have these of their values, given as text."""
@@ -172,7 +175,8 @@ class TuningSpace:
     def digest(self) -> str:
         """Of everything that rows depend on."""
         given = [repr(self.file.data), repr(dict(self.parameters)), repr(dict(self.constants)), self.source_text]
-        return content_hash([*given, *(each.text for each in self.restrictions)])
+        headers = (part for item in sorted((self._headers or {}).items()) for part in item)
+        return content_hash([*given, *(each.text for each in self.restrictions), *headers])
 
 
 def _text(value: Value) -> str:

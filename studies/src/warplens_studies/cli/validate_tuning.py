@@ -16,6 +16,7 @@ from warplens.cli.options import FILE, FOLDER
 from warplens.cli.progress import counting, waiting
 from warplens.cli.tune import seconds_of
 from warplens.cores import usable_cores
+from warplens.errors import WarplensError
 
 from .validation import conclude
 
@@ -101,7 +102,7 @@ def validate_tuning_command(
     chosen = [each for each in sets if pattern is None or pattern.search(each.name)]
     files: list[Path] = []
     gpus = {each.gpu for each in chosen}
-    searches = kept_searches(gpus)
+    searches = kept_searches(gpus) if how.sets is None else []
     if how.sources is None:
         rows, limits = [row for row in kept_rows() if row.gpu in gpus], Limits.kept(gpus)
     else:
@@ -111,10 +112,13 @@ def validate_tuning_command(
         with counting("predicting configurations", sum(len(each.times) for each in samples)) as finished:
             known = predict_samples(samples, folder / "tuning.log.jsonl", finished)
         for each, sample in zip(chosen, samples, strict=True):
-            found, failed = sample.rows(known)
+            found, reasons = sample.rows(known)
             rows += found
-            if failed:
-                warn(f"{each.name} on {each.gpu}: {failed} configurations ran on the GPU but cannot be predicted")
+            if reasons:
+                told = f"{len(reasons)} configurations ran on the GPU but cannot be predicted"
+                warn(f"{each.name} on {each.gpu}: {told}, the first because: {reasons[0].splitlines()[0]}")
+        if not rows:
+            raise WarplensError("tuning: no configuration could be predicted")
         if fresh:
             files += [keep_rows(rows), limits.keep(), renew_accuracy()]
             rows = kept_rows()  # pages show what is kept, with its digits

@@ -14,7 +14,8 @@ import lzma
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ import numpy as np
 import pyarrow as pa
 
 from warplens.api import place, predict
-from warplens.errors import FileError, InputError, WarplensError
+from warplens.errors import FileError, InputError, WarplensError, nearest
 from warplens.explanation.paired import Timing
 from warplens.explanation.versions import launch_of
 from warplens.frontends.cuda.compile import compiler_version
 from warplens.machine import Gpu, load_gpu
 from warplens.models import Prediction
-from warplens.result_cache import code_digest
+from warplens.result_cache import code_digest, content_hash
 from warplens.sweeps.plan import Unit
 from warplens.sweeps.processes import Processes
 from warplens.tomlfile import read_toml
@@ -36,6 +37,7 @@ from warplens.tuning import Measured, TuningSpace, hash_order, read_results, rea
 from warplens.tuning.agreement import Agreement
 from warplens.tuning.evaluate import Work
 from warplens.tuning.expressions import Expression
+from warplens.tuning.run import specification
 from warplens.tuning.space import Configuration
 
 _DATA = Path(__file__).parent / "data" / "tuning"
@@ -44,6 +46,8 @@ SETS, KEPT = _DATA / "sets.toml", _DATA / "predictions.csv.xz"
 SAMPLE = 300
 #: Columns of a row that a prediction fills.
 _PREDICTED = ("clock", "predicted_ms", "low_ms", "high_ms", "limiter", "stalls", "launch", "compiler")
+#: The column of a table of measured times, in milliseconds.
+_TIME = "time_ms"
 #: Of the documentation.
 PAGE = "validation/tuning"
 
@@ -133,14 +137,23 @@ def read_measured(path: Path) -> Measured:
     """A table of parameters and `time_ms`, or a file of Kernel Tuner."""
     if ".csv" not in path.name:
         return read_results(path)
-    raw = path.read_bytes()
-    text = (lzma.decompress(raw) if path.suffix == ".xz" else raw).decode("utf-8")
-    rows = list(csv.DictReader(io.StringIO(text)))
-    keys = tuple(key for key in rows[0] if key not in ("time_ms", "spread"))
-    timed = [row for row in rows if row["time_ms"]]
-    return Measured(
-        "", path.name, keys, {tuple(_value(r[k]) for k in keys): float(r["time_ms"]) / 1e3 for r in timed}
-    )
+    try:
+        raw = path.read_bytes()
+        text = (lzma.decompress(raw) if path.suffix == ".xz" else raw).decode("utf-8")
+    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    table = csv.DictReader(io.StringIO(text))
+    names = [key for key in table.fieldnames or () if key not in (_TIME, "spread")]
+    if _TIME not in (table.fieldnames or ()):
+        raise InputError(f"{path}: has no column {_TIME}; a table has one for each parameter, and {_TIME}")
+    seconds = {}
+    for row in table:
+        time_ms = _value(row[_TIME] or "")
+        if isinstance(time_ms, int | float) and time_ms > 0.0:
+            seconds[tuple(_value(row[key] or "") for key in names)] = float(time_ms) / 1e3
+        elif row[_TIME]:
+            raise InputError(f"{path}:{table.line_num}: {_TIME} is {row[_TIME]!r}; write milliseconds, or nothing")
+    return Measured("", path.name, tuple(names), seconds)
 
 
 def _value(text: str) -> int | float | str:
@@ -157,6 +170,10 @@ def _value(text: str) -> int | float | str:
 
 def read_measured_space(chosen: TuningSet, sources: Path) -> tuple[TuningSpace, Measured]:
     space = read_space(find_file(sources, [chosen.space]), sources=sources)
+    for name in (*chosen.fixed, *([chosen.twin] if chosen.twin else ())):
+        if name not in space.parameters:
+            known = nearest(name, space.parameters)
+            raise InputError(f"set {chosen.name!r}: {name!r} is no parameter of {space.file.path}; {known}")
     return space, read_measured(find_file(sources, chosen.measured))
 
 
@@ -229,24 +246,38 @@ class Sample:
     def of(cls, chosen: TuningSet, sources: Path, size: int = SAMPLE) -> Sample:
         space, measured = read_measured_space(chosen, sources)
         times = sample_of(chosen, space, measured, size)
-        return cls(chosen, SetWork(space, load_gpu(chosen.gpu), chosen.clocks, chosen.fixed), times)
+        machine = load_gpu(chosen.gpu)
+        known = [
+            item.name.removesuffix("_hz") for item in fields(machine.clocks) if getattr(machine.clocks, item.name)
+        ]
+        for clock in chosen.clocks:
+            if clock not in known:
+                raise InputError(f"set {chosen.name!r}: {chosen.gpu} has no clock {clock!r}; {nearest(clock, known)}")
+        return cls(chosen, SetWork(space, machine, chosen.clocks, chosen.fixed), times)
 
     def key(self, index: int) -> str:
-        """Of a configuration in the log; predictions of other code have other keys."""
-        return f"{code_digest()} {self.chosen.name} {self.chosen.gpu} {index}"
+        """Of a configuration in the log; other code, kernels, machines and compilers have other keys."""
+        return f"{self._digest} {self.chosen.name} {self.chosen.gpu} {index}"
 
-    def rows(self, found: Mapping[str, list[dict[str, Any]]]) -> tuple[list[TuningRow], int]:
-        """(What is found of the sample, configurations that ran on the GPU but cannot be predicted)."""
-        space, rows, failed = self.work.space, [], 0
+    @cached_property
+    def _digest(self) -> str:
+        given = specification(self.work.space, self.work.machine, {}), self.work.clocks, dict(self.work.fixed)
+        return content_hash([code_digest(), repr(given)])
+
+    def rows(self, found: Mapping[str, list[dict[str, Any]]]) -> tuple[list[TuningRow], list[str]]:
+        """(What is found of the sample, why configurations that ran on the GPU cannot be predicted)."""
+        space = self.work.space
+        rows: list[TuningRow] = []
+        reasons: list[str] = []
         for index, seconds in self.times.items():
             text = " ".join(f"{k}={v}" for k, v in space.configurations[index].items() if k in space.used)
             for row in found.get(self.key(index), ()):
                 if row["error"]:
-                    failed += row["clock"] == self.chosen.clocks[0]
+                    reasons += [row["error"]] if row["clock"] == self.chosen.clocks[0] else []
                     continue
                 given = {"configuration": text, "measured_ms": 1e3 * seconds, **{key: row[key] for key in _PREDICTED}}
                 rows.append(TuningRow(self.chosen.name, self.chosen.gpu, **given))
-        return rows, failed
+        return rows, reasons
 
 
 def predict_samples(

@@ -151,6 +151,8 @@ def _steps(chosen: TuningSet, space: TuningSpace, times: dict[int, float]) -> li
     order = hash_order(
         space, [each for each in timed if each is not None and chosen.reached(space.configurations[each])]
     )
+    if len(order) < LOOKS[0] + 10:
+        return []
     points = features_of(space, order)
     seconds = np.array([times[index] for index in order])
     ranked = np.sort(seconds)
