@@ -177,3 +177,16 @@ def test_a_guessed_index_gets_smaller_where_the_array_has_its_size_from_the_sour
     path.write_text(path.read_text().replace("index[i] * 8", "4096 + index[i]"))  # no index is small enough
     index, x = tried_draft(path).draft.rows
     assert x.shape[0] >= 4096 + 1024 and x.is_guessed and index.high == 1024
+
+
+def test_a_guessed_index_gets_smaller_where_it_leads_far_away(tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "__global__ void k(const int *pages, float *x) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; x[(size_t)pages[i] * 65536 + threadIdx.x] = 1; }"
+        "void f(int *pages, float *x) { k<<<512, 128>>>(pages, x); }"
+    )
+    trial = tried_draft(path)
+    pages, _ = trial.draft.rows
+    assert trial.failure is None and pages.high is not None and pages.high < 65536

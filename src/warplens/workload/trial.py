@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import CompileError, InputError, KernelFault, LimitReached, OutOfBounds
 from ..frontends.cuda.arguments import Argument, Built
-from ..frontends.cuda.draft import GUESSED, Draft, Sizes, draft_of
+from ..frontends.cuda.draft import Draft, Sizes, draft_of
+from ..frontends.cuda.draft_rows import GUESSED
 from ..tomlfile import TomlFile
 from .source import compile_launch, cuda_launch_of
 
@@ -114,7 +115,8 @@ def _mended(draft: Draft, error: InputError) -> Draft | None:
     """The draft without the cause of a failure; None if there is no remedy."""
     if isinstance(error, OutOfBounds):
         if error.argument is None or not 0 < error.array_bytes <= _MOST_ARRAY_BYTES:
-            return None
+            smaller = draft.with_lower_highs()  # so far away lies no array: a guessed index is multiplied
+            return None if smaller == draft else smaller
         row = draft.rows[error.argument]
         lower = draft if row.members or row.is_guessed else draft.with_lower_highs()
         if lower != draft:  # the size is in the source: what is wrong is a guessed index

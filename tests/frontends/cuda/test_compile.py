@@ -368,3 +368,11 @@ def test_what_kernels_have_of_nvcc_without_a_header():
     warplens.cuda(source).kernel("k").launch(1, 32, found, np.int32(3))
     expected = [(int(each) ** 2 >> 64) + (2 + lane) ** 2 for lane, each in enumerate(given)]
     assert found.tolist() == expected
+
+
+def test_instructions_of_one_architecture_alone_are_compiled_for_it() -> None:
+    source = """extern "C" __global__ void k() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }"""
+    assert ".target sm_90a" in compile_cuda(source, architecture="sm_90").ptx
+    assert ".target sm_90\n" in compile_cuda(source.replace("wgmma.fence.sync.aligned", "membar.gl")).ptx
+    with pytest.raises(CompileError, match=r"not supported on .target 'sm_80'"):
+        compile_cuda(source, architecture="sm_80")

@@ -9,7 +9,8 @@ import pytest
 
 from warplens.errors import MissingPackageError
 from warplens.frontends.cuda.compile import compile_cuda
-from warplens.frontends.cuda.draft import Draft, Row, _grown, draft_of
+from warplens.frontends.cuda.draft import Draft, draft_of
+from warplens.frontends.cuda.draft_rows import Row, grown
 from warplens.frontends.cuda.expressions import evaluate
 from warplens.frontends.cuda.headers import wheel_folder
 from warplens.frontends.cuda.host_calls import HostCode, _is_declared_call
@@ -86,7 +87,7 @@ def test_values_are_followed_through_a_few_names(link: str) -> None:
 
 def test_arrays_grow_to_what_is_accessed() -> None:
     row = Row("x", dtype="float32", shape=(4, 2))
-    assert _grown(row, 32) is row and _grown(row, 33).shape == (5, 2)
+    assert grown(row, 32) is row and grown(row, 33).shape == (5, 2)
 
 
 def test_host_declarations_are_left_out_and_named_by_their_lines() -> None:
@@ -215,3 +216,67 @@ def test_annotated_lambdas_compile() -> None:
     }"""
     compiled = compile_cuda(source)
     assert ".entry k" in compiled.ptx and "left out" not in compiled.log
+
+
+@pytest.mark.parametrize(
+    ("statement", "kernel"),
+    [
+        ("switch (n) { case 128: k<128><<<1, 32>>>(x); break; case 512: k<512><<<2, 32>>>(x); break; }", "k<512>"),
+        ("if (n == 128) k<128><<<1, 32>>>(x); else if (n == 512) k<512><<<2, 32>>>(x);", "k<512>"),
+        ("if (n < 512) { if (x) k<128><<<1, 32>>>(x); } else { k<512><<<2, 32>>>(x); }", "k<512>"),
+        ("if (flags & 1) k<128><<<1, 32>>>(x); else k<512><<<2, 32>>>(x);", "k<128>"),  # nobody knows
+    ],
+)
+def test_a_launch_that_the_values_pass_over_is_not_drafted(statement: str, kernel: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "template <int N> __global__ void k(float *x) { x[0] = N; }\n"
+        f"void f(float *x, int n, int flags) {{ {statement} }}\n"
+        "int main(int argc, char **argv) { int n = argc > 1 ? atoi(argv[1]) : 512; f(data, n, get()); }"
+    )
+    draft = draft_of(path)
+    assert (draft.kernel, draft.kernel_source) == (kernel, "line 2")
+    named = draft_of(path, "k<512>")
+    assert (named.kernel, named.grid) == ("k<512>", (2,))
+
+
+def test_members_and_names_of_one_declaration_have_values() -> None:
+    text = (
+        "void f(int argc, char **argv) { Matrix m; m.n = argc > 1 ? atoi(argv[1]) : 4096; dim3 grid; grid.x = 5;"
+        " int rows = argc > 1 ? atoi(argv[1]) : 96, blocks = (rows + 31) / 32; k<<<m.n / 8, 32>>>(m); }"
+    )
+    host, place = HostCode(text), text.index("k<<<")
+    assert [host.value(each, place) for each in ("m.n / 8", "grid.x", "rows", "blocks")] == [512, 5, 96, 3]
+    assert host.value("m.k", place) is None
+
+
+def test_members_of_a_template_have_the_types_of_the_instance(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "template <typename V> struct Ell { int rows; const V *values; };\n"
+        "template <typename V> __global__ void k(Ell<V> m, V *y) { y[0] = m.values[0]; }\n"
+        "void f(Ell<double> m, double *y) { k<double><<<1, 32>>>(m, y); }"
+    )
+    m, y = draft_of(path).rows
+    assert [m.members[1].dtype, y.dtype] == ["float64", "float64"]
+
+
+def test_tensor_maps_have_their_type() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel for this platform")
+    source = (
+        "#include <cuda.h>\n#include <cuda/barrier>\n"
+        "static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) == 64);\n"
+        'extern "C" __global__ void k(const __grid_constant__ CUtensorMap map) {}'
+    )
+    assert "align 64 .b8" in compile_cuda(source).ptx
+
+
+def test_tensor_maps_are_drafted_with_what_there_is_to_fill_in(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "#include <cuda.h>\n__global__ void k(const __grid_constant__ CUtensorMap a, float *x) { x[0] = 1; }\n"
+    )
+    draft = draft_of(path)
+    (found, _) = tomllib.loads(draft.toml())["cuda"]["arguments"]
+    assert (found["shape"], found["tiles"]) == ([1024, 1024], {"box": [64, 64], "swizzle_bytes": 128})
+    assert draft.rows[0].is_guessed

@@ -221,10 +221,10 @@ def _compiled(
 
     Host code that NVRTC refuses is left out; the log says which lines.
     """
-    attempt = _Attempt(source, options, host_algorithms(source))
+    attempt = _Attempt(source, options, architecture, host_algorithms(source))
     for _ in range(_MOST_ATTEMPTS):
         try:
-            entry = _compiled_once(attempt, name, architecture, kernels, folder)
+            entry = _compiled_once(attempt, name, kernels, folder)
         except _Refused as refused:
             following = attempt.without_host_code(refused.log)
             if following == attempt:
@@ -242,10 +242,14 @@ class _Attempt:
 
     text: str
     options: list[str]
+    architecture: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def without_host_code(self, log: str) -> _Attempt:
         """The next attempt, without the host code that the log complains about; the same if it is about none."""
+        own = re.fullmatch(r"sm_(9\d|\d{3})", self.architecture)  # wgmma and its kind are of one alone
+        if own and f"not supported on .target '{own[0]}'" in log:
+            return replace(self, architecture=f"{own[0]}a")
         if header := stand_in(log):
             return replace(self, headers={**self.headers, **header})
         if "--extended-lambda" in log and (text := with_plain_lambdas(self.text)) != self.text:
@@ -292,11 +296,9 @@ class _Refused(Exception):  # noqa: N818 (it says what happened)
         return CompileError(f"{error}{left_out.replace(chr(10) + 'warplens: ', '; ')}") if left_out else error
 
 
-def _compiled_once(
-    attempt: _Attempt, name: str, architecture: str, kernels: tuple[str, ...], folder: Path | None
-) -> dict[str, Any]:
+def _compiled_once(attempt: _Attempt, name: str, kernels: tuple[str, ...], folder: Path | None) -> dict[str, Any]:
     nvrtc = nvrtc_library()
-    source = attempt.text
+    source, architecture = attempt.text, attempt.architecture
     _, supported = nvrtc.nvrtcGetSupportedArchs()
     number = re.sub(r"\D", "", architecture)
     if int(number) not in supported:

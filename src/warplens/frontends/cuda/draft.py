@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...errors import WorkloadError, nearest
+from .draft_rows import GUESSED, ITEM_BYTES, Row, grown, leaves
 from .expressions import Value, split_arguments
 from .headers import included_files
-from .host_calls import HostCode, parameter_name
+from .host_calls import HostCode, HostLaunch, parameter_name
 from .signatures import TEXTURES, TYPES, VECTORS, kernel_source
 
-GUESSED = "guessed"
 #: A grid that is computed from several guesses may be their product; one larger than this is guessed itself.
 _MOST_GUESSED_BLOCKS = 1 << 20
 _ROW_STARTS = re.compile(
@@ -43,37 +43,6 @@ class Sizes:
 
 
 USUAL = Sizes()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One argument as a workload file has it: a scalar, an array or a struct."""
-
-    name: str
-    dtype: str = "float32"
-    value: int | float | None = None
-    shape: tuple[int, ...] = ()
-    fill: str = ""
-    high: int | None = None
-    members: tuple[Row, ...] = ()
-    texture: Mapping[str, Any] | None = None
-    source: str = GUESSED
-    """Where the values come from: `line 57`, or that they are guessed."""
-
-    @property
-    def is_guessed(self) -> bool:
-        """Whether the value, or the size of the array, is not in the source."""
-        return self.source.startswith(GUESSED)
-
-    @property
-    def pairs(self) -> dict[str, Any]:
-        """Keys and values of the row."""
-        if self.shape:
-            step = {"step": 8} if self.fill == "arange" else {}
-            high = {} if self.high is None else {"high": self.high}
-            texture = {} if self.texture is None else {"texture": dict(self.texture)}
-            return {"dtype": self.dtype, "shape": list(self.shape), "fill": self.fill, **high, **step, **texture}
-        return {"dtype": self.dtype, "value": self.value}
 
 
 @dataclass(frozen=True)
@@ -109,7 +78,7 @@ class Draft:
         if self.blocks is not None:
             found.append({"key": "record.blocks", "value": self.blocks})
         for row in self.rows:
-            for part in _leaves(row):
+            for part in leaves(row):
                 if part.is_guessed or part.high is not None:
                     found.append({"key": "arguments", "name": row.name, "value": part.pairs})
         return found
@@ -147,7 +116,7 @@ class Draft:
     def with_array_bytes(self, argument: int, least_bytes: int) -> Draft:
         """The draft with a larger array."""
         row = self.rows[argument]
-        rows = (*self.rows[:argument], _grown(row, least_bytes), *self.rows[argument + 1 :])
+        rows = (*self.rows[:argument], grown(row, least_bytes), *self.rows[argument + 1 :])
         # Where the size in the source is not enough, indices were not to blame.
         return replace(self, rows=rows if row.is_guessed else _with_highs(rows))
 
@@ -158,36 +127,6 @@ class Draft:
             return replace(row, high=row.high and max(row.high // 2, 1), members=tuple(map(lower, row.members)))
 
         return replace(self, rows=tuple(map(lower, self.rows)))
-
-
-_ITEM_BYTES = {
-    "bool": 1,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-    "bfloat16": 2,
-    "float16": 2,
-    "float32": 4,
-    "float64": 8,
-} | {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-
-def _grown(row: Row, least_bytes: int) -> Row:
-    """An array of at least so many bytes, or a struct with such; anything else as it is."""
-    if row.members:
-        return replace(row, members=tuple(_grown(each, least_bytes) for each in row.members))
-    one = math.prod(row.shape[1:]) * _ITEM_BYTES[row.dtype]
-    count = -(-least_bytes // one)
-    if not row.shape or count <= row.shape[0]:
-        return row
-    return replace(row, shape=(count, *row.shape[1:]), source=f"{GUESSED}: so much is accessed")
-
-
-def _leaves(row: Row) -> Iterator[Row]:
-    """The row itself, or what is in its members."""
-    if not row.members:
-        yield row
-    for member in row.members:
-        yield from _leaves(member)
 
 
 def _member_lines(row: Row, indent: str) -> list[str]:
@@ -246,10 +185,22 @@ class _Drafting:
         self.wanted = wanted
         self.kernel = next(each for each in self.kernels if each.name == chosen)
         launches = [each for each in self.host.launches if each.kernel == chosen]
-        self.launch = launches[min(which, len(launches) - 1)] if launches else None
-        self.launch_count = len(launches)
         begin, end = self.kernel.body
         self.body = self.host.text[begin:end]
+        launches.sort(key=self._is_passed_over)
+        self.launch = launches[min(which, len(launches) - 1)] if launches else None
+        self.launch_count = len(launches)
+
+    def _is_passed_over(self, launch: HostLaunch) -> bool:
+        """Whether the source shows that a condition of the launch fails, or that it is of another instance."""
+        written = split_arguments((self.wanted or "").partition("<")[2].rpartition(">")[0])
+        if written and launch.template and written != list(launch.template):
+            return True
+        for condition in self.host.conditions(launch.position):
+            before = self.guesses
+            if self.host.value(condition, launch.position) == 0 and self.guesses == before:
+                return True
+        return False
 
     def _assume(self, name: str) -> Value | None:
         """A guess for a name whose value the source does not show."""
@@ -400,11 +351,16 @@ class _Drafting:
         written = self.launch.arguments[index] if self.launch and index < len(self.launch.arguments) else ""
         words = re.sub(r"=.*|\[.*|[*&]", " ", text, flags=re.S)
         kind = self.host.type_of(re.sub(rf"\b{re.escape(name)}\s*$", "", words.strip()))
-        kind = self.host.type_of(bound.get(kind, kind))
+        for parameter, argument in bound.items():  # `T` and `View<T>`
+            kind = re.sub(rf"\b{re.escape(parameter)}\b", argument.replace("\\", r"\\"), kind)
+        kind = self.host.type_of(kind)
         if "*" in text or "[" in text:
             return self._array(name, kind, written, "const" in text.split("*")[0], threads)
         if kind in TEXTURES:
             return self._texture(name)
+        if kind == "CUtensorMap":
+            tiles = {"box": [64, 64], "swizzle_bytes": 128}
+            return Row(name, "float16", shape=2 * (self.sizes.extent,), fill="random", tiles=tiles)
         if members := self.host.members_of(kind):
             return self._struct(name, members, written, threads)
         return self._scalar(name, TYPES.get(kind, "int32"), written)
@@ -464,7 +420,7 @@ class _Drafting:
         before = self.guesses
         size = self.host.allocated_bytes(written, self.launch.position) if written and self.launch else None
         source = f"line {self.launch.line}" if size and self.launch and self.guesses == before else GUESSED
-        item = math.prod(lanes) * _ITEM_BYTES[dtype]
+        item = math.prod(lanes) * ITEM_BYTES[dtype]
         count = max(size // item, 1) if size else max(threads, 1)
         fill = "random" if "float" in dtype or is_read else "zeros"
         if is_read and dtype.startswith(("int", "uint")) and _ROW_STARTS.fullmatch(name):
@@ -475,7 +431,7 @@ class _Drafting:
 def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Random whole numbers may be indices: they stay below the elements of the smallest array."""
     smallest = min(
-        (row.shape[0] for each in rows for row in _leaves(each) if row.shape and row.shape[0] > 1), default=1
+        (row.shape[0] for each in rows for row in leaves(each) if row.shape and row.shape[0] > 1), default=1
     )
 
     def with_high(row: Row) -> Row:
@@ -483,7 +439,7 @@ def _with_highs(rows: tuple[Row, ...]) -> tuple[Row, ...]:
             return replace(row, members=tuple(map(with_high, row.members)))
         if row.fill != "random" or "float" in row.dtype or row.dtype == "bool":
             return row
-        bits = 8 * _ITEM_BYTES[row.dtype] - row.dtype.startswith("int")
+        bits = 8 * ITEM_BYTES[row.dtype] - row.dtype.startswith("int")
         source = row.source if row.high else f"{row.source}, high is {GUESSED}"
         return replace(row, high=min(smallest, 2**bits), source=source)
 

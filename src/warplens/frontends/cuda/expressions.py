@@ -194,9 +194,18 @@ class _Parser:
             written = self.arguments(")")
             found = self.call(name, written)
         else:
-            found = self.lookup(name, None)
+            found = self.assigned_member(name)
+            found = self.lookup(name, None) if found is None else found
         if found is None:
             raise _Unknown
+        return found
+
+    def assigned_member(self, name: str) -> Value | None:
+        """`shape.rows` of a struct to whose member something is assigned; taken if its value is known."""
+        if self.peek() != "." or not re.fullmatch(r"[A-Za-z_]\w*", self.peek(1)) or self.peek(2) == "(":
+            return None
+        found = self.lookup(f"{name}.{self.peek(1)}", None)
+        self.index += 2 * (found is not None)
         return found
 
     def call(self, name: str, written: Sequence[str]) -> Value | None:

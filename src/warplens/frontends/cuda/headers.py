@@ -30,10 +30,19 @@ STANDARD_HEADERS = {
     ),
     **dict.fromkeys(
         (
-            "assert.h", "cassert", "cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cstddef", "cstdio", "cstdlib",
+            "assert.h", "cassert", "cuda_runtime.h", "cuda_runtime_api.h", "cstddef", "cstdio", "cstdlib",
             "cstring", "device_launch_parameters.h", "stddef.h", "stdio.h", "stdlib.h", "string.h",
         ),
         "\n",
+    ),
+    # Kernels take tensor maps by value.
+    **dict.fromkeys(
+        ("cuda.h", "cudaTypedefs.h"),
+        "#pragma once\n"
+        "#ifndef __cuda_cuda_h__\n"
+        "#define __cuda_cuda_h__\n"
+        "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n"
+        "#endif\n",
     ),
 }  # fmt: skip
 

@@ -23,7 +23,8 @@ _ALLOCATION = re.compile(r"\bcuda(?:Malloc|MallocManaged|MallocAsync|MallocHost|
 #: What stands in parentheses, with three more levels of them.
 _NESTED = reduce(lambda inner, _: rf"(?:[^;()]|\({inner}\))*", range(3), "[^;()]*")
 _ASSIGNMENT = (
-    r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)\s*;|\(("
+    # A text may end within a declaration, before its next name.
+    r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)\s*(?:;|,\s*\Z)|\(("
     + _NESTED
     + r")\)\s*[;,]|\{{([^;{{}}]*)\}}\s*[;,])"
 )
@@ -171,11 +172,11 @@ class HostCode:
         for area, offset in ((self.plain[begin:position], begin), (self._outside, 0)):
             matches = list(re.finditer(_ASSIGNMENT.format(re.escape(name)), area))
             for match in reversed(matches[-_MOST_ASSIGNMENTS:]):
-                written = next(part for part in match.groups() if part is not None)
+                written = _listed(match, next(part for part in match.groups() if part is not None))
                 if re.search(rf"\b{re.escape(name)}\b", written) or _is_declared_call(area, match.start()):
                     continue
                 place = offset + match.start() if area is not self._outside else position
-                if (found := self.value(_listed(match, written), place, depth)) is not None:
+                if (found := self.value(written, place, depth)) is not None:
                     return found
         if name in self.defines and self.defines[name][0] is None:
             return self.value(self.defines[name][1], position, depth)
@@ -231,6 +232,24 @@ class HostCode:
         for each, text in values.items():
             body = re.sub(rf"\b{re.escape(each)}\b", f"({text})".replace("\\", r"\\"), body)
         return self.value(body, position, depth)
+
+    def conditions(self, position: int) -> list[str]:
+        """What must hold for a statement of a function to be reached, from the `if` and `case` around it."""
+        function = self.function_at(position)
+        open_braces: list[int] = []
+        for match in re.finditer(r"[{}]", self.plain[function.begin : position] if function else ""):
+            open_braces = [*open_braces, match.start()] if match[0] == "{" else open_braces[:-1]
+        starts = [function.begin + each for each in open_braces] if function else []
+        found = []
+        for start, end in zip(starts, [*starts, position][1:], strict=True):
+            before = self.plain[max(0, start - _MOST_CHARACTERS) : start]
+            if switch := re.search(rf"\bswitch\s*\(({_NESTED})\)\s*$", before):
+                labels = re.findall(r"\bcase\b([^:;]+):", self.plain[start:end])
+                found += [f"({switch[1]}) == ({labels[-1]})"] if labels else []
+        for end in (*starts, position):
+            statement = re.split(r"[;{}]", self.plain[max(0, end - _MOST_CHARACTERS) : end])[-1]
+            found += [each[1] for each in re.finditer(rf"\bif\s*(?:constexpr\s*)?\(({_NESTED})\)", statement)]
+        return found
 
     def function_at(self, position: int) -> Function | None:
         """The function whose body holds a place."""
