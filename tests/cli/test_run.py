@@ -72,3 +72,19 @@ def test_a_program_runs_and_its_kernels_are_predicted(tmp_path, capfd):
 
     assert all(MACHINE_CODE in each.header.extra for each in read_trace(trace))
     assert [each.header.launch_index for each in read_trace(trace)] == [0, 1]
+
+
+def test_kernels_that_fail_are_no_lack_of_kernels(tmp_path):
+    try:
+        find_nvcc()
+    except MissingPackageError as error:
+        pytest.skip(str(error))
+    path = tmp_path / "stop.cu"
+    path.write_text(
+        "__global__ void stop() { __trap(); }\nint main() { stop<<<1, 1>>>(); cudaDeviceSynchronize(); }\n"
+    )
+    result = command(path, "--gpu", "h200")
+    assert "the kernel stops itself" in result.output and "No kernel ran to its end." in result.output
+    path.write_text("__global__ void none() { wrong; }\n")
+    result = command(path, "--gpu", "h200")
+    assert "--nvcc 'OPTIONS' passes options to it" in str(result.exception)

@@ -59,3 +59,15 @@ def test_a_program_is_compiled_for_the_first_gpu(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="enough"):
         programs.run_program(["--size", "4"], [load_gpu("h200"), load_gpu("a100")], sources=[tmp_path / "x.cu"])
     assert asked == [90, str(tmp_path / "program")]
+
+
+def test_a_launch_that_takes_long_tells_how_far_it_is(monkeypatch):
+    said = []
+    tally = Tally([load_gpu("h200")], None, said.append)
+    tally.running(INFO, 0, 400)
+    tally.running(INFO, 100, 400)
+    assert said == []
+    monkeypatch.setattr("warplens.programs.tally.TOLD_EVERY_SECONDS", 0.0)
+    tally.running(INFO, 100, 400)
+    tally.running(replace(INFO, index=1), 1, 400)
+    assert said == ["launch 0, k(): 25 % of 400 thread blocks"]

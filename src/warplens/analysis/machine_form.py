@@ -28,6 +28,7 @@ from ..traces import (
     static_table,
 )
 from ..traces.machine_code import TracedCode, code_of
+from .machine_calls import RareCalls
 from .machine_groups import in_turns
 from .machine_loops import MachineKernel, match_loops
 from .machine_rows import is_access, joined_tables, machine_rows, pieces_of, same_access, silent_rows
@@ -205,6 +206,11 @@ class Writer:
         if not any(map(is_wait, ptx.opcode)):
             self.copying = frozenset()
         self.regions = match_loops(self.kernel)
+        self.calls = RareCalls(code, self.kernel.origins)
+        self.sites = [
+            [i for block in blocks for i in self.kernel.spans[block] if i in self.calls.bodies]
+            for blocks in self.regions.blocks
+        ]
         # A spill belongs where the instruction before it does, and so does what stands for a bulk copy.
         spill = self.static >= code.ptx_size if self.copying else np.isin(self.static, list(self.spilled))
         owner = np.maximum.accumulate(np.where(spill, 0, np.arange(len(self.static))))
@@ -212,7 +218,7 @@ class Writer:
         self.region = self.regions.of_static[self.owner]
         #: Executed PTX that stays as it is.
         self.kept = 0
-        self._passes: dict[tuple[int, bytes, tuple[int, ...]], _Pass] = {}
+        self._passes: dict[tuple[Any, ...], _Pass] = {}
 
     def write(self, machine: int, spans: list[tuple[int, int]], written: list[Written]) -> None:
         """Append one pass through machine code: the PTX in `spans`, with the loops in it."""
@@ -274,13 +280,15 @@ class Writer:
         written.append(Written(2 * len(self.rows) + self.static[positions], positions, addresses, parts))
 
     def _pass(self, machine: int, positions: Indices, inner: tuple[int, ...]) -> _Pass:
-        key = machine, self.static[positions].tobytes(), inner
+        executed, sites = self.static[positions], self.sites[machine]
+        calls = self.calls.next(set(executed.tolist()), sites) if sites else ()
+        key = machine, executed.tobytes(), inner, calls
         if key not in self._passes:
-            self._passes[key] = self._made(machine, positions, inner)
+            self._passes[key] = self._made(machine, positions, inner, calls)
         return self._passes[key]
 
-    def _made(self, machine: int, positions: Indices, inner: tuple[int, ...]) -> _Pass:
-        """The machine code of a pass in which these PTX instructions were executed, and these inner loops."""
+    def _made(self, machine: int, positions: Indices, inner: tuple[int, ...], calls: tuple[int, ...]) -> _Pass:
+        """The machine code of a pass in which these PTX instructions were executed, these inner loops and calls."""
         where: dict[int, list[int]] = defaultdict(list)
         for index, origin in enumerate(self.static[positions].tolist()):
             where[origin].append(index)
@@ -295,16 +303,18 @@ class Writer:
                     waiting.discard(child)
                     made.inner.append((len(made.rows), child))
                 continue
-            ran = self._runs(block, self.regions.ptx_of[machine], executed, ran)
+            ran = self._runs(block, self.regions.ptx_of[machine], executed, ran, calls)
             for i in self.kernel.executed_in(block) if ran else ():
                 self._add(i, made, executed)
+                for each in self.calls.bodies[i] if i in calls else ():
+                    made.add(each, executed.latest(self.kernel.origins[i]))
                 self._add_bulk(i, made, executed, positions)
                 executed.seen.add(self.kernel.origins[i])
         made.inner += [(len(made.rows), child) for child in inner if child in waiting]
         self._widen(made, executed, positions)
         return made
 
-    def _runs(self, block: int, region: int, executed: _Executed, before: bool) -> bool:
+    def _runs(self, block: int, region: int, executed: _Executed, before: bool, calls: tuple[int, ...] = ()) -> bool:
         """Whether a block runs in a pass: most of its accesses were executed, or of its instructions without any.
 
         One that comes from no PTX of the region runs like the block before it.
@@ -326,7 +336,7 @@ class Writer:
                 others.append(here)
             fresh |= here and origin not in executed.seen
         if not fresh and any(kernel.code.opcodes[i] == "CALL" for i in span):
-            return False  # the rare case of a division or a root, which the code before it is about, too
+            return any(i in calls for i in span)  # for rare operands of what the code before it is about, too
         votes = accesses or others
         return 2 * sum(votes) >= len(votes) if votes else before and not foreign
 

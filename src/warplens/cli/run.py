@@ -133,7 +133,7 @@ def _show(result: ProgramResult) -> None:
     from ..explanation import words
 
     if not result.launches:
-        say("The program launched no kernels.")
+        say("No kernel ran to its end." if result.failures else "The program launched no kernels.")
         return
     say("")
     for total in result.totals:

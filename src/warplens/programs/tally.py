@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,9 @@ from ..traces import LaunchTrace, TraceWriter
 from .hazards import hazards
 from .timeline import COPY_NAMES, DEVICE_TO_HOST, HOST_TO_DEVICE, Timeline, copy_seconds
 from .unset_reads import unset_reads
+
+#: How often a launch that takes long tells how far it is.
+TOLD_EVERY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Tally:
     unchecked: dict[tuple[str, str], str] = field(default_factory=dict)
     timelines: dict[tuple[int, int], Timeline] = field(default_factory=dict)
     copied_bytes: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    #: The launch whose progress was told last, and when.
+    told: tuple[int, float] = (-1, 0.0)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def launched(self, info: LaunchInfo, execution: Execution | None, before: MemoryBefore | None) -> None:
@@ -62,6 +68,16 @@ class Tally:
             for index in range(len(self.gpus)):
                 spent = seconds[index] if seconds is not None else 0.0
                 self._timeline(info.process, index).add(info.readable, "compute", info.stream, spent, info.index, 0)
+
+    def running(self, info: LaunchInfo, done: int, total: int) -> None:
+        with self.lock:
+            now = time.monotonic()
+            index, since = self.told
+            if index != info.index:
+                self.told = info.index, now
+            elif now - since > TOLD_EVERY_SECONDS:
+                self.told = info.index, now
+                self.say(f"launch {info.index}, {info.readable}: {100 * done // total} % of {total} thread blocks")
 
     def _check(self, info: LaunchInfo, trace: LaunchTrace, before: MemoryBefore) -> None:
         """Tell what is wrong in a launch, and once for each kernel what is not searched."""

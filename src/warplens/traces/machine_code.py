@@ -11,6 +11,7 @@ from .schema import LaunchHeader
 #: The key in the header's `extra`.
 MACHINE_CODE = "machine_code"
 _MOST = 1 << 31
+_MOST_COUNT = 1 << 62
 #: In place of a register: none.
 _NO_READ = 0xFF
 
@@ -22,7 +23,7 @@ class TracedCode:
     opcodes: tuple[str, ...]
     control: tuple[int, ...]
     guarded: tuple[bool, ...]
-    #: Index of the instruction that a branch goes to, or -1.
+    #: Index of the instruction that a branch or a call goes to, or -1.
     targets: tuple[int, ...]
     #: Index of the PTX instruction that each comes from, or -1.
     origins: tuple[int, ...]
@@ -36,6 +37,8 @@ class TracedCode:
     spills: Mapping[int, int] = field(default_factory=dict)
     #: Registers that arithmetic reads when it issues, a byte each, 255 for none; empty where that is not known.
     reads: tuple[int, ...] = ()
+    #: PTX divisions and roots: how often each was executed, and how often with operands for the rare path.
+    rare_paths: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def read_by(self, index: int) -> set[int]:
         """Registers that an instruction reads when it issues."""
@@ -61,6 +64,8 @@ class TracedCode:
             found["spills"] = [list(each) for each in self.spills.items()]
         if self.reads:
             found["reads"] = list(self.reads)
+        if self.rare_paths:
+            found["rare_paths"] = [[index, *counts] for index, counts in self.rare_paths.items()]
         return found
 
 
@@ -82,12 +87,11 @@ def unpacked_code(packed: Any) -> TracedCode:
     blocks = packed.get("ptx_blocks")
     if not isinstance(blocks, list | tuple):
         raise ValueError(f"{MACHINE_CODE}: ptx_blocks must be a list")
-    spills = packed.get("spills", [])
-    if not isinstance(spills, list | tuple):
-        raise ValueError(f"{MACHINE_CODE}: spills must be a list")
-    pairs = [_numbers(each, "spills", 0, _MOST) for each in spills]
-    if not all(len(each) == 2 and each[0] < size for each in pairs):
+    spills, rare_paths = _rows(packed, "spills", 2), _rows(packed, "rare_paths", 3)
+    if not all(each[0] < size for each in spills):
         raise ValueError(f"{MACHINE_CODE}: spills must be pairs of an instruction and its row")
+    if not all(each[2] <= each[1] for each in rare_paths):
+        raise ValueError(f"{MACHINE_CODE}: rare_paths must be taken by executions")
     found = TracedCode(
         opcodes=tuple(names[each] for each in opcodes),
         control=_numbers(packed.get("control"), "control", 0, _MOST),
@@ -97,8 +101,9 @@ def unpacked_code(packed: Any) -> TracedCode:
         ptx_blocks=tuple(_numbers(each, "ptx_blocks", 0, _MOST) for each in blocks),
         ptx_size=_numbers([packed.get("ptx_size")], "ptx_size", 0, _MOST)[0],
         offsets=_numbers(packed.get("offsets", []), "offsets", -1, _MOST),
-        spills={each[0]: each[1] for each in pairs},
+        spills={each[0]: each[1] for each in spills},
         reads=_numbers(packed.get("reads", []), "reads", 0, (1 << 32) - 1),
+        rare_paths={each[0]: (each[1], each[2]) for each in rare_paths},
     )
     columns = (found.control, found.guarded, found.targets, found.origins)
     if not all(len(each) == size for each in (*columns, found.offsets or columns[0], found.reads or columns[0])):
@@ -106,6 +111,17 @@ def unpacked_code(packed: Any) -> TracedCode:
     if not all(each and max(each[1:], default=0) < len(blocks) for each in found.ptx_blocks):
         raise ValueError(f"{MACHINE_CODE}: ptx_blocks names blocks that are not there")
     return found
+
+
+def _rows(packed: Mapping[str, Any], name: str, length: int) -> list[tuple[int, ...]]:
+    """Rows of as many numbers each; none where there is no such key."""
+    found = packed.get(name, [])
+    if not isinstance(found, list | tuple):
+        raise ValueError(f"{MACHINE_CODE}: {name} must be a list")
+    rows = [_numbers(each, name, 0, _MOST_COUNT) for each in found]
+    if not all(len(each) == length for each in rows):
+        raise ValueError(f"{MACHINE_CODE}: {name} must have {length} numbers each")
+    return rows
 
 
 def _numbers(values: Any, name: str, least: int, most: int) -> tuple[int, ...]:

@@ -57,7 +57,16 @@ def test_branches_lead_into_the_kernel_and_the_loop_leads_back(architecture: str
     assert all(0 <= target < len(code.opcodes) for _, target in branches)
     load = next(at for at, name in enumerate(code.opcodes) if name.startswith("LDG"))
     assert any(target <= load < at and code.guarded[at] for at, target in branches)
-    assert all(target == -1 for at, target in enumerate(code.targets) if code.opcodes[at] != "BRA")
+    assert all(target == -1 for at, target in enumerate(code.targets) if code.opcodes[at] not in ("BRA", "CALL"))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_division_of_rare_operands_is_a_call_of_what_lies_behind_the_kernel(architecture: str) -> None:
+    _, code = compiled_for(architecture)
+    (call,) = [at for at, name in enumerate(code.opcodes) if name == "CALL"]
+    last = max(at for at, name in enumerate(code.opcodes) if name == "EXIT")
+    assert last < code.targets[call] < code.opcodes.index("RET", last)
+    assert code.opcodes[code.targets[call] - 1] in ("EXIT", "BRA", "NOP")
 
 
 def test_loads_name_the_scoreboard_that_their_users_wait_for() -> None:

@@ -35,6 +35,8 @@ class Notes:
         if execution is not None:
             self.executions.append(execution)
 
+    def running(self, info, done, total): ...
+
     def copied(self, process, direction, size_bytes, stream, pinned):
         self.copies.append((direction, size_bytes))
 

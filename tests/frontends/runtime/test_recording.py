@@ -4,8 +4,11 @@ from itertools import pairwise
 
 import pytest
 
+from warplens.analysis.machine_form import machine_form
 from warplens.frontends.runtime.recording import LaunchInfo, Recording
 from warplens.traces.chosen_blocks import chosen_blocks
+from warplens.traces.machine_code import code_of
+from warplens.traces.rewrite import joined
 
 from .listening import run
 
@@ -53,3 +56,15 @@ def test_a_first_block_joins_those_that_are_asked_for(built, stand_in):
     (execution,) = notes.executions
     found = sorted({int(block) for group in execution.groups for block in group.block})
     assert execution.blocks == len(found) == 11 and found[0] == 0 and found[1] > 100
+
+
+def test_divisions_of_rare_operands_are_counted(built, stand_in):
+    _, _, notes = run([built("divisions.cu")], stand_in, Recording())
+    (execution,) = notes.executions
+    code = code_of(execution.header)
+    if code is None:
+        pytest.skip("needs ptxas")
+    assert list(code.rare_paths.values()) == [(8, 4)]
+    form = machine_form(joined(execution.groups), execution.trace)
+    calls = sum(form.static.opcode[row] == "CALL" for row in form.group.static)
+    assert calls == 4

@@ -24,6 +24,7 @@ _WIDTH_SHIFT = 9
 _WIDTHS = (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
 #: Where the lower word has the register and the offset of an address; the stack pointer is register 1.
 _BASE_SHIFT, _STACK_POINTER, _OFFSET_SHIFT, _OFFSET_BITS = 24, 1, 40, 24
+_OPERATION = 0x1FF
 _LINES = ".nv_debug_line_sass"
 #: Sections that say which functions a line table is about; from Hopper on they have an addend.
 _RELOCATIONS = {".rela": struct.Struct("<QQq"), ".rel": struct.Struct("<QQ")}
@@ -57,6 +58,8 @@ _ALWAYS = 7  # the predicate that is always true
 _WAITS_SHIFT = 47
 #: Where the barrier of a cluster says so.
 _AWAITS_SHIFT = 10
+#: Branches and calls whose target is relative.
+_GO_ELSEWHERE = (0x147, 0x144)
 #: Where a branch has a second predicate.
 _SECOND_SHIFT = 23
 #: Where the lower word has the kind of its operands and two registers, and the upper word the third.
@@ -92,7 +95,7 @@ class MachineCode:
     control: tuple[int, ...]
     #: Whether lanes may skip it or, for a branch, not take it.
     guarded: tuple[bool, ...]
-    #: Where a branch goes: an index, or -1.
+    #: Where a branch or a call goes: an index, or -1.
     targets: tuple[int, ...]
     #: Line of the PTX that each comes from, or 0.
     ptx_lines: tuple[int, ...]
@@ -153,8 +156,8 @@ def _decoded(code: bytes, rows: Iterable[tuple[int, int]], architecture: int) ->
             for opcode, (low, high) in zip(opcodes, words, strict=True)
         ),
         targets=tuple(
-            _target(index, low, high, architecture) if opcode == "BRA" else -1
-            for index, (opcode, (low, high)) in enumerate(zip(opcodes, words, strict=True))
+            _target(index, low, high, architecture) if low & _OPERATION in _GO_ELSEWHERE else -1
+            for index, (low, high) in enumerate(words)
         ),
         ptx_lines=tuple(lines),
         offsets=tuple(
@@ -175,14 +178,14 @@ def _reads(opcode: str, low: int, high: int) -> int:
             found.append(low >> _SECOND_REGISTER_SHIFT & 0xFF)
         if opcode in _READS_THREE:
             found.append(high & 0xFF)
-            if low & 0x1FF == _WIDE_MULTIPLICATION and found[-1] != NO_READ:
+            if low & _OPERATION == _WIDE_MULTIPLICATION and found[-1] != NO_READ:
                 found.append(found[-1] + 1)
     found += [NO_READ] * (_MOST_READS - len(found))
     return int.from_bytes(bytes(found), "little")
 
 
 def _opcode(low: int, high: int, architecture: int) -> str:
-    number = low & 0x1FF
+    number = low & _OPERATION
     name = (_SINCE_100.get(number) if architecture >= 100 else None) or _NAMES.get(number, f"OP{number:03X}")
     if name in _PLAIN_WIDTH:
         return name + _WIDTHS[high >> _WIDTH_SHIFT & 7]

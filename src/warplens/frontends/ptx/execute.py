@@ -284,6 +284,7 @@ class Launch:
                 f"{self.worker_bytes >> 20} MiB; at most {MOST_WORKING_BYTES >> 20} are allowed"
             )
         self.seen = np.zeros(compiled.instruction_count + 1, dtype=np.uint8)
+        self.rare_paths = np.zeros((compiled.instruction_count + 1, 2), dtype=np.int64)
         self.printed = Printed()
         self.texel_bytes: dict[int, int] = {}
         self.stop = threading.Event()

@@ -72,6 +72,7 @@ class Worker:
             Context.FRAMES: self.frames.ctypes.data,
             Context.FRAME_BYTES: frame_bytes,
             Context.SPACES_SEEN: launch.seen.ctypes.data,
+            Context.RARE_PATHS: launch.rare_paths.ctypes.data,
             Context.SLICE: SLICE_INSTRUCTIONS,
             Context.ROOM_LEFT: MOST_RECORD_BYTES // 8,
             Context.RECORD_FULL: RECORD_FULL_WORDS,

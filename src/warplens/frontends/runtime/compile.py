@@ -58,7 +58,7 @@ def compile_program(
     if ran.returncode:
         words = (ran.stderr or ran.stdout).strip()[:_MOST_WORDS]
         names = ", ".join(str(each) for each in sources)
-        raise CompileError(f"{names}: nvcc says:\n{words}")
+        raise CompileError(f"{names}: nvcc says:\n{words}\n--nvcc 'OPTIONS' passes options to it")
     return target
 
 

@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ...errors import KernelFault, LimitReached, WorkloadError
@@ -101,7 +102,7 @@ class Launcher:
             info, record = self._number(order)
             before = self.arena.filled.before_launch() if record and self.arena.filled is not None else None
             started = time.perf_counter()
-            instructions, printed, execution = self._run(order, record)
+            instructions, printed, execution = self._run(order, record, info)
         except KernelFault as error:
             self.kept.clear()
             self.listener.failed(str(error))
@@ -164,10 +165,10 @@ class Launcher:
         matching = self.numbers.next_matching() if self.recording.matches(info) else -1
         return info, self.recording.wants(info, matching, alike, of_kernel)
 
-    def _run(self, order: Ordered, record: bool) -> tuple[int, str, Execution | None]:
+    def _run(self, order: Ordered, record: bool, info: LaunchInfo) -> tuple[int, str, Execution | None]:
         self.arena.write(self.parameter_address, order.parameters)
         if record:
-            return self._record(order)
+            return self._record(order, info)
         key = (order.function, order.grid, order.block, order.dynamic_shared_bytes, order.cooperative, order.cluster)
         kept = self.kept.get(key)
         if kept is None:
@@ -186,11 +187,11 @@ class Launcher:
                 pass
         else:
             launch.memory = replace(launch.memory, parameters=self._padded(order))
-            launch.run([range(total)])
+            launch.run([range(total)], progress=self._telling(info, 0, total))
         kept.instructions = launch.instructions - before
         return kept.instructions, launch.printed.text, None
 
-    def _record(self, order: Ordered) -> tuple[int, str, Execution]:
+    def _record(self, order: Ordered, info: LaunchInfo) -> tuple[int, str, Execution]:
         """Run all blocks in order, those that stand for the launch with code that records.
 
         The first ones tell how long blocks are. A first block that does far more than those after it is recorded
@@ -214,7 +215,7 @@ class Launcher:
         for part in (*chosen, range(total, total)):
             if part.start > at:
                 plain = plain or self._launch(order, recording=False)
-                plain.run([range(at, part.start)])
+                plain.run([range(at, part.start)], progress=self._telling(info, at, total))
             part = range(max(part.start, len(first)), part.stop)
             if part and recorder.instructions < most:
                 recorder.run([part], consume=groups.append)
@@ -225,9 +226,13 @@ class Launcher:
         source = kernel.module.files.get(kernel_file(kernel), kernel.module.name)
         extra = {**execution.header.extra, "readable_name": order.function.readable, "source": source}
         execution = replace(execution, header=replace(execution.header, extra=extra))
-        execution = with_machine_code(execution, kernel, order.function.machine_code)
+        execution = with_machine_code(execution, kernel, order.function.machine_code, recorder.rare_paths)
         both = [recorder, plain] if plain else [recorder]
         return sum(each.instructions for each in both), "".join(each.printed.text for each in both), execution
+
+    def _telling(self, info: LaunchInfo, before: int, total: int) -> Callable[[int, int], None]:
+        """The progress of blocks of a launch that follow `before` others."""
+        return lambda done, _: self.listener.running(info, before + done, total)
 
     @staticmethod
     def _first_blocks(recorder: Launch, total: int) -> list[tuple[int, list[WarpGroup]]]:

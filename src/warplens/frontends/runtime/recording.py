@@ -96,6 +96,9 @@ class Listener(Protocol):
         `before` has what was unset before it, where that is to be checked.
         """
 
+    def running(self, info: LaunchInfo, done: int, total: int) -> None:
+        """So many of a kernel's thread blocks have run."""
+
     def copied(self, process: int, direction: int, size_bytes: int, stream: int, pinned: bool) -> None:
         """Bytes went from host to device (1), device to host (2), within a device (3), or were set (4).
 

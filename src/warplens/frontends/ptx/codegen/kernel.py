@@ -29,6 +29,7 @@ from .divergence import DivergentLanes
 from .lanes import I1, I32, I64, LANES, POINTER, Value, integers
 from .layout import CLUSTER_BARRIER, SAVE_AREA, Arrival, Context, Fault, Frame, Status
 from .lowering import LOWERINGS
+from .rare_paths import count_rare_paths
 from .runtime import i32, i64
 from .scheduler import build_scheduler
 
@@ -313,6 +314,8 @@ class KernelBuilder(DivergentLanes):
         if lowering is None:
             raise self.error(item, f"this instruction is not supported{remedy_of(item.instruction)}")
         try:
+            if self.recording:
+                count_rare_paths(self, item)
             return lowering(self, item)
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
             # A combination of types and operands that valid PTX never has makes a lowering fail.

@@ -57,7 +57,8 @@ class Context(IntEnum):
     CLUSTER_RANK = 134
     CLUSTER_SHARED = 135  # host addresses of the shared memory of the cluster's blocks: 16 fields
     GRID_WORKSPACE = 151  # address of what barriers of the whole grid use
-    FIELDS = 152
+    RARE_PATHS = 152  # 2 × int64 per instruction: executions, and those in which a lane takes the rare path
+    FIELDS = 153
 
 
 class Frame(IntEnum):
