@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reference.traces import Step, memory_trace
 from warplens.analysis.atomics import atomic_passes, swaps_of
+from warplens.analysis.block_samples import executed_by, sample_of_blocks
 from warplens.traces import StaticInstruction
 
 ADD = StaticInstruction(0, "atom.global.add.f32", "atomic_global", "global", 4)
@@ -92,3 +93,40 @@ def test_loops_of_swaps_take_as_long_as_measured(lanes_per_word, warps, apart, c
     swaps = swaps_of(group, trace.static)
     assert (swaps.lanes == lanes_per_word).all()
     assert swaps.cycles(95.0, 43.6) * 256 + 256 * 50 == pytest.approx(cycles, rel=0.06)
+
+
+#: Of an H200.
+TIMES = {"swap_lane": 95.0, "swap_word": 43.6, "swap_port": 3.5}
+
+
+def adding(lanes_per_word: int, warps: int):
+    """Warps of a block whose lanes add floats to shared words, all warps to the same."""
+    row = StaticInstruction(0, "atom.shared.add.f32", "atomic_shared", "shared", 4, (1,), (0,))
+    lanes = tuple(1 << 10 | 4 * (lane // lanes_per_word) for lane in range(32))
+    return memory_trace([row], [[[Step(0, lanes)]] * warps])
+
+
+@pytest.mark.parametrize(("warps", "turns"), [(1, 32), (2, 32), (8, 32 * 8 * 43.6 / 95), (32, 32 * 43.6 / 3.5)])
+def test_lanes_that_lose_to_other_warps_try_again(warps, turns):
+    """Each turn takes 95 cycles, or 3.5 at the port for each warp."""
+    trace = adding(32, warps)
+    found = swaps_of(trace.held[0], trace.static)
+    assert found.turns(95.0, 43.6, 3.5) == pytest.approx(turns)
+    done = executed_by(trace.held[0], trace, lambda name: TIMES.get(name, 0.0), reorder=False)
+    assert done.repeated == pytest.approx(6 * turns - 1) and done.shared_cycles == pytest.approx(3.5 * turns)
+
+
+def test_time_at_a_port_that_warps_keep_busy_counts_once():
+    trace = adding(32, 32)
+    found = swaps_of(trace.held[0], trace.static)
+    assert found.waits(95.0, 43.6, 3.5) == pytest.approx(found.cycles(95.0, 43.6))
+    alone = swaps_of((one := adding(32, 1)).held[0], one.static)
+    assert alone.waits(95.0, 43.6, 3.5) == pytest.approx(32 * 3.5 * 3.5 / 95)
+
+
+def test_a_sample_has_the_instructions_of_all_turns():
+    trace = adding(8, 4)
+    sample = sample_of_blocks(trace.held[0], trace, 128, lambda name: TIMES.get(name, 0.0))
+    turns = 8 * 4 * 43.6 / 95
+    assert sample.instructions.sum() == pytest.approx(4 * 6 * turns)
+    assert sample.expansion == pytest.approx(6 * turns)

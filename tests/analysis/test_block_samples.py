@@ -33,19 +33,42 @@ def warp(rounds: int, address: int = 1 << 20) -> list[Step]:
 
 
 @pytest.mark.parametrize("blocks_per_group", [3, 1000])
-def test_blocks_are_chosen_at_even_distances(blocks_per_group):
-    blocks = [[warp(1)] * (1 + block % 3) for block in range(5 * MOST_BLOCKS)]
+def test_blocks_that_do_about_as_much_are_chosen_at_even_distances(blocks_per_group):
+    blocks = [[warp(40), warp(block % 3)] for block in range(5 * MOST_BLOCKS)]
     chosen = chosen_blocks(memory_trace(ROWS, blocks, blocks_per_group=blocks_per_group), len(blocks))
-    numbers, warps = np.unique(chosen.block, return_counts=True)
-    assert numbers.tolist() == list(range(2, 5 * MOST_BLOCKS, 5))
-    assert warps.tolist() == [1 + number % 3 for number in numbers]
+    assert chosen.block[::2].tolist() == list(range(2, 5 * MOST_BLOCKS, 5))
+    lengths = [len(blocks[number][1]) for number in chosen.block[::2].tolist()]
+    assert np.diff(chosen.start)[1::2].tolist() == lengths
 
 
 @pytest.mark.parametrize("place", [0, 61])
-def test_a_block_that_is_longer_than_all_chosen_ones_is_chosen_too(place):
+def test_a_block_that_is_longer_than_all_chosen_ones_is_chosen_too_and_comes_first(place):
     blocks = [[warp(9 if block == place else 1)] for block in range(5 * MOST_BLOCKS)]
-    chosen = chosen_blocks(memory_trace(ROWS, blocks, blocks_per_group=50), len(blocks))
-    assert chosen.block.tolist() == [*range(2, 5 * MOST_BLOCKS, 5), place]
+    chosen = chosen_blocks(memory_trace(ROWS, blocks, blocks_per_group=50), len(blocks)).block.tolist()
+    assert chosen[0] == place and len(chosen) == MOST_BLOCKS + 1
+    others = sorted(chosen[1:])
+    assert all(4 <= after - before <= 6 for before, after in pairwise(others))
+    assert chosen[1:] == [*(each for each in others if each > place), *(each for each in others if each < place)]
+
+
+def test_blocks_that_do_little_are_as_frequent_as_in_the_launch():
+    """Even where they come at the distance of the chosen ones: at the edge of a grid."""
+    blocks = [[warp(1 if block % 8 == 4 else 20)] for block in range(8 * MOST_BLOCKS)]
+    trace = memory_trace(ROWS, blocks)
+    chosen = chosen_blocks(trace, len(blocks))
+    few = sum(block % 8 == 4 for block in chosen.block.tolist())
+    assert few == MOST_BLOCKS / 8
+
+
+def test_of_few_blocks_those_that_do_most_come_first():
+    """Their longest warps are alike; the SM that has the blocks with most warps at work ends last."""
+    blocks = [[warp(400)] * (8 if block % 2 else 1) + [warp(1)] * (0 if block % 2 else 7) for block in range(40)]
+    trace = memory_trace(ROWS, blocks)
+    chosen = chosen_blocks(trace, len(blocks))
+    done = np.add.reduceat(np.diff(chosen.start), np.arange(0, len(chosen), 8))
+    assert done[0] == done.max() and done.mean() == pytest.approx(
+        np.mean([sum(map(len, block)) for block in blocks]), rel=0.1
+    )
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 9])

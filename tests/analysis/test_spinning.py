@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference.traces import Step, memory_trace
-from warplens.analysis.spinning import spins
+from warplens.analysis.spinning import spinning, spins
 from warplens.api import predict
 from warplens.machine import load_gpu
 from warplens.traces import StaticInstruction
@@ -51,4 +51,23 @@ def test_a_lock_waits():
     ids=["may be kept in a register", "three times", "from place to place", "long loop", "unread", "many places"],
 )
 def test_other_loops_do_not(made):
+    assert not any(spins(group, made.static) for group in made.groups())
+
+
+def test_the_loop_is_what_spins():
+    made = trace("LDG.E.STRONG.GPU", [DATA, DATA + 128, *[FLAG] * 5])
+    (group,) = made.groups()
+    first = int((group.static == 0).nonzero()[0][2])  # the first load of the flag
+    last = int((group.static == 0).nonzero()[0][-1])
+    assert spinning(group, made.static).nonzero()[0].tolist() == list(range(first, last + 1))
+
+
+def test_a_queue_is_no_wait():
+    """A loop that takes places of a queue from a counter, and puts something there, works."""
+    rows = [
+        StaticInstruction(0, "atom.global.add.u32", "atomic_global", "global", 4, (1,), (0,)),
+        StaticInstruction(16, "st.global.u32", "store_global", "global", 4, (), (1, 2)),
+    ]
+    steps = [step for k in range(20) for step in (Step(0, (FLAG,) * 32), Step(1, (DATA + 4 * k,) * 32))]
+    made = memory_trace(rows, [[steps]])
     assert not any(spins(group, made.static) for group in made.groups())

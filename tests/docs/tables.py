@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -282,8 +283,14 @@ def compared_runs() -> str:
         )
         for at, row in enumerate(rows)
     ]
-    means = (f"{100 * sum(map(abs, errors[way])) / len(rows):.0f} %" for way in ways)
-    found.append(("**mean error**", "", "", "", *means))
+    measures: dict[str, Callable[[list[float]], str]] = {
+        "mean error": lambda of: f"{100 * statistics.mean(map(abs, of)):.0f} %",
+        "median error, signed": lambda of: f"{100 * statistics.median(of):+.1f} %",
+        "within 20 %": lambda of: f"{100 * statistics.mean(abs(each) <= 0.2 for each in of):.0f} %",
+        "largest error": lambda of: f"{100 * max(map(abs, of)):.0f} %",
+    }
+    for name, measure in measures.items():
+        found.append((f"**{name}**", "", "", "", *(measure(errors[way]) for way in ways)))
     heads = ("program", "launch", "kernel", "cycles", "from SASS", "from the program's run")
     return _table(heads, found)
 

@@ -288,3 +288,11 @@ def test_what_nobody_has_measured_on_the_h200_says_so():
         assert sources[path].kind == "assumed"
     for path in ("llc.latency_cycles", "noc.bandwidth_bytes_per_s", "l1.latency_cycles"):
         assert sources[path].kind == "measured"
+
+
+@pytest.mark.parametrize("name", [name for name in gpu_names() if load_gpu(name).compute_capability])
+def test_atomics_take_turns_at_one_word_on_every_gpu(name):
+    """Absent ones would count as none, and a GPU that nobody measured as many times faster than the measured one."""
+    gpu = load_gpu(name)
+    assert gpu.noc.float_atomic_word_cycles >= gpu.noc.atomic_word_cycles > 0 and gpu.noc.atomic_lane_cycles > 0
+    assert gpu.swap_lane_cycles > gpu.swap_word_cycles > gpu.swap_port_cycles > 0

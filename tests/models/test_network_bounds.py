@@ -12,8 +12,9 @@ from warplens.models import _network_records as k
 from warplens.models import network_solution
 from warplens.models._network_kernels import least_of_blocks
 from warplens.models.network import Demand
+from warplens.models.network_solution import most_blocks
 
-from .test_network_kernels import random_machine, random_stream
+from .test_network_kernels import BLOCKS, random_machine, random_stream
 
 #: Cycles per request, flit and transfer, and latencies: less is more. Then places and queues.
 SHORTENED = (*(name for name in network_solution.TIMES if name != "dram_queue"), *k.NETWORK.names, "issue_interval")
@@ -66,6 +67,7 @@ def test_more_of_a_resource_costs_time_in_one_of_a_thousand_draws_at_most():
 def test_the_time_lies_between_the_busiest_resource_and_one_block_after_another(seed, warps, events, blocks):
     demand, machine, _ = drawn(seed, warps, events)
     machine["blocks"], machine["blocks_per_sm"] = blocks, 3
+    machine["most_blocks"] = most_blocks(machine["blocks"], machine["blocks_per_sm"], np.full(1, 132.0))
     machine["block_launch"] = machine["block_start"] = 0.0
     (cycles,), _, busy = network_solution.solve_all(demand, machine, None)
     assert cycles >= busy.max() * (1 - 1e-9)
@@ -82,9 +84,23 @@ def test_blocks_alone_take_at_least_what_their_warps_need(seed, warps, events):
     least, done = np.empty((1, 2)), np.empty(events)
     least_of_blocks(stream, machine, done, least)
     assert least[0].tolist() == network_parts.least_of_blocks(stream, machine[0])
-    machine["blocks"], machine["blocks_per_sm"] = 2.0, 1
+    machine["blocks"], machine["blocks_per_sm"], machine["most_blocks"] = 2.0, 1, 2
     (apart,), _, _ = network_solution.solve_all(demand, machine, None)
     assert least.sum() <= apart * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("held", [1, 2, 32])
+def test_there_is_room_for_all_blocks_that_are_followed(held):
+    """The fullest SM of a machine that holds many blocks, also where they run one after another."""
+    demand, machine, _ = drawn(1, 1, 3)
+    machine["blocks"], machine["most_blocks"] = (
+        372.4,
+        most_blocks(np.array([372.4]), np.array([32.0]), np.full(1, 132.0)),
+    )
+    machine["blocks_per_sm"] = held
+    sm = k.new_sm(demand.stream, machine)
+    network_solution.solve_network(demand.stream, machine, sm=sm)
+    assert 160 < sm.run[0]["to_run"] == sm.run[0]["finished"] <= len(sm.ends)
 
 
 def solved_with(places: int, ahead: float) -> float:
@@ -96,8 +112,9 @@ def solved_with(places: int, ahead: float) -> float:
     units, order = np.zeros((2, 1)), np.zeros(1, dtype=np.int64)
     stream = k.Stream(np.array([0, 1]), np.array([0, 2]), events, units, order, np.ones(1))
     machine = np.zeros(1, k.MACHINE)
-    for name in ("schedulers", "issue_interval", "arrivals", "blocks_per_sm", "warps_per_block", "blocks", "stores"):
+    for name in ("schedulers", "issue_interval", "arrivals", "blocks_per_sm", "warps_per_block", *BLOCKS):
         machine[name] = 1
+    machine["stores"] = machine["partitions"] = 1
     machine["queue"], machine["injection"], machine["outstanding"] = 8, 1e6, places
     machine["llc_latency"] = 100.0
     machine["network"]["net_flit"] = 1.0

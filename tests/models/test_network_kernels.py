@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from reference import network
 from warplens.models import _network_records as k
 from warplens.models._network_kernels import solve
+from warplens.models.network_solution import most_blocks
+
+BLOCKS = "blocks", "most_blocks"
 
 
 def random_stream(generator: np.random.Generator, blocks: int, warps: int, events: int) -> k.Stream:
@@ -47,7 +50,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     for name in ("bank", "channel", "spread", "scatter"):
         table[name] = generator.uniform(0, 5, total) * generator.integers(0, 2, total)
     table["set"] = generator.integers(0, 4, total)
-    table["clustered"] = generator.integers(0, 2, total)
+    table["clustered"], table["steps"] = generator.integers(0, 2, total), generator.integers(0, 4, total)
     await_start, awaited = np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
     if awaits:  # for anything that a warp of the block does, whether it can come to that or not
         many = np.where(kind == k.AWAIT, generator.integers(0, 4, total), 0)
@@ -105,6 +108,7 @@ def random_machine(generator: np.random.Generator, warps: int) -> np.ndarray:
     machine["blocks_per_sm"] = generator.integers(1, 5)
     machine["warps_per_block"] = warps
     machine["blocks"] = generator.choice([0.4, 1.0, 3.7, 12.0, 150.5])
+    machine["most_blocks"] = most_blocks(machine["blocks"], machine["blocks_per_sm"], generator.choice([1.0, 132.0]))
     machine["block_launch"], machine["block_start"], machine["cold_start"] = generator.choice([0.0, 90.0], 3)
     machine["partitions"] = generator.choice([1, machine["schedulers"]])
     return machine
@@ -130,6 +134,7 @@ def test_the_compiled_network_is_the_plain_one(seed, blocks, warps, events, coun
         in_whole_numbers(stream.events)
         in_whole_numbers(machines)
         machines["blocks"] = np.maximum(machines["blocks"], 1.0)
+        machines["most_blocks"] = most_blocks(machines["blocks"], machines["blocks_per_sm"], np.ones(count))
     cycles, waits, busy = np.empty(count), np.zeros((count, k.CAUSES)), np.zeros((count, k.RESOURCES))
     script = k.new_script(stream, machines[:1])
     sm, memory = k.new_sm(stream, machines), k.new_memory(stream, machines)
@@ -175,8 +180,9 @@ def test_of_results_that_come_together_a_warp_waits_for_the_last_it_asked_for():
         np.array([0, 1]), np.array([0, 3]), events, np.zeros((3, 1)), np.zeros(1, dtype=np.int64), np.ones(1)
     )
     machines = np.zeros(1, k.MACHINE)
-    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "warps_per_block", "blocks"):
+    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "warps_per_block", *BLOCKS):
         machines[name] = 1
+    machines["partitions"] = 1
     machines["l1_latency"], machines["llc_latency"] = 20.0, 40.0
     sm, script = k.new_sm(stream, machines, blames=True), k.new_script(stream, machines)[:0]
     waits, busy = np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))
@@ -192,7 +198,7 @@ def test_a_wait_ends_when_arrivals_and_copies_have_come():
     events["port"][0], events["gap"] = 1.0, (1.0, 300.0, 1.0, 5.0, 1.0)
     units, order = np.zeros((5, 1)), np.zeros(1, dtype=np.int64)
     machines = np.zeros(1, k.MACHINE)
-    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "blocks"):
+    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "partitions", *BLOCKS):
         machines[name] = 1
     machines["warps_per_block"], machines["l1_latency"], machines["tags"] = 2, 900.0, 900.0
     found = {}
@@ -217,7 +223,7 @@ def test_a_barrier_opens_when_the_last_warp_that_it_waits_for_leaves():
     units, order = np.zeros((3, 1)), np.zeros(1, dtype=np.int64)
     stream = k.Stream(np.array([0, 2]), np.array([0, 2, 3]), events, units, order, np.ones(1))
     machines = np.zeros(1, k.MACHINE)
-    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "blocks"):
+    for name in ("schedulers", "issue_interval", "queue", "arrivals", "blocks_per_sm", "partitions", *BLOCKS):
         machines[name] = 1
     machines["warps_per_block"], machines["barrier"] = 2, 10.0
     sm, cycles = k.new_sm(stream, machines), np.empty(1)
@@ -239,7 +245,7 @@ def test_special_functions_take_turns_with_loads(turn, port, expected):
     starts = np.arange(warps + 1) * count
     stream = k.Stream(np.array([0, warps]), starts, events, units, order, np.ones(1))
     machines = np.zeros(1, k.MACHINE)
-    for name in ("schedulers", "issue_interval", "arrivals", "blocks_per_sm", "blocks"):
+    for name in ("schedulers", "issue_interval", "arrivals", "blocks_per_sm", "partitions", *BLOCKS):
         machines[name] = 1
     machines["queue"], machines["warps_per_block"], machines["l1_latency"] = 20, warps, 30.0
     cycles, waits, busy = np.empty(1), np.zeros((1, k.CAUSES)), np.zeros((1, k.RESOURCES))

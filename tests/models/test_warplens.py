@@ -235,7 +235,7 @@ def test_a_real_gpu_may_be_slower_than_its_description():
         ran = prediction.cycles - prediction.terms["launch"]
         up = (prediction.terms["cycles_high"] - prediction.terms["launch"]) / ran
         down = ran / (prediction.terms["cycles_low"] - prediction.terms["launch"])
-        assert (up > down + 0.05) == more
+        assert (up > down + 0.03) == more
 
 
 def test_a_warp_alone_takes_its_instructions_and_its_stalls():
@@ -282,7 +282,8 @@ def test_a_launch_with_a_long_block():
 
     mean = 2 * 2 * np.mean(lengths)
     found, twice = demand(mean), demand(2 * mean)
-    assert found.stream.order.tolist() == [*range(15, 24), *range(15)]
+    numbers = facts.traced.blocks.block[sample.block_start[:-1]][found.stream.order].tolist()
+    assert numbers[0] == 31 and numbers == [*sorted(each for each in numbers if each >= 31), *sorted(numbers)][:24]
     assert found.instructions_per_warp == pytest.approx(2 * np.mean(lengths))
     assert twice.instructions_per_warp == pytest.approx(2 * found.instructions_per_warp)
     # The long block stands for itself alone, so that its work and that of the others are neither more nor less.

@@ -6,13 +6,12 @@ order as in the compiled network, so that results agree exactly.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from typing import Any
 
 from warplens.models._network_records import DRAWS, GUMBEL
 
-from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp, warps_of
+from .network_parts import CAUSES, NEVER, PARTS, Event, Ring, Slot, Warp, having, warps_of
 
 #: A server: its name, or for a functional unit its number and partition.
 Server = str | int | tuple[str | int, int]
@@ -212,7 +211,7 @@ class Network:
             reach = max(reach, warp.done[event.needs] + event.tail)
             start = max(now, reach - event.gap)
             self.book(start - now, warp.parts[event.needs], warp.source[event.needs])
-        warp.gap = reach - start
+        warp.gap, warp.left = reach - start, max(event.steps, 1)
         warp.state, warp.ready = "data", start
 
     def reserve(self, server: Server, clock: float, now: float, work: float, alone: float) -> tuple[float, float]:
@@ -249,7 +248,7 @@ class Network:
                 others += 1
             elif other is not warp and other.state == "data" and other.ready <= now:
                 others += 1
-                ahead += other.event.issue * self.m["issue_interval"]
+                ahead += other.event.issue / max(other.event.steps, 1) * self.m["issue_interval"]
         return now + work + min(ahead, others * work)
 
     def held(
@@ -265,8 +264,9 @@ class Network:
 
     def issue(self, warp: Warp, q: int, now: float) -> None:
         event, many = warp.event, len(self.warps) - 1.0
-        work = event.issue * self.m["issue_interval"]
-        alone = max(warp.gap, work)
+        part = 1.0 / max(event.steps, 1)
+        work = event.issue * self.m["issue_interval"] * part
+        alone = max(warp.gap * part, work)
         begin = now
         if self.greedy:
             begin, reach = self.reserve(("scheduler", q), now, now, work, alone)
@@ -285,24 +285,26 @@ class Network:
         self.busy["issue"] += work / self.schedulers
         before, span = reach, (begin, reach)
         partitions = int(self.m["partitions"])
-        for u, cycles in enumerate(event.units):
+        for u, of_all in enumerate(event.units):
+            cycles = of_all * part
             self.busy[u] += cycles
             if cycles > 0.0 and self.slower[u]:
                 own = partitions > 1 and self.divided[u]
                 unit = (u, warp.number % partitions) if own else u
                 span = self.held(unit, now, span, cycles * partitions if own else cycles, many)
         if event.special > 0.0:
-            self.busy["way"] += event.special
-            span = self.held("way", now, span, event.special, many)
+            self.busy["way"] += event.special * part
+            span = self.held("way", now, span, event.special * part, many)
         self.waits["DEP"] += span[1] - before
         event.blame["unit"] += span[1] - before
         if event.shared > 0.0:
             before = span[1]
-            self.busy["port"] += event.shared
-            span = self.held("port", now, span, event.shared, many)
+            self.busy["port"] += event.shared * part
+            span = self.held("port", now, span, event.shared * part, many)
             self.waits["L1"] += span[1] - before
             event.blame["shared"] += span[1] - before
-        warp.state, warp.ready = "issuing", span[1]
+        warp.left -= 1
+        warp.state, warp.ready = "data" if warp.left else "issuing", span[1]
 
     def call_next(self, q: int) -> None:
         """Of the warps that wait for a scheduler, the oldest goes on when it is free."""
@@ -333,6 +335,7 @@ class Network:
                 continue
             warp.at, warp.age, warp.back = 0, block * per_block + k, begin
             warp.gap, warp.ready = warp.events[0].gap, begin
+            warp.left = max(warp.events[0].steps, 1)
             warp.done, warp.parts = [0.0] * len(warp.events), [[0.0] * 6 for _ in warp.events]
             warp.source = list(warp.events)
             warp.signalled = [NEVER] * len(warp.events)
@@ -340,11 +343,11 @@ class Network:
 
     def run(self) -> float:
         m, per_block = self.m, int(self.m["warps_per_block"])
-        blocks = math.ceil(m["blocks"] - 1e-9)
+        blocks = int(m["most_blocks"])
         count = min(int(m["blocks_per_sm"]), blocks)
-        skipped = max((blocks - max(3 * count, 160 // per_block)) // count, 0)
+        full = int(m["blocks"] / count + 1e-9) * count
+        skipped = max((full - max(3 * count, 160 // per_block)) // count, 0)
         block = skipped * count
-        to_run = blocks - block
         self.warps = [Warp(number) for number in range(count * per_block)]
         slots = [Slot(self.warps[s * per_block : (s + 1) * per_block]) for s in range(count)]
         queue, accesses, last_port, clock = [0.0] * max(int(m["queue"]), 1), 0, -1, 0.0
@@ -355,7 +358,7 @@ class Network:
                     launched = max((block - skipped * count + 1) * m["block_launch"], m["cold_start"])
                     begin = max(slot.left_at + m["block_start"], launched)
                     place = (block - skipped * count) % len(self.blocks)
-                    slot.share = min(max(m["blocks"] - block, 0.0), 1.0) * self.traffic[place]
+                    slot.share = having(block, full, count, float(m["blocks"])) * self.traffic[place]
                     self.enter(slot, block, place, begin, per_block)
                     slot.left_at, slot.waiting, slot.gathered = begin, 0, 0.0
                     block += 1
@@ -423,12 +426,14 @@ class Network:
         cycles = ends[-1]
         self.busy["units"] = max(self.busy.pop(unit) for unit in self.units)
         if skipped:
-            waves = (to_run - count) // count
+            waves = (full - skipped * count - count) // count
             took = 0.0
             for k in range(count):
                 took += (ends[k + waves * count] - ends[k]) / (waves * count)
             cycles += skipped * took
-            self.busy = {name: value * (1.0 + skipped * count / to_run) for name, value in self.busy.items()}
+            for name in self.busy:
+                all_blocks = float(m["blocks"]) if name in ("bank in", "bank out", "dram") else float(blocks)
+                self.busy[name] *= all_blocks / (all_blocks - skipped * count)
         return cycles
 
     def leave(self, warp: Warp, slot: Slot, event: Event, now: float) -> None:

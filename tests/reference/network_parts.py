@@ -22,6 +22,7 @@ class Event:
     needs: int
     set: int
     clustered: bool
+    steps: int
     issue: float
     gap: float
     tail: float
@@ -91,6 +92,7 @@ class Warp:
         self.events: list[Event] = []
         self.at = 0
         self.gap = self.since = self.back = 0.0
+        self.left = 0
         self.age = 0
         self.done: list[float] = []
         self.parts: list[list[float]] = []
@@ -160,3 +162,17 @@ def least_of_blocks(stream: Any, machine: Any) -> list[float]:
                 results.append(max(results[-1], now if event.kind == "store" else back))
         found.append(max(ends))
     return found
+
+
+def having(block: int, full: int, places: int, blocks: float) -> float:
+    """Part of the SMs that have a block of this number: those beyond full waves go to any place."""
+    if block < full:
+        return 1.0
+    if full == 0:
+        return min(max(blocks - block, 0.0), 1.0)
+    taken = (blocks - full) / places
+    more, exactly = 1.0, (1.0 - taken) ** places
+    for k in range(block - full + 1):
+        more -= exactly
+        exactly *= (places - k) / (k + 1.0) * taken / (1.0 - taken)
+    return max(more, 0.0)

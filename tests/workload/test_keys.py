@@ -154,12 +154,12 @@ def test_some_parameters_change_what_is_kept(known):
         assert set(results.memory) - before, path
 
 
-@pytest.mark.parametrize(("model", "walks"), [("mdm", 4), ("roofline", 4), ("pipeline", 4), ("warplens", 5)])
+@pytest.mark.parametrize(("model", "walks"), [("mdm", 5), ("roofline", 5), ("pipeline", 5), ("warplens", 6)])
 def test_one_prediction_does_every_costly_step_once(monkeypatch, model, walks):
     """A walk collects events, one finds the features of all warps, one fetches a warp.
 
-    One more fetches the sampled blocks, for their bank conflicts; for `warplens` one counts atomics by the words they
-    meet in.
+    One finds how much each block does, and one more fetches those that are sampled, for their bank conflicts; for
+    `warplens` one counts atomics by the words they meet in.
     """
     counts: Counter[str] = Counter()
     gpu = machine()

@@ -14,7 +14,7 @@ from warplens.machine import load_gpu
 from warplens.models import GENERAL_MODELS as MODELS
 from warplens.models.base import Aspect
 from warplens.models.prediction import Prediction
-from warplens.traces import CLASS_NAMES
+from warplens.traces import CLASS_NAMES, MemoryTrace, StaticInstruction
 from warplens.workload import Needs, Workload, analyse, workload_of_trace
 from warplens.workload.traced import cache_misses, representative_of
 from warplens_studies.validate import accelsim
@@ -283,3 +283,21 @@ def test_predictions_of_a_trace_say_what_was_found_out_about_it():
     assert (item["kernel"], item["gpu"], item["order"]) == ("matmul", accelsim.GPU, "progress")
     assert sum(item["cluster_sizes"]) == item["warps"] == 1792
     assert item["llc_miss_ratio"] == pytest.approx(0.067, abs=0.001)
+
+
+def test_a_kernel_that_the_gpu_cannot_run_says_so():
+    """A GPU without clusters, wgmma and TMA gets a time all the same, for comparisons; it says what it is."""
+    rows = [StaticInstruction(0, "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "fp32"), ROWS[EXIT]]
+    trace = memory_trace(rows, [[[Step(0), Step(1)]]])
+    clustered = dataclasses.replace(trace.header, extra={**trace.header.extra, "cluster_blocks": 2})
+    trace = MemoryTrace(clustered, trace.static, tuple(trace.groups()))
+    said = {
+        name: [
+            each for each in predict(workload_of_trace(trace), load_gpu(name), "roofline").warnings if "lack" in each
+        ]
+        for name in ("a100", "h200")
+    }
+    assert said["h200"] == []
+    assert said["a100"] == [
+        "the kernel uses wgmma and clusters, which GPUs of compute capability 8.0 lack: it does not run on this one"
+    ]

@@ -142,6 +142,23 @@ class Swaps:
         """How long each takes: turn after turn of its own lanes, or those of all warps that want the word."""
         return self.lanes * np.maximum(lane_cycles, word_cycles * self.warps)
 
+    def turns(self, lane_cycles: float, word_cycles: float, port_cycles: float) -> NDArray[np.float64]:
+        """Turns that each takes in that time: lanes that lose to another warp try again.
+
+        A turn is over after `lane_cycles`, or when the port has served all warps that want the word.
+        """
+        least = np.maximum(lane_cycles, port_cycles * self.warps)
+        return self.cycles(lane_cycles, word_cycles) / least if lane_cycles else self.lanes
+
+    def waits(self, lane_cycles: float, word_cycles: float, port_cycles: float) -> NDArray[np.float64]:
+        """Cycles of that time for which each waits for the port, where warps of its block keep it busy.
+
+        They find it taken as often as it is busy, and wait for what all of them ask of it.
+        """
+        asked = port_cycles * self.warps
+        busy = asked / np.maximum(np.maximum(lane_cycles, asked), 1e-300)
+        return busy * asked * self.turns(lane_cycles, word_cycles, port_cycles)
+
 
 def swaps_of(group: WarpGroup, static: StaticTable) -> Swaps:
     """Atomics of PTX on shared memory that the assembler makes loops of; machine code has the loops."""

@@ -35,6 +35,8 @@ INSTRUCTION_BYTES, CODE_LINE_BYTES = 16, 128
 GENERIC, REMOTE, SHUFFLE = "generic", "remote", "shuffle"
 #: And of a loop of compare-and-swap: for each lane of a word, for each of other warps, and at the port.
 SWAP_LANE, SWAP_WORD, SWAP_PORT = "swap_lane", "swap_word", "swap_port"
+#: Instructions of a turn, as ptxas makes it: a load, a move, the sum, the swap, a comparison and a branch.
+SWAP_INSTRUCTIONS = 6
 WORD_BYTES = 4
 #: Kinds of events. `END` is a warp's last instruction if it is neither an access nor a barrier.
 LOAD, STORE, END = 1, 2, 5
@@ -150,7 +152,8 @@ def sample_of_blocks(
     if form is None and (found := waiting(group, trace)):
         group, trace, place = found
     static = trace.static
-    group, kinds, timing, held = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
+    group, kinds, timing, held, repeated = executed_by(group, trace, latency_of_class, reorder=reorder, shared=shared)
+    expansion *= 1.0 + repeated.sum() / max(len(group.static), 1)
     events = collect_events_of(group, static, kinds, timing, line_bytes)
     at = _instruction_of_event(group, events)
     before = np.concatenate(([-1], at[:-1]))
@@ -167,8 +170,7 @@ def sample_of_blocks(
     words[moves[group.static]] = conflict_degrees(group, static, moves)[1]
     class_id = static.class_id[group.static]
     columns = {CLASS_NAMES[index]: class_id == index for index in np.unique(class_id)}
-    indices = further_indices(group, static)
-    if indices.any():
+    if (indices := further_indices(group, static)).any():
         columns[CONSTANT_INDICES] = indices
     if (reads := further_reads(trace) if form is None else form.further_reads).any():
         columns[FURTHER_READS] = reads[group.static]
@@ -185,7 +187,7 @@ def sample_of_blocks(
         static=(placed.static if form is None else form.origin)[at].astype(np.int64),
         kind=kinds[events.event_static].astype(np.int64),
         dependence=dependence.astype(np.int64),
-        instructions=events.event_instructions.astype(np.float64),
+        instructions=events.event_instructions + since(repeated),
         gap=events.event_gap.astype(np.float64),
         tail=events.event_tail.astype(np.float64),
         lines=np.diff(events.line_start).astype(np.float64),
@@ -211,8 +213,9 @@ class Executed(NamedTuple):
     #: Kind of event, or 0, and timing apart from memory, of static instructions.
     kinds: NDArray[np.uint8]
     timing: IssueTiming
-    #: Of each execution: cycles that it holds the banks of shared memory.
+    #: Of each execution: cycles that it holds the banks of shared memory, and instructions that it repeats.
     shared_cycles: NDArray[np.float64]
+    repeated: NDArray[np.float64]
 
 
 def executed_by(
@@ -247,12 +250,14 @@ def executed_by(
         shuffles = shuffles_of(static)
         latencies[shuffles] = latency_of_class(SHUFFLE)
         held[shuffles[group.static]] = shared.interval_cycles
-    swaps = swaps_of(group, static)
-    held[swaps.instruction] = np.maximum(held[swaps.instruction], swaps.lanes * latency_of_class(SWAP_PORT))
-    looped = swaps.cycles(latency_of_class(SWAP_LANE), latency_of_class(SWAP_WORD))
-    of = group.static[swaps.instruction]
-    issue = timing.issue_cycles + np.bincount(of, looped, len(static)) / executions
-    return Executed(group, kinds, timing._replace(latencies=latencies, issue_cycles=issue), held)
+    swaps, repeated = swaps_of(group, static), np.zeros(len(group.static))
+    lane, word, port = (latency_of_class(name) for name in (SWAP_LANE, SWAP_WORD, SWAP_PORT))
+    turns = swaps.turns(lane, word, port)
+    repeated[swaps.instruction] = turns * SWAP_INSTRUCTIONS - 1.0
+    held[swaps.instruction] = np.maximum(held[swaps.instruction], turns * port)
+    looped = swaps.cycles(lane, word) - swaps.waits(lane, word, port)
+    issue = timing.issue_cycles + np.bincount(group.static[swaps.instruction], looped, len(static)) / executions
+    return Executed(group, kinds, timing._replace(latencies=latencies, issue_cycles=issue), held, repeated)
 
 
 def further_indices(group: WarpGroup, static: StaticTable) -> NDArray[np.int64]:
@@ -302,35 +307,52 @@ def shuffles_of(static: StaticTable) -> NDArray[np.bool_]:
 
 
 def chosen_blocks(trace: LaunchTrace, recorded: int) -> WarpGroup:
-    """A group of recorded blocks, sampled at even distances; the longest of all is among them.
+    """A group of recorded blocks that do as much as all do on average; the longest of all is among them.
 
-    It joins them if it is much longer than they are, else it takes the place of the longest of them.
+    They are sampled at even distances among the blocks in order of their instructions, those that do about as much in
+    launch order. The longest joins them if it is much longer than they are, else it takes the place of the longest of
+    them. Where blocks differ, those that do most come first: the SM that has them ends last.
     """
-    wanted = np.unique(((np.arange(MOST_BLOCKS) + 0.5) * recorded / MOST_BLOCKS).astype(np.int64))
-    parts: list[WarpGroup] = []
-    longest, most = None, 0
+    sizes = [_sizes_of_blocks(group) for group in trace.groups() if len(group)]
+    instructions, lengths, warps = (np.concatenate(column) for column in zip(*sizes, strict=True))
+    alike = np.round(np.log(np.maximum(instructions, 1)) / np.log(DIFFERENT)).astype(np.int64)
+    ordered = np.argsort(alike, kind="stable")
+    wanted = ordered[np.unique(((np.arange(MOST_BLOCKS) + 0.5) * recorded / MOST_BLOCKS).astype(np.int64))]
+    # Large blocks: sample fewer, to stay within the limits on warps and instructions.
+    room = min(MOST_WARPS / warps[wanted].max(), MOST_INSTRUCTIONS / max(instructions[wanted].max(), 1))
+    fewer = min(len(wanted), max(int(room), LEAST_BLOCKS))
+    chosen = wanted[((np.arange(fewer) + 0.5) * len(wanted) / fewer).astype(np.int64)]
+    longest = int(np.argmax(lengths))
+    if lengths[longest] > DIFFERENT * lengths[chosen].max():
+        chosen = np.append(chosen, longest)
+    elif lengths[longest] > lengths[chosen].max():  # the longest of all, for the last block ends the launch
+        chosen[int(np.argmax(lengths[chosen]))] = longest
+    chosen.sort()
+    if instructions[chosen].max() > DIFFERENT * np.median(instructions[chosen]):
+        chosen = np.roll(chosen, -int(np.argmax(instructions[chosen])))
+    return joined(_picked(trace, chosen))
+
+
+def _sizes_of_blocks(group: WarpGroup) -> tuple[NDArray[np.int64], ...]:
+    """Instructions of each block of a group, those of its longest warp, and its warps."""
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(group.block)) + 1))
+    of_warps = np.diff(group.start)
+    warps = np.diff(np.append(begins, len(group)))
+    return np.add.reduceat(of_warps, begins), np.maximum.reduceat(of_warps, begins), warps
+
+
+def _picked(trace: LaunchTrace, chosen: NDArray[np.int64]) -> list[WarpGroup]:
+    """Recorded blocks by their number among all, in the order given."""
+    found: dict[int, WarpGroup] = {}
     seen = 0
     for group in trace.groups():
         if not len(group):
             continue
         begins = np.concatenate(([0], np.flatnonzero(np.diff(group.block)) + 1, [len(group)]))
-        here = wanted[(wanted >= seen) & (wanted < seen + len(begins) - 1)] - seen
-        parts += [part_of(group, int(begins[b]), int(begins[b + 1])) for b in here]
-        lengths = np.maximum.reduceat(np.diff(group.start), begins[:-1])
-        if lengths.max() > most:
-            most, b = int(lengths.max()), int(np.argmax(lengths))
-            longest = part_of(group, int(begins[b]), int(begins[b + 1]))
+        for b in chosen[(chosen >= seen) & (chosen < seen + len(begins) - 1)].tolist():
+            found[b] = part_of(group, int(begins[b - seen]), int(begins[b - seen + 1]))
         seen += len(begins) - 1
-    # Large blocks: sample fewer, to stay within the limits on warps and instructions.
-    room = min(MOST_WARPS / max(len(part) for part in parts), MOST_INSTRUCTIONS / max(p.instructions for p in parts))
-    fewer = min(len(parts), max(int(room), LEAST_BLOCKS))
-    chosen = [parts[int(i)] for i in (np.arange(fewer) + 0.5) * len(parts) / fewer]
-    sampled = [int(np.diff(part.start).max()) for part in chosen]
-    if longest is not None and most > DIFFERENT * max(sampled):
-        chosen.append(longest)
-    elif longest is not None and most > max(sampled):  # the longest of all, for the last block ends the launch
-        chosen[int(np.argmax(sampled))] = longest
-    return joined(chosen)
+    return [found[b] for b in chosen.tolist()]
 
 
 def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:

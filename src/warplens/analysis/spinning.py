@@ -26,10 +26,16 @@ def seeing_accesses(static: StaticTable) -> NDArray[np.bool_]:
 
 def spins(group: WarpGroup, static: StaticTable) -> bool:
     """Whether a warp asks for one word several times in a row, in a short loop."""
+    return bool(spinning(group, static).any())
+
+
+def spinning(group: WarpGroup, static: StaticTable) -> NDArray[np.bool_]:
+    """Which executions are of such a loop: those from its first access to its last."""
     chosen = seeing_accesses(static)
+    none = np.zeros(len(group.static), dtype=bool)
     at = np.flatnonzero(chosen[group.static])
     if not len(at):
-        return False
+        return none
     place = np.cumsum(static.access_bytes[group.static] > 0) - 1
     warp = np.searchsorted(group.start, at, side="right") - 1
     order = np.lexsort((at, group.static[at], warp))
@@ -38,7 +44,13 @@ def spins(group: WarpGroup, static: StaticTable) -> bool:
     again = (np.diff(warp) == 0) & (np.diff(which.astype(np.int64)) == 0) & (base[1:] == base[:-1])
     again &= stride[1:] != IRREGULAR  # Lanes of several places have no base.
     again &= np.diff(at) <= MOST_INSTRUCTIONS
+    again &= np.diff(place[at]) == 1  # A loop that accesses other words meanwhile does its work.
     turns = FEWEST_TURNS - 1
     if len(again) < turns:
-        return False
-    return bool(np.lib.stride_tricks.sliding_window_view(again, turns).all(axis=1).any())
+        return none
+    first = np.flatnonzero(np.lib.stride_tricks.sliding_window_view(again, turns).all(axis=1))
+    edges = np.zeros(len(group.static) + 1, dtype=np.int64)
+    np.add.at(edges, at[first], 1)
+    np.add.at(edges, at[first + turns] + 1, -1)
+    found: NDArray[np.bool_] = np.cumsum(edges)[:-1] > 0
+    return found

@@ -16,6 +16,7 @@ from .patterns import Pattern, gathers, pattern_of
 from .rule import Finding
 from .scene import Removal, Scene
 from .staging import SHARED_BY, arrays_of, reuse_of
+from .widening import WIDEST_BYTES
 
 SECTOR_BYTES = 32
 #: Sectors of a request over the least that its bytes need, from which on it counts as uncoalesced.
@@ -37,6 +38,10 @@ ROWS_COST = "Rows of fewer than 32 elements leave lanes idle; combining takes sh
 FIELDS = (
     "Lanes step over the fields of structures. Keep each field in an array of its own, or move whole structures with "
     "wide accesses (float4, uint4)."
+)
+RUNS = (
+    "Each lane has several accesses side by side. Let lanes take turns (element i * 32 + lane in place of "
+    "lane * n + i), or turn a tile in shared memory."
 )
 FIELDS_COST = "Another layout changes the code that fills it."
 #: A stride up to which lanes step over structures, and a thread's step up to which it walks along data of its own.
@@ -161,15 +166,23 @@ def _tells(scene: Scene, words: Wording, mine: Mapping[int, Any], alike: Mapping
     return own > other or (own == other and words is LOADS)
 
 
+def _main(scene: Scene, strided: Mapping[int, Pattern]) -> int:
+    """The access with most needless sectors."""
+    return max(strided, key=lambda index: _excess(scene, [index]))
+
+
 def _main_stride(scene: Scene, strided: Mapping[int, Pattern]) -> int:
-    """The stride of the access with most needless sectors."""
-    return strided[max(strided, key=lambda index: _excess(scene, [index]))].stride_bytes or 0
+    return strided[_main(scene, strided)].stride_bytes or 0
 
 
 def _strided_way(scene: Scene, strided: Mapping[int, Pattern]) -> Way:
     if walks(scene, strided):
         return shared_rows(scene)
-    return Way(FIELDS, FIELDS_COST) if _main_stride(scene, strided) <= STRUCTURE_BYTES else Way()
+    main = _main(scene, strided)
+    if _main_stride(scene, strided) > STRUCTURE_BYTES:
+        return Way()
+    # What is as wide as can be is no field of its own.
+    return Way(RUNS, FIELDS_COST) if scene.static.access_bytes[main] >= WIDEST_BYTES else Way(FIELDS, FIELDS_COST)
 
 
 def shared_rows(scene: Scene) -> Way:

@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..machine import Gpu
 from ..models import Prediction, solve_best
 from ..models.energy import energy_of
+from ..models.network_solution import most_blocks
+from ..traces import CLASS_NAMES
 from ..workload import Workload
 from .answer import Advice, Answer
 from .benefits import benefits_of, largest
@@ -20,6 +23,9 @@ from .lines import lines_by_time, rest_of_time
 from .rule import Finding, Rule
 from .rules import RULES
 from .scene import LEAST_GAIN, MODEL, Scene
+
+#: The part of the instructions that may be others, or of another class, where a change only spreads them.
+SAME_WORK = 0.05
 
 
 def explain(
@@ -79,14 +85,19 @@ def note_of(scene: Scene, advice: list[Advice]) -> str:
 def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
     """The advice of a finding, or None where it would bring too little or cannot be solved."""
     try:
-        after = finding.removal(scene).prediction
+        without = finding.removal(scene)
+        after = without.prediction
     except InputError:
         return None
-    before = scene.prediction if "machine_code" in after.terms else scene.in_ptx.prediction
+    same_code = "machine_code" in after.terms
+    before = scene.prediction if same_code else scene.in_ptx.prediction
     seconds_after = float(after.seconds) / finding.launches
+    if not same_code:
+        seconds_after = max(seconds_after, float(before.seconds) * least_time(scene, without))
     if 1.0 - seconds_after / float(before.seconds) < LEAST_GAIN:
         return None
-    low, high = (finding.launches * end for end in speedup_range(before, after))
+    reached = float(after.seconds) / seconds_after
+    low, high = (reached * end for end in speedup_range(before, after))
     return Advice(
         rule=rule.name,
         text=finding.text,
@@ -98,6 +109,32 @@ def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
         speedup_low=low,
         speedup_high=high,
     )
+
+
+def least_time(scene: Scene, without: Scene) -> float:
+    """The part of the time in which a change that only spreads the same PTX lets SMs execute its machine code.
+
+    Nobody knows the machine code of a changed kernel, so a gain is that of the PTX, which often has fewer
+    instructions. As long as warps wait, that hardly matters. Once they fill the issue slots, it does.
+    """
+    compiled = scene.prediction
+    if "machine_code" not in compiled.terms:
+        return 0.0
+    work, spread = (_executions_by_class(each) for each in (scene, without))
+    if np.abs(spread - work).sum() > SAME_WORK * work.sum():
+        return 0.0
+    held = scene.facts.residency
+    blocks = np.asarray((scene.workload.launch.blocks or 1.0) / held.active_sms)
+    most = most_blocks(blocks, np.maximum(np.floor(held.blocks_per_sm), 1.0), np.asarray(held.active_sms))
+    # What the terms say is of the SM that has most blocks.
+    share = float(blocks / most * held.active_sms / without.facts.residency.active_sms)
+    return share * max(float(compiled.terms["busy_issue"]), float(compiled.terms["busy_units"]))
+
+
+def _executions_by_class(scene: Scene) -> NDArray[np.float64]:
+    """Of the whole launch."""
+    blocks = (scene.workload.launch.blocks or 0.0) / max(scene.facts.traced.recorded_blocks, 1)
+    return np.bincount(scene.static.class_id, scene.executions, len(CLASS_NAMES)) * blocks
 
 
 def speedup_range(before: Prediction, after: Prediction) -> tuple[float, float]:

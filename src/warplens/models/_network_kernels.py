@@ -34,7 +34,10 @@ from ._network_records import (
     MOST_WARPS,
     NEVER,
     PORT,
+    R_DRAM,
     R_ISSUE,
+    R_NET_IN,
+    R_NET_OUT,
     R_PORT,
     R_UNIT,
     R_WAY,
@@ -75,15 +78,15 @@ def look_round(w, now, stream, machine, sm, step):
             step.others += 1.0
         elif state == DATA and sm.ready[other] <= now:
             step.others += 1.0
-            step.ahead += stream.events[sm.warps[other].event].issue
+            step.ahead += stream.events[sm.warps[other].event].issue / sm.warps[other].steps
 
 
 @inlined
-def hold_units(w, now, begin, reach, many, stream, machine, sm):
+def hold_units(w, now, begin, reach, many, part, stream, machine, sm):
     """(Begins, ends): the instructions before the next event of a warp also take turns at functional units."""
     e, count = sm.warps[w].event, stream.units.shape[1]
     for u in range(count):
-        held, row = stream.units[e, u], u
+        held, row = stream.units[e, u] * part, u
         sm.units[u].busy += held
         if held > 0.0 and stream.slower[u]:  # else issue slots are waited for instead
             if machine.partitions > 1 and stream.divided[u]:
@@ -95,15 +98,16 @@ def hold_units(w, now, begin, reach, many, stream, machine, sm):
 
 @inlined
 def issue(w, now, step, stream, machine, sm, memory, waits, busy):
-    """A warp issues the instructions before its next event, which it could have done from `now` on.
+    """A warp issues the instructions before its next event, or a step of them, which it could do from `now` on.
 
     It waits for issue slots, units and shared memory, for each as long as the waits before it leave of them.
     """
     warp = sm.warps[w]
     event = stream.events[warp.event]
-    work = event.issue * machine.issue_interval
+    part = 1.0 / warp.steps
+    work = event.issue * machine.issue_interval * part
     many = sm.run[0].slots * machine.warps_per_block - 1.0
-    alone = max(warp.gap, work)
+    alone = max(warp.gap * part, work)
     q = w % machine.schedulers
     begin = now
     if machine.greedy:
@@ -117,11 +121,11 @@ def issue(w, now, step, stream, machine, sm, memory, waits, busy):
     waits[C_DEP] += alone - work
     busy[R_ISSUE] += work / machine.schedulers
     before = reach
-    begin, reach = hold_units(w, now, begin, reach, many, stream, machine, sm)
+    begin, reach = hold_units(w, now, begin, reach, many, part, stream, machine, sm)
     servers, calendar = memory.servers, memory.calendar
     if event.special > 0.0:
-        busy[R_WAY] += event.special
-        begin, reach = hold(WAY, now, begin, reach, event.special, many, machine.greedy, servers, calendar)
+        busy[R_WAY] += event.special * part
+        begin, reach = hold(WAY, now, begin, reach, event.special * part, many, machine.greedy, servers, calendar)
     waits[C_DEP] += reach - before
     if len(sm.blame) > 0:
         blame = sm.blame[warp.event]
@@ -130,12 +134,13 @@ def issue(w, now, step, stream, machine, sm, memory, waits, busy):
         blame[B_UNIT] += reach - before
     if event.shared > 0.0:
         before = reach
-        busy[R_PORT] += event.shared
-        begin, reach = hold(PORT, now, begin, reach, event.shared, many, machine.greedy, servers, calendar)
+        busy[R_PORT] += event.shared * part
+        begin, reach = hold(PORT, now, begin, reach, event.shared * part, many, machine.greedy, servers, calendar)
         waits[C_L1] += reach - before
         if len(sm.blame) > 0:
             sm.blame[warp.event, B_SHARED] += reach - before
-    warp.state = ISSUING
+    warp.left -= 1
+    warp.state = DATA if warp.left > 0 else ISSUING
     set_ready(w, reach, sm.ready, sm.order, sm.soonest, sm.first)
 
 
@@ -216,11 +221,12 @@ def next_at_mbarrier(machine, sm):
 def begin_launch(machine, sm, memory):
     """No block has entered. Waves in the middle of a long launch are all alike, and are left out."""
     run = sm.run[0]
-    blocks = int(np.ceil(machine.blocks - 1e-9))  # of the SM that has most
-    run.slots = min(machine.blocks_per_sm, blocks)
+    run.slots = min(machine.blocks_per_sm, machine.most_blocks)
+    full = int(machine.blocks / run.slots + 1e-9) * run.slots
     followed = max(LEAST_WAVES * run.slots, MOST_WARPS // machine.warps_per_block)
-    run.skipped = max((blocks - followed) // run.slots, 0)
-    run.to_run = blocks - run.skipped * run.slots
+    run.skipped = max((full - followed) // run.slots, 0)
+    run.last = machine.most_blocks - full
+    run.to_run = machine.most_blocks - run.skipped * run.slots
     run.entered = run.finished = run.place = run.at_port = 0
     run.last_port = -1
     run.clock = 0.0
@@ -306,7 +312,7 @@ def follow_script(stream, machine, sm, memory, waits, busy, script):
 
 
 @inlined
-def cycles_of(ends, run):
+def cycles_of(ends, machine, run):
     """Cycles of the launch from the ends of the blocks that were followed, and of waves that were not."""
     for k in range(1, run.to_run):  # nearly in order already
         end = ends[k]
@@ -316,7 +322,7 @@ def cycles_of(ends, run):
         ends[k] = end
     cycles = ends[run.to_run - 1]
     if run.skipped > 0:
-        waves = (run.to_run - run.slots) // run.slots
+        waves = (run.to_run - run.last - run.slots) // run.slots
         took = 0.0
         for k in range(run.slots):
             took += (ends[k + waves * run.slots] - ends[k]) / (waves * run.slots)
@@ -377,9 +383,12 @@ def solve(stream, machines, follows, script, sm, memory, all_cycles, all_waits, 
             follow_script(stream, machines[row], sm, memory, all_waits[row], busy, script)
         else:
             follow_warps(stream, machines[row], sm, memory, all_waits[row], busy, script)
-        all_cycles[row] = cycles_of(sm.ends, run)
+        all_cycles[row] = cycles_of(sm.ends, machines[row], run)
         for u in range(stream.units.shape[1]):
             busy[R_UNIT] = max(busy[R_UNIT], sm.units[u].busy)
         if run.skipped > 0:
-            for r in range(RESOURCES):
-                busy[r] *= 1.0 + run.skipped * run.slots / run.to_run
+            left_out = run.skipped * run.slots
+            for r in range(RESOURCES):  # what SMs share is busy for the blocks of all of them
+                of_all = r in (R_NET_IN, R_NET_OUT, R_DRAM)
+                blocks = machines[row].blocks if of_all else float(machines[row].most_blocks)
+                busy[r] *= blocks / (blocks - left_out)

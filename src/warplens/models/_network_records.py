@@ -67,6 +67,7 @@ EVENT = _record(
     needs=I64,  # event of the warp whose result it waits for, or -1
     set=I64,
     clustered=FLAG,  # a barrier of the cluster
+    steps=I64,  # in which a warp computes until then; 0: one
     issue=F64,
     gap=F64,
     tail=F64,
@@ -118,7 +119,8 @@ MACHINE = _record(
     cluster_barrier=F64,
     blocks_per_sm=I64,
     warps_per_block=I64,
-    blocks=F64,
+    blocks=F64,  # of an SM in the mean
+    most_blocks=I64,  # of the SM that has most
     block_launch=F64,
     block_start=F64,
     cold_start=F64,  # until the first instructions are there, while blocks are launched
@@ -137,6 +139,8 @@ WARP = _record(
     age=I64,
     behind=I64,  # next in the line for the scheduler
     gap=F64,  # cycles of its own until the event
+    steps=I64,  # in which it computes until then, and those that are left
+    left=I64,
     since=F64,  # when it began to wait for the scheduler, for the memory queue or at a barrier
     back=F64,  # when all its accesses are back
 )
@@ -165,6 +169,7 @@ SLOT = _record(
 RUN = _record(
     slots=I64,
     to_run=I64,  # blocks that are followed
+    last=I64,  # of those, blocks of a wave that is not full
     skipped=I64,  # waves that are not
     entered=I64,
     finished=I64,
@@ -251,7 +256,7 @@ def new_sm(stream: Stream, machines: Any, *, turns: bool = False, blames: bool =
 
     Warps that take `turns` at functional units reserve nothing of them.
     """
-    slots = int(min(machines["blocks_per_sm"].max(), np.ceil(machines["blocks"].max())))
+    slots = int(min(machines["blocks_per_sm"].max(), machines["most_blocks"].max()))
     warps = slots * int(machines["warps_per_block"].max())
     leaves = 1 << max((warps - 1).bit_length(), 1)
     events = max(int(np.diff(stream.event_start).max()), 1)
@@ -276,13 +281,21 @@ def new_sm(stream: Stream, machines: Any, *, turns: bool = False, blames: bool =
         unit_calendar=np.zeros((units, 0 if turns else 2 * warps + 4), SPAN),
         slots=np.zeros(slots, SLOT),
         queue=np.zeros(machines["queue"].max()),
-        ends=np.zeros(max(LEAST_WAVES * slots, MOST_WARPS) + slots),
+        # Waves that are followed, what is left of a wave, and the last blocks of the fullest SM.
+        ends=np.zeros(max(LEAST_WAVES * slots, MOST_WARPS) + 2 * slots + more_than_mean(machines)),
     )
 
 
+def more_than_mean(machines: Any) -> int:
+    """Blocks that the fullest SM has more than others, at most."""
+    return int(np.ceil((machines["most_blocks"] - machines["blocks"]).max()))
+
+
 def new_script(stream: Stream, machines: Any) -> Any:
-    """Room for the steps of a launch: two for each event of the warps that are followed, one to give up a wait."""
-    slots = np.minimum(machines["blocks_per_sm"], np.ceil(machines["blocks"]))
+    """Room for the steps of a launch: for each event of the warps that are followed, and one to give up a wait."""
+    slots = np.minimum(machines["blocks_per_sm"], machines["most_blocks"])
     warps = int((slots * machines["warps_per_block"]).max())
-    events = int(np.diff(stream.event_start).max(initial=0))
-    return np.zeros((3 if len(stream.await_start) else 2) * events * ((LEAST_WAVES + 1) * warps + MOST_WARPS), STEP)
+    steps = np.maximum(stream.events["steps"], 1) + (2 if len(stream.await_start) else 1)
+    most = int(np.diff(np.concatenate(([0], np.cumsum(steps)))[stream.event_start]).max(initial=0))
+    last = more_than_mean(machines) * int(machines["warps_per_block"].max())
+    return np.zeros(most * ((LEAST_WAVES + 2) * warps + MOST_WARPS + last), STEP)

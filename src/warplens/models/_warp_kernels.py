@@ -100,11 +100,32 @@ def enter_warps(s, block, source, begin, stream, machine, sm):
         warp.age = block * per_block + k
         warp.back = begin
         warp.gap = stream.events[e].gap
+        warp.steps = warp.left = max(stream.events[e].steps, 1)
         set_ready(w, begin, sm.ready, sm.order, sm.soonest, sm.first)
         slot.alive += 1
         if len(sm.signalled) > 0:
             for local in range(warp.last - warp.first + 1):
                 sm.signalled[w, local] = NEVER
+
+
+@inlined
+def having(block, machine, run):
+    """Share of the SMs that have a block of this number.
+
+    Each place of an SM is as likely as any other to get one of the blocks that do not fill a wave.
+    """
+    full = run.skipped * run.slots + run.to_run - run.last
+    if block < full:
+        return 1.0
+    if full == 0:
+        return min(max(machine.blocks - block, 0.0), 1.0)
+    taken = (machine.blocks - full) / run.slots
+    exactly = (1.0 - taken) ** run.slots
+    more = 1.0
+    for k in range(block - full + 1):
+        more -= exactly
+        exactly *= (run.slots - k) / (k + 1.0) * taken / (1.0 - taken)
+    return max(more, 0.0)
 
 
 @inlined
@@ -119,7 +140,7 @@ def enter_blocks(stream, machine, sm):
         begin = max(begin, (run.entered + 1) * machine.block_launch, machine.cold_start)
         block = run.skipped * run.slots + run.entered
         source = stream.order[run.entered % len(stream.order)]
-        slot.share = min(max(machine.blocks - block, 0.0), 1.0) * stream.traffic[source]
+        slot.share = having(block, machine, run) * stream.traffic[source]
         slot.left_at = begin
         slot.gathered = 0.0
         slot.parked = 0
@@ -183,6 +204,7 @@ def advance(w, slot, now, stream, sm, split, waits):
             if len(sm.blame) > 0:
                 book(start - now, sm.parts[w, event.needs], sm.blame[sm.source[w, event.needs]])
         warp.gap = reach - start
+        warp.steps = warp.left = max(event.steps, 1)
     set_ready(w, start, sm.ready, sm.order, sm.soonest, sm.first)
 
 

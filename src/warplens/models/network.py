@@ -28,6 +28,10 @@ SPECIAL = {"sfu", "conversion"}
 #: Units that all partitions of an SM share; each has its own of the others.
 WHOLE = {"barrier", "constant", "fetch", "memory", "shared"}
 CLUSTER_BARRIER = "barrier_cluster"
+#: A warp reserves all that it asks of each server until its next event. What warps of all schedulers ask of shared
+#: memory comes in turn, so computation with shared loads is divided: into steps of so many cycles, at most so many.
+#: Special functions and shared loads get in one another's way; those of a warp stay together.
+STEP_CYCLES, MOST_STEPS = 256.0, 8
 #: Event fields. `_ASKED` scale with the executions of the instruction in all blocks, `_ISSUED` with the instructions
 #: of all blocks; `_MOVED` are traffic.
 _ASKED = ("port", "turn", "flits_out", "flits_in", "requests", "dram_reads", "dram_writes")
@@ -263,7 +267,8 @@ def _events(
     events["issue"] = sample.instructions + _counted(sample, FURTHER_READS) * float(config.register_conflict_cycles)
     events["gap"] = np.maximum(sample.gap, _fetch_cycles(sample, config))
     events["tail"], events["shared"] = sample.tail, sample.shared_cycles
-    events["special"], events["turn"] = _special_cycles(sample, config), sample.kind == k.LOAD
+    special = _special_cycles(sample, config)
+    events["special"], events["turn"] = special * float(config.special_share), sample.kind == k.LOAD
     events["port"] = np.where(access, _wavefronts(sample, config, conflicts=without != "conflicts"), 0.0)
     replies = np.where(sample.kind == k.LOAD, np.maximum(packets - 1.0, 0.0), 0.0)
     events["requests"] = packets
@@ -286,6 +291,8 @@ def _events(
             events[name] = events[name] * weight * asked
     events["port"] += replies * float(config.reply_cycles) * weight * scale
     _to_totals(events, sample, misses, part, counts)
+    divided = (events["shared"] > 0.0) & (special == 0.0)
+    events["steps"] = np.where(divided, np.clip(events["gap"] / STEP_CYCLES, 1, MOST_STEPS), 1)
     misses_llc = (level == k.DRAM) & (sample.kind == k.LOAD)
     events["lookups"] = np.where(misses_llc, events["requests"] * float(config.miss_lookups), 0.0)
     events["misses"] = leaving if config.streaming else packets
@@ -311,9 +318,10 @@ def _counted(sample: BlockSample, name: str) -> Any:
 
 
 def _special_cycles(sample: BlockSample, config: DemandConfig) -> Any:
-    """Cycles for which conversions and special functions before each event let no load pass."""
+    """Cycles of conversions and special functions before each event; for a part of them no load passes."""
     names = (name for name in config.units if name in INSTRUCTION_CLASSES and SPECIAL & set(lineage(name)))
-    return sum(_counted(sample, name) * float(config.units[name][1]) for name in names) * float(config.special_share)
+    cycles = (_counted(sample, name) * float(config.units[name][1]) for name in names)
+    return sum(cycles, np.zeros(len(sample.static)))
 
 
 def _spread(events: Any, sectors: Any, lines: Any, config: DemandConfig) -> Any:

@@ -11,7 +11,7 @@ from .base import Array
 from .network import Demand
 
 #: What a machine has in common with the one whose order of service it follows: policies and numbers of warps.
-SHAPE = ("greedy", "in_order", "blocks", "blocks_per_sm", "warps_per_block")
+SHAPE = ("greedy", "in_order", "most_blocks", "blocks_per_sm", "warps_per_block")
 #: Times of its memory, and factors on them: who is served first differs between a fast memory and a slow one.
 TIMES = ("l1_latency", "llc_latency", "dram_latency", "dram_service", "dram_queue", "bank", "channel")
 ORDERS = (0.5, 2.0)
@@ -20,6 +20,24 @@ NO_SCRIPT = np.zeros(0, k.STEP)
 Solved = tuple[Array, Array, Array]
 #: The network is solved again if its cycles exceed the cache simulation's estimate by this factor.
 SLOWER = 1.1
+
+
+def most_blocks(blocks: Array, held: Array, sms: Array) -> Array:
+    """Blocks of the SM that has most, from the mean of the SMs and the number that one holds at a time.
+
+    Blocks that fit at a time are dealt out evenly. Those that do not fill the last wave go where a place gets free
+    first, which may be any. The median of the largest number counts.
+    """
+    full = np.floor(blocks / held + 1e-9) * held
+    taken = np.clip((blocks - full) / held, 0.0, 1.0 - 1e-12)
+    exactly, at_most = (1.0 - taken) ** held, np.zeros_like(taken)
+    most = np.ceil(blocks - 1e-9)
+    for more in range(1, int(np.max(held)) + 1):
+        at_most = at_most + exactly
+        exceeded = (full > 0.0) & (more <= held) & (at_most**sms < 0.5)
+        most = np.where(exceeded, np.maximum(most, full + more), most)
+        exactly = exactly * (held - more + 1) / more * taken / (1.0 - taken)
+    return most.astype(np.int64)
 
 
 def solve_all(demand: Demand, machines: Any, named: Any) -> Solved:
@@ -75,7 +93,7 @@ def _bound(stream: k.Stream, machines: Any, cycles: Array) -> None:
     least = np.empty((len(machines), len(stream.block_start) - 1))
     least_of_blocks(stream, machines, np.empty(np.diff(stream.event_start).max(initial=1)), least)
     ends = np.cumsum(least[:, stream.order], axis=1)
-    blocks = np.ceil(machines["blocks"] - 1e-9).astype(np.int64)
+    blocks = machines["most_blocks"]
     rounds, last = np.divmod(blocks - 1, ends.shape[1])
     apart = rounds * ends[:, -1] + ends[np.arange(len(ends)), last]
     doubtful = (np.minimum(machines["blocks_per_sm"], blocks) > 1) & (cycles > apart)

@@ -20,7 +20,7 @@ from .base import Array, Aspect, Case, Model, Outcome, option
 from .interval import given_stalls
 from .network import CLUSTER_BARRIER, FLIT_BYTES, Demand, LaunchSize, demand_config, demand_of_sample, l1_sets
 from .network_by_hand import demands_by_hand
-from .network_solution import Solved, solve_all, solve_network, solve_own
+from .network_solution import Solved, most_blocks, solve_all, solve_network, solve_own
 from .papers import WARPLENS
 from .prediction import Condition
 
@@ -45,7 +45,7 @@ _IN_WORDS = {
 #: launches are held. A saturated resource fixes the time;
 #: without one, the time depends on how waits overlap. The suite's PTX has 0.6 to 1.4 times the instructions of the
 #: machine code. Limits that micro-benchmarks do not show make kernels slower, never faster.
-ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.15
+ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.11
 #: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
@@ -240,7 +240,9 @@ class Warplens(Model):
         for name, what in (("barrier", "barrier"), ("cluster_barrier", CLUSTER_BARRIER)):
             barrier = case.timing(what)  # its interval is in the units
             machines[name] = np.maximum(np.subtract(barrier.latency_cycles, barrier.interval_cycles), 0.0)
-        machines["blocks"], machines["blocks_per_sm"], machines["warps_per_block"] = self._blocks(case)
+        blocks, held, machines["warps_per_block"] = self._blocks(case)
+        machines["blocks"], machines["blocks_per_sm"] = blocks, held
+        machines["most_blocks"] = most_blocks(blocks, held, case.array(case.active_sms))
         if self.launch_overhead:
             start, launch = gpu.block_start_cycles, _or(gpu.block_launch_cycles, 0.0)
             if case.workload.launch.cluster_blocks > 1:

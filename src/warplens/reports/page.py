@@ -249,7 +249,8 @@ def view_figure(view: View, anchor: str, figures: Figures) -> str:
 
 
 def _told(sentences: Sequence[str]) -> str:
-    return f'<ul class="told">{"".join(f"<li>{text(each[0].upper() + each[1:])}</li>" for each in sentences)}</ul>'
+    """Sentences as they are: some begin with the name of a kernel."""
+    return f'<ul class="told">{"".join(f"<li>{text(each)}</li>" for each in sentences)}</ul>'
 
 
 def _sweep(section: SweepSection, anchor: str, figures: Figures) -> str:

@@ -189,7 +189,8 @@ class HeatMaps(View):
             x, y = shown(each.x_key, each.x[column]), shown(each.y_key, each.y[row])
             parts.append(f"{each.model}: most at {each.x_key} = {x}, {each.y_key} = {y}")
         one = self.maps[0]
-        return f"{one.measure} of {one.kernel} over {one.x_key} and {one.y_key}; {'; '.join(parts)}"
+        mean = ", the mean over all other parameters" if one.averaged else ""
+        return f"{one.measure} of {one.kernel} over {one.x_key} and {one.y_key}{mean}; {'; '.join(parts)}"
 
     def table(self) -> Table:
         rows = [

@@ -194,6 +194,8 @@ class HeatMap:
     values: Array
     #: What the values are.
     measure: str = "IPC"
+    #: Whether they are means over other parameters.
+    averaged: bool = False
 
 
 def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str) -> HeatMap:
@@ -213,7 +215,8 @@ def heat_map(table: pa.Table, x: str, y: str, kernel: str, model: str) -> HeatMa
     np.add.at(sums, (row, column), speed_of(some) / 1e9 if clocked else some.column("ipc").to_numpy())
     np.add.at(counts, (row, column), 1.0)
     with np.errstate(invalid="ignore"):
-        return HeatMap(kernel, model, x_key, y_key, xs, ys, sums / counts, RATE if clocked else "IPC")
+        values, averaged = sums / counts, bool((counts > 1.0).any())
+    return HeatMap(kernel, model, x_key, y_key, xs, ys, values, RATE if clocked else "IPC", averaged)
 
 
 # -- do models agree? ------------------------------------------------------------------------------

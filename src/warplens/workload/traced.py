@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,6 +49,12 @@ from .workload import Workload
 
 #: A prediction warns if the warps' mean distance from their representative exceeds this.
 LARGE_DISTANCE = 0.25
+#: What came with clusters, by its opcodes in PTX and in machine code.
+_CLUSTERS_SINCE = 9
+_OF_CLUSTERS = {
+    "wgmma": ("wgmma", "HGMMA", "IGMMA", "QGMMA", "BGMMA"),
+    "bulk copies (TMA)": ("cp.async.bulk", "UTMA", "UBLKCP", "UBLKPF", "UBLKRED"),
+}
 #: Most interval profiles of a batch held in memory at once.
 _MOST_PROFILE_BYTES = 64 * 2**20
 
@@ -67,7 +74,7 @@ def analyse_trace(workload: Workload, gpu: Gpu, needs: Needs, needed_by: str) ->
         gpu,
         shape,
         residency,
-        notes=_notes(trace, warp),
+        notes=(*_notes(trace, warp), *_missing_on(trace, gpu)),
         # Blocks that were not recorded count like the recorded ones on average.
         total_instructions=warp.recorded_instructions * trace.header.blocks / max(warp.recorded_blocks, 1),
         traced=TraceFacts(trace, caches, choice, warp, blocks),
@@ -241,6 +248,23 @@ def _notes(trace: LaunchTrace, warp: Representative) -> tuple[str, ...]:
             f"(features over their means; its cluster has {max(warp.cluster_sizes)} of {warp.warps} warps)"
         )
     return tuple(found)
+
+
+def _missing_on(trace: LaunchTrace, gpu: Gpu) -> tuple[str, ...]:
+    """What a kernel uses that GPUs have from a later compute capability on."""
+    major = re.match(r"\d+", gpu.compute_capability or "")
+    if major is None or int(major[0]) >= _CLUSTERS_SINCE:
+        return ()
+    used = [
+        name for name, marks in _OF_CLUSTERS.items() if any(each.startswith(marks) for each in trace.static.opcode)
+    ]
+    if trace.header.extra.get("cluster_blocks", 1) > 1:
+        used.append("clusters")
+    text = (
+        f"the kernel uses {' and '.join(used)}, which GPUs of compute capability {gpu.compute_capability} lack: it "
+        "does not run on this one"
+    )
+    return (text,) if used else ()
 
 
 # -- latencies ---------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from reference.traces import Step, evenly
@@ -57,3 +59,17 @@ def test_requests_without_conflicts(addresses: tuple[int, ...], width: int) -> N
 def test_ways_of_wide_and_shared_words(addresses: tuple[int, ...], width: int, ways: str) -> None:
     (found,) = findings("bank-conflicts", reading(addresses, width))
     assert ways in found.text
+    # Padding by one element would leave wide accesses unaligned.
+    assert found.remedy.startswith(f"Pad rows of the tile by {width} bytes" if width > 4 else "")
+
+
+def test_arrivals_at_a_barrier_are_no_counters() -> None:
+    arrive = dataclasses.replace(
+        row("atomic_shared", 0, space="shared", access_bytes=8), opcode="mbarrier.arrive.shared.b64"
+    )
+    (found,) = findings("shared-atomics", kernel((arrive,), lambda warp: [Step(0, evenly(1024, 0))] * 64))
+    assert found.text.startswith("Arrivals at barriers in shared memory meet: 32.0 lanes")
+    assert "one lane of each warp arrive" in found.remedy
+    plain = row("atomic_shared", 0, space="shared", access_bytes=4)
+    (found,) = findings("shared-atomics", kernel((plain,), lambda warp: [Step(0, evenly(1024, 0))] * 64))
+    assert found.text.startswith("Atomics on shared memory meet") and not found.remedy

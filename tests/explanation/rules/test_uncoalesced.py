@@ -61,6 +61,24 @@ def test_fields_of_a_structure_go_to_arrays_of_their_own() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("width", "remedy"), [(16, "Each lane has several accesses"), (4, "Lanes step over the fields")]
+)
+def test_wide_accesses_side_by_side_are_no_fields(width: int, remedy: str) -> None:
+    rows = (*(load(number, width, register=number + 1) for number in range(4)), store(4))
+    (found,) = findings(
+        "uncoalesced-loads",
+        kernel(
+            rows,
+            lambda warp: [
+                *(Step(k, evenly(IN + warp * 128 * width + width * k, 4 * width)) for k in range(4)),
+                Step(4, evenly(OUT + warp * 128, 4)),
+            ],
+        ),
+    )
+    assert found.remedy.startswith(remedy)
+
+
 @pytest.mark.parametrize(("lanes_in_x", "rows_of_warp"), [(32, 1), (16, 2), (8, 4)])
 def test_blocks_of_two_dimensions(lanes_in_x: int, rows_of_warp: int) -> None:
     """threadIdx.x counts the slow index: a warp reads short columns."""

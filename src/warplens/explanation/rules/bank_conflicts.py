@@ -16,6 +16,11 @@ from ..sharing import WORD_BYTES, conflict_free, mean_by_instruction
 BANKS_BYTES = 128
 #: Ways over the fewest that the words of a request need, from which on they count as a conflict.
 EXCESS = 1.1
+#: Wide accesses, those of matrix instructions among them, need rows that stay aligned.
+WIDE = (
+    "Pad rows of the tile by {} bytes, which keeps them aligned, or swizzle the index (column ^ row) by as many, so "
+    "that the lanes of a warp reach 32 different banks."
+)
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -45,6 +50,7 @@ def look(scene: Scene) -> Iterable[Finding]:
         ),
         removal=lambda seen: seen.with_addresses(change),
         weights=executed * (ways - least),
+        remedy=WIDE.format(width[chosen].max()) if width[chosen].max() > WORD_BYTES else "",
     )
 
 
@@ -56,5 +62,5 @@ RULE = Rule(
         "Pad rows of the tile by one element (tile[32][33]) or swizzle the index (column ^ row), so that the lanes "
         "of a warp reach 32 different banks."
     ),
-    cost="Padding takes a little more shared memory; 16-byte accesses then need another alignment.",
+    cost="Padding takes a little more shared memory.",
 )

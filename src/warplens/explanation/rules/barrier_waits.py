@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...analysis.spinning import spins
 from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import barrier_phases, level_warps
 from ..rule import Finding, Rule
@@ -22,6 +23,8 @@ def look(scene: Scene) -> Iterable[Finding]:
     share = scene.group_share("synchronisation")
     if not barriers.any() or share < LEAST_GAIN:
         return
+    if spins(scene.sample, scene.static):
+        return  # what a block waits for is another block
     uneven, between = unevenness(scene)
     if uneven < UNEVEN and between > FREQUENT:
         return

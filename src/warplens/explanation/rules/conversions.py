@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...traces.machine_code import code_of
 from ..rule import Finding, Rule
 from ..scene import LEAST_GAIN, Scene
 
@@ -17,6 +18,9 @@ _NUMBERS = re.compile(r"b?f\d+|[us]\d+|e\dm\d\w*")
 def look(scene: Scene) -> Iterable[Finding]:
     kinds = np.array([conversion(opcode) for opcode in scene.static.opcode])
     chosen = scene.kind("conversion", "conversion_fp64") & (kinds != "")
+    if code := code_of(scene.trace.header):  # a compiler makes a shift of bf16 to f32, and arithmetic of f16 to f32
+        made = zip(code.opcodes, code.origins, strict=True)
+        chosen &= np.isin(np.arange(len(kinds)), [origin for opcode, origin in made if conversion(opcode)])
     if scene.most_gain(chosen) < LEAST_GAIN:
         return
     executed = scene.executions * chosen

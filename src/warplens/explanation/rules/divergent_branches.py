@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...analysis.spinning import spinning
 from ...traces import active_lanes
 from ...traces.rewrite import full_warps
 from ..rule import Finding, Rule
@@ -20,10 +21,11 @@ def look(scene: Scene) -> Iterable[Finding]:
     begins = group.start[:-1][np.diff(group.start) > 0]
     there = np.repeat(active_lanes(group.mask[begins]), np.diff(group.start)[np.diff(group.start) > 0])
     active = active_lanes(group.mask)
-    if active.sum() >= HEALTHY * there.sum():
+    works = ~spinning(group, scene.static)  # one lane is enough to wait for other blocks
+    if active[works].sum() >= HEALTHY * there[works].sum():
         return
     mean = float(active.mean())
-    missing = np.bincount(group.static, there - active, len(scene.static))
+    missing = np.bincount(group.static[works], (there - active)[works], len(scene.static))
     yield Finding(
         text=(
             f"Divergent branches: {mean:.1f} of {there.mean():.0f} lanes are active on average; the others wait "

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...analysis.spinning import seeing_accesses
 from ..patterns import gathers
 from ..rule import Finding, Rule
 from ..scene import Scene
@@ -18,7 +19,7 @@ RESULTS = 4
 
 
 def look(scene: Scene) -> Iterable[Finding]:
-    loads = scene.kind("load_global")
+    loads = scene.kind("load_global") & ~seeing_accesses(scene.static)  # those wait for what others write
     for index in np.flatnonzero(loads).tolist():
         loads[index] = not gathers(scene, index)  # which data a block shares is not known beforehand
     arrays = arrays_of(scene, loads)

@@ -15,6 +15,10 @@ from ..sharing import BASE, WORD_BYTES
 
 #: Cycles of a request at the banks, from which on lanes count as meeting.
 LEAST = 1.5
+ARRIVALS = (
+    "Let one lane of each warp arrive for all of them, after __syncwarp, at a barrier that expects as many arrivals "
+    "as there are warps; a cuda::pipeline of one thread (thread_scope_thread) has no such barrier."
+)
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -31,11 +35,15 @@ def look(scene: Scene) -> Iterable[Finding]:
         found = lane_addresses(group, static, chosen)
         return with_addresses(group, static, found.moved((BASE + WORD_BYTES * found.lane).astype(np.uint64)))
 
+    at_barriers = np.array([opcode.startswith("mbarrier") for opcode in scene.static.opcode])
+    arrives = 2 * executed[at_barriers].sum() > executed.sum()
     yield Finding(
         text=(
-            f"Atomics on shared memory meet: {of_word:.1f} lanes of a request share a word, and its bank takes "
-            f"{mean:.1f} cycles where 1 would do."
+            f"{'Arrivals at barriers in' if arrives else 'Atomics on'} shared memory meet: {of_word:.1f} lanes of a "
+            f"request share a word, and its bank takes {mean:.1f} cycles where 1 would do."
         ),
+        remedy=ARRIVALS if arrives else "",
+        cost="A barrier then counts warps." if arrives else "",
         removal=lambda seen: seen.with_addresses(change),
         weights=executed * (ways - 1.0),
     )

@@ -22,7 +22,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     where = (
         f"{launch.blocks:.0f} {'block' if launch.blocks == 1 else 'blocks'} for {sms} SMs "
         f"{'leaves' if launch.blocks == 1 else 'leave'} {sms - int(launch.blocks)} of them idle"
-        if launch.blocks < sms
+        if 2 * launch.blocks <= sms  # else what is lost is places on SMs that have work
         else f"{launch.blocks:.0f} blocks fill {launch.blocks / room:.0%} of the {room} places on {sms} SMs"
     ).replace("%", " %")
     yield Finding(
