@@ -81,16 +81,26 @@ def test_the_answer_and_its_advice_are_those_of_explain(page) -> None:
     assert parts[-1] == {"type": "done"}
 
 
+def seconds_of_a_loop() -> float:
+    """CPU time of a million turns of a plain loop: about 0.02 s on an idle core."""
+    began = time.process_time()
+    total = 0
+    for turn in range(1_000_000):
+        total += turn
+    return time.process_time() - began
+
+
 def test_times_bandwidths_and_clocks_need_no_cache_simulation_and_take_less_than_100_ms(page) -> None:
     answer(page, [{"gpu": "h200", "set": {}}])
-    spent = []
+    spent, loops = [], []
     changes = {"dram.latency": 400, "dram.bandwidth": 3e12, "noc.bandwidth": 4e12, "clock": 1.5e9, "l1.latency": 40}
     for key, value in (changes | {"llc.latency": 300}).items():
         began = time.process_time()  # of this process: other work on the machine does not count
         (done,) = of_kind(answer(page, [{"gpu": "h200", "set": {key: value}}]), "done")
         spent.append(time.process_time() - began)
+        loops.append(seconds_of_a_loop())  # beside each answer: cores slow down while their neighbours are busy
         assert done["simulations"] == 0, key
-    assert min(spent) < 0.1, spent
+    assert min(spent) < 5 * min(loops), (spent, loops)
 
 
 def test_sizes_are_simulated_with_progress_and_then_known(page) -> None:
