@@ -10,10 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..traces import CLASS_IDS, CLASS_NAMES, IRREGULAR, LaunchTrace, StaticTable, WarpGroup, active_lanes
+from ..traces import CLASS_IDS, CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup, active_lanes
 from ..traces.grouping import joined, part_of
 from ..traces.rewrite import changed, lane_addresses
 from . import IssueTiming, collect_events_of, instruction_kinds, timing_of
+from .assembly import Assembly
 from .atomics import swaps_of
 from .banks import conflict_degrees, shared_accesses
 from .clusters import remote_share
@@ -229,7 +230,7 @@ def executed_by(
     """How warps execute the instructions of some blocks. A warp's last one is an event, whatever it does."""
     static = trace.static
     if reorder:
-        group = _assembled(group, static)
+        group = Assembly(static).ordered(group)
     kinds = instruction_kinds(static)
     kinds = np.where(kinds > 0, kinds, mbarrier_kinds(static))
     ends = np.unique(group.static[group.start[1:] - 1][np.diff(group.start) > 0])
@@ -353,49 +354,6 @@ def _picked(trace: LaunchTrace, chosen: NDArray[np.int64]) -> list[WarpGroup]:
             found[b] = part_of(group, int(begins[b - seen]), int(begins[b - seen + 1]))
         seen += len(begins) - 1
     return [found[b] for b in chosen.tolist()]
-
-
-def _assembled(group: WarpGroup, static: StaticTable) -> WarpGroup:
-    """PTX instructions in the order that an assembler would choose: loads move ahead of their uses.
-
-    They do not pass stores, except that those of other memory pass stores to shared memory.
-    """
-    from ._order_kernels import hoist_loads
-
-    names = np.array(CLASS_NAMES)[static.class_id]
-    is_load = np.char.startswith(names, "load_")
-    shared = np.isin(names, ("load_shared", "store_shared"))
-    ends = np.isin(names, ("control", "barrier", "barrier_cluster", "async_copy"))
-    ends |= (np.char.startswith(names, "store_") & ~shared) | np.char.startswith(names, "atomic_")
-    order = np.empty(len(group.static), dtype=np.int64)
-    hoist_loads(
-        group.start,
-        group.static,
-        is_load,
-        shared,
-        ends,
-        static.destinations,
-        static.destination_offsets,
-        static.sources,
-        static.source_offsets,
-        order,
-        np.empty(len(order), dtype=np.int64),
-    )
-    accesses = static.access_bytes[group.static] > 0
-    number = np.cumsum(accesses) - 1
-    chosen = number[order[accesses[order]]]
-    lanes = np.where(group.stride == IRREGULAR, active_lanes(group.mask[accesses]), 0)
-    first = np.cumsum(lanes) - lanes
-    counts = lanes[chosen]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return dataclasses.replace(
-        group,
-        static=group.static[order],
-        mask=group.mask[order],
-        base=group.base[chosen],
-        stride=group.stride[chosen],
-        lanes=group.lanes[np.repeat(first[chosen], counts) + within],
-    )
 
 
 def _issued_ahead(events: Any, loads: Any, chased: Any, ahead: int) -> Any:

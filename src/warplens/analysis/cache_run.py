@@ -25,6 +25,8 @@ class Coalescing(NamedTuple):
     line_bytes: int
     #: Latency cycles by instruction class, without memory classes: the caches decide theirs.
     latencies: tuple[tuple[str, float], ...] = ()
+    #: PTX in the order that an assembler gives it.
+    assembled: bool = False
 
     def latency_of(self, instruction_class: str) -> float:
         return dict(self.latencies).get(instruction_class, 0.0)
@@ -91,6 +93,7 @@ def cache_runs(
     *,
     order: str = DEFAULT_ORDER,
     classes: Sequence[str] = (),
+    ptx: bool = False,
     needed_by: str = "the cache simulation",
 ) -> tuple[list[CacheRun], NDArray[np.int64]]:
     """(Distinct runs of a batch of `size` machines, index of each machine's run).
@@ -98,7 +101,7 @@ def cache_runs(
     Caches, SMs, queues and scheduler come from `gpu`. Times come from `named`, the
     machine without overrides: a changed bandwidth, latency or clock does not change
     the hits, so a sweep over it shares one simulation. `classes` are the
-    instruction classes of the trace.
+    instruction classes of the trace, which holds `ptx` or machine code.
     """
     config = _config(gpu, blocks_per_sm, order, needed_by)
     timing = _timing(gpu, named, needed_by) if order == "progress" else {}
@@ -110,7 +113,7 @@ def cache_runs(
             order,
             CacheConfig(**{name: _plain(_at(value, row)) for name, value in config.items()}),
             Timing(**{name: float(_at(value, row)) for name, value in timing.items()}) if timing else None,
-            Coalescing(int(_at(line_bytes, row)), latencies),
+            Coalescing(int(_at(line_bytes, row)), latencies, ptx and order == "progress"),
             int(_at(transfer_bytes, row)),
         )
         for row in first.tolist()

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ..errors import MachineError
 from ..traces import CLASS_IDS, CLASS_NAMES, LaunchTrace, StaticTable, WarpGroup
+from ..traces.machine_code import code_of
 from ._cache_records import ATOMIC, BARRIER, GRANULES, LOAD, NOTHING, STORE
+from .assembly import Assembly
 
 #: Where the control bits of machine code say how many cycles a warp waits before its next instruction.
 STALL = 15
@@ -119,23 +121,27 @@ def compute_latencies(static: StaticTable, latency_of_class: Callable[[str], flo
 
 @dataclass(eq=False)
 class EventStream:
-    """The events of a launch, chunk by chunk. Few are kept; many are collected anew each time."""
+    """The events of a launch, chunk by chunk. Few are kept; many are collected anew each time.
+
+    PTX that is `assembled` is in the order that an assembler gives it.
+    """
 
     trace: LaunchTrace
     line_bytes: int
     latency_of_class: Callable[[str], float]
+    assembled: bool = False
     _kept: Events | None = field(default=None, repr=False)
 
     def __iter__(self) -> Iterator[Events]:
         if self._kept is not None:
             yield self._kept
         else:
-            yield from collect_events(self.trace, self.line_bytes, self.latency_of_class)
+            yield from collect_events(self.trace, self.line_bytes, self.latency_of_class, assembled=self.assembled)
 
     @cached_property
     def blocks(self) -> int:
         """Thread blocks that the trace holds."""
-        for chunk, more in _chunks(self.trace, self.line_bytes, self.latency_of_class):
+        for chunk, more in _chunks(self.trace, self.line_bytes, self.latency_of_class, self.assembled):
             if more:
                 del chunk
                 break
@@ -145,15 +151,17 @@ class EventStream:
         return sum(len(_block_start(group)) - 1 for group in self.trace.groups() if len(group))
 
 
-def collect_events(trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]) -> Iterator[Events]:
+def collect_events(
+    trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float], *, assembled: bool = False
+) -> Iterator[Events]:
     """The events of a launch in chunks of whole thread blocks."""
-    for chunk, _ in _chunks(trace, line_bytes, latency_of_class):
+    for chunk, _ in _chunks(trace, line_bytes, latency_of_class, assembled):
         yield chunk
         del chunk  # the next one takes its room
 
 
 def _chunks(
-    trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float]
+    trace: LaunchTrace, line_bytes: int, latency_of_class: Callable[[str], float], assembled: bool
 ) -> Iterator[tuple[Events, bool]]:
     """Chunks, and whether more follow."""
     if line_bytes < GRANULES or line_bytes & (line_bytes - 1):
@@ -161,9 +169,12 @@ def _chunks(
     static = trace.static
     kinds = instruction_kinds(static)
     timing = timing_of(trace, latency_of_class)
+    assembly = Assembly(static, code_of(trace.header)) if assembled else None
     held: list[Events] = []
     room = CHUNK_BYTES
     for group in trace.groups():
+        if assembly is not None:
+            group = assembly.ordered(group)
         left = collect_events_of(group, static, kinds, timing, line_bytes) if len(group) else None
         while left is not None:
             if held and room <= 0:

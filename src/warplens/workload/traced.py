@@ -114,6 +114,7 @@ def runs_of(
         shape[0] if shape else 1,
         order=workload.order,
         classes=classes_of(workload.trace),
+        ptx=workload.is_ptx,
         needed_by=needed_by,
     )
 
@@ -191,7 +192,10 @@ def _events(workload: Workload, coalescing: Coalescing) -> EventStream:
     """Accesses and barriers of the whole trace; cache simulations of all machines share them."""
     assert workload.trace is not None
     trace = workload.trace
-    return workload.results.once(coalescing, lambda: EventStream(trace, coalescing.line_bytes, coalescing.latency_of))
+    return workload.results.once(
+        coalescing,
+        lambda: EventStream(trace, coalescing.line_bytes, coalescing.latency_of, coalescing.assembled),
+    )
 
 
 def _warp_choice(workload: Workload, gpu: Gpu, needed_by: str, runs: Sequence[CacheRun] = ()) -> WarpChoice:
