@@ -67,7 +67,7 @@ def test_lines_rank_much_as_they_do_when_they_are_removed():
 
     Not always: without a line other waits take its place, and what it computed is there at once. Where it guards what
     follows, warps start sooner without it, and then wait for memory. Smaller differences are lost among those of the
-    order in which warps are served.
+    order in which warps are served, and so are gains less than 1 % apart.
     """
     agree = []
     for kernel, gpu in TRIED:
@@ -76,9 +76,9 @@ def test_lines_rank_much_as_they_do_when_they_are_removed():
         shares = {line: share for line, share in heaviest if share >= 0.01}
         gains = {line: without_line(seen, line) for line in shares}
         pairs = [(more, less) for more in shares for less in shares if shares[more] > shares[less] + 0.05]
-        agree += [gains[more] > gains[less] for more, less in pairs]
+        agree += [gains[more] > gains[less] - 0.01 for more, less in pairs]
     assert len(agree) >= 90
-    assert np.mean(agree) >= 0.9
+    assert np.mean(agree) >= 0.95
 
 
 LOAD = {"space": "global", "access_bytes": 4}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,33 +31,41 @@ class Assembly:
 
     def __post_init__(self) -> None:
         self.names = [CLASS_NAMES[each] for each in self.static.class_id]
+        #: How many instructions that none passes come up to each, and a number for each that tells runs apart.
+        self._passed = np.cumsum(np.isin(self.names, _BARRIERS))
+        self._marks = np.random.default_rng(0).integers(0, 1 << 64, len(self.names), dtype=np.uint64)
         self._machine = None if self.code is None else _MachineOrder(self.code, self.static, self.names)
 
     def ordered(self, group: WarpGroup) -> WarpGroup:
-        """A group whose warps execute their instructions in this order. An order is worked out once for each run."""
+        """A group whose warps execute their instructions in this order. An order is worked out once for each run.
+
+        A run goes forward through the code, past instructions that a rewritten trace lacks, up to what none passes.
+        """
         if not len(group.static):
             return group
         static = group.static.astype(np.int64)
+        before, after = static[:-1], static[1:]
         new = np.ones(len(static), dtype=bool)
-        new[1:] = (np.diff(static) != 1) | np.isin(self.names, _BARRIERS)[static[:-1]]
+        new[1:] = (after <= before) | (self._passed[after - 1] > np.where(before > 0, self._passed[before - 1], 0))
         new[group.start[:-1][np.diff(group.start) > 0]] = True
         begins = np.flatnonzero(new)
         lengths = np.diff(np.append(begins, len(static)))
-        keys, which = np.unique(static[begins] * (lengths.max() + 1) + lengths, return_inverse=True)
-        firsts, sizes = np.divmod(keys, lengths.max() + 1)
-        starts = np.concatenate(([0], np.cumsum(sizes)))
-        order = self._orders(firsts, starts)
+        _, first, which = np.unique(
+            np.add.reduceat(self._marks[static], begins), return_index=True, return_inverse=True
+        )
+        starts = np.concatenate(([0], np.cumsum(lengths[first])))
+        taken = np.arange(starts[-1]) + np.repeat(begins[first] - starts[:-1], lengths[first])
+        order = self._orders(group.static[taken], starts)
         if (order == np.arange(len(order))).all():
             return group
         shift = np.repeat(begins - starts[which], lengths)
         return _permuted(group, self.static, order[np.arange(len(static)) - shift] + shift)
 
-    def _orders(self, firsts: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _orders(self, executed: NDArray[np.uint32], starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order of the instructions of some runs, which lie one after another."""
         from ._order_kernels import hoist_loads
 
         static, names = self.static, np.array(self.names)
-        executed = (np.arange(starts[-1]) + np.repeat(firsts - starts[:-1], np.diff(starts))).astype(np.uint32)
         shared = np.isin(names, ("load_shared", "store_shared"))
         ends = np.isin(names, _BARRIERS)
         ends |= (np.char.startswith(names, "store_") & ~shared) | np.char.startswith(names, "atomic_")
@@ -75,8 +84,8 @@ class Assembly:
             np.empty(len(order), dtype=np.int64),
         )
         if self._machine is not None:
-            for first, begin, end in zip(firsts.tolist(), starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-                found = self._machine.order(range(first, first + end - begin))
+            for begin, end in pairwise(starts.tolist()):
+                found = self._machine.order(executed[begin:end].tolist())
                 if found is not None:
                     order[begin:end] = begin + found
         return order
@@ -98,7 +107,7 @@ class _MachineOrder:
                 if origin >= 0 and (not is_access(names[origin]) or same_access(classes[i], names[origin])):
                     self.places[origin].setdefault(block, i)
 
-    def order(self, run: range) -> Any:
+    def order(self, run: list[int]) -> Any:
         """The order of a run; None where no block of machine code has all of its accesses that are anywhere."""
         accesses = [each for each in run if is_access(self.names[each]) and each in self.places]
         if not accesses:
@@ -110,7 +119,7 @@ class _MachineOrder:
         places = [self.places[each].get(block, -1) if each in self.places else -1 for each in run]
         return np.argsort(self._allowed(run, places), kind="stable")
 
-    def _allowed(self, run: range, places: list[int]) -> list[int]:
+    def _allowed(self, run: list[int], places: list[int]) -> list[int]:
         """Places that keep results before what reads them, and registers until they are read.
 
         What is nowhere in machine code follows what it needs; an access, those before it, too: it became part of one.

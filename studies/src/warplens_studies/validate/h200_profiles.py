@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +28,6 @@ from warplens.models import GENERAL_MODELS as MODELS
 from warplens.suite.catalog import SUITE
 from warplens.suite.execution import run_on_cpu
 from warplens.traces import LaunchTrace
-from warplens.traces.machine_code import MACHINE_CODE
 from warplens.workload import Workload, analyse
 from warplens.workload.launch import resident
 from warplens.workload.profiled import profile_of_trace, read_profiles
@@ -52,7 +50,6 @@ from .h200 import (
 from .report import csv_text
 
 PROFILES = FOLDER / "profiles"
-MACHINE_CODES = PROFILES / "ptx_code.xz"
 PREDICTIONS = FOLDER / "predictions.csv"
 #: Dynamic shared memory limits the residents; the L1 keeps the rest of their common 256 KiB (NVIDIA H100 white
 #: paper).
@@ -88,20 +85,7 @@ def profiles_file(source: str, size: str) -> Path:
 def shipped_profiles(source: str, size: str) -> tuple[dict[str, Workload], dict[str, str]]:
     """(profiles by kernel, where they come from)."""
     path = profiles_file(source, size)
-    found, about = read_profiles(path) if path.exists() else ({}, {})
-    if source == "ptx":
-        for kernel, code in _machine_code().get(size, {}).items():
-            trace: Any = found[kernel].trace
-            header = replace(trace.header, extra={MACHINE_CODE: code, **trace.header.extra})
-            found[kernel] = replace(found[kernel], trace=replace(trace, header=header))
-    return found, about
-
-
-@cache
-def _machine_code() -> dict[str, dict[str, Any]]:
-    """By size and kernel: what NVRTC 13.0 or 13.4 makes of the PTX of the profiles, whichever made that PTX."""
-    found: dict[str, dict[str, Any]] = json.loads(lzma.decompress(MACHINE_CODES.read_bytes()))
-    return found
+    return read_profiles(path) if path.exists() else ({}, {})
 
 
 # -- predictions ---------------------------------------------------------------------------
