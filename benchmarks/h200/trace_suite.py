@@ -81,10 +81,13 @@ def _sass(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _ptx(kernel: str, size: str, folder: Path) -> tuple[Any, dict[str, Any]]:
-    from warplens.suite.execution import run_on_cpu
+    from warplens.suite.execution import write_trace
+    from warplens.traces import TraceWriter, read_trace
 
-    run = run_on_cpu(kernel, size, record=True, workers=1)
-    return run.trace, {"ok": run.ok, "seconds": run.execution.seconds}
+    path = folder / f"{kernel}-{size}.wlt"
+    with TraceWriter(path) as writer:
+        run = write_trace(kernel, size, writer)
+    return read_trace(path)[0], {"ok": run.ok, "seconds": run.execution.seconds}
 
 
 def _job(source: str, kernel: str, size: str, folder: Path, swept: bool) -> dict[str, Any]:
