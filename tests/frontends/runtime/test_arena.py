@@ -34,3 +34,11 @@ def test_the_newest_ptx_that_fits_is_taken():
     images = [FatEntry(True, number, b"") for number in (70, 80, 90)] + [FatEntry(False, 90, b"")]
     assert _best_ptx(images, 90) == ([images[2]], 90) and _best_ptx(images, 89) == ([images[1]], 80)
     assert _best_ptx(images, 60) == ([images[0]], 70) and _best_ptx(images[3:], 90) == ([], 0)
+
+
+def test_ptx_for_one_gpu_alone_goes_before_ptx_for_all_and_runs_on_no_other():
+    texts = [f".version 9.0\n.target sm_{each}\n".encode() for each in ("80", "90", "90a", "100f")]
+    images = [FatEntry(True, number, text) for number, text in zip((80, 90, 90, 100), texts, strict=True)]
+    assert _best_ptx(images, 90) == ([images[2]], 90) and _best_ptx(images[:2], 90) == ([images[1]], 90)
+    assert _best_ptx(images[:3], 100) == ([images[1]], 90) and _best_ptx(images, 103) == ([images[3]], 100)
+    assert _best_ptx(images[2:3], 80) == ([images[2]], 90)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from .program import Address, Instruction, Operand, Pair, PtxModule, Register, Special, Symbol, Type, Vector
+from .spaces import RESERVED_SHARED_BYTES
 
 #: Instructions whose operands are all sources.
 NO_DESTINATION = frozenset(
@@ -132,6 +133,12 @@ class FlatKernel:
     def waits_for_its_grid(self) -> bool:
         """Whether it has barriers of the whole grid: it reads where those are kept."""
         return any(Special("%envreg2") in item.instruction.operands for item in self.instructions)
+
+    @property
+    def reserved_shared_bytes(self) -> int:
+        """Shared memory after that of the launch, for kernels that ask where the system's part lies."""
+        used = any(Special("%reserved_smem_offset_1") in item.instruction.operands for item in self.instructions)
+        return RESERVED_SHARED_BYTES if used else 0
 
     @property
     def instructions(self) -> Iterator[FlatInstruction]:

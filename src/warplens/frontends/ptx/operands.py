@@ -19,6 +19,7 @@ _SPECIAL = {
     *(f"%{name}.{axis}" for name in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid") for axis in "xyz"),
     *("%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"),
     *("%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size", "%dynamic_smem_size"),
+    "%reserved_smem_offset_1",
     *("%aggr_smem_size", *(f"%envreg{number}" for number in range(32)), *(f"%pm{number}" for number in range(8))),
 }
 _VECTOR_SPECIAL = (

@@ -13,6 +13,8 @@ GRANULE_BYTES = 256
 READ_ONLY = 1 << 15
 #: Most shared memory of a thread block: what the largest GPUs have.
 MOST_SHARED_BYTES = 228 * 1024
+#: Shared memory that the system keeps for cooperative groups larger than a warp: no launch asks for it.
+RESERVED_SHARED_BYTES = 288
 #: Most local memory of a thread: what CUDA allows.
 MOST_LOCAL_BYTES = 512 * 1024
 

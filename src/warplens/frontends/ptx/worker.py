@@ -48,7 +48,9 @@ class Worker:
         self.context = np.zeros(Context.FIELDS, dtype=np.int64)
         self.frames = np.zeros((warps, frame_bytes // 8), dtype=np.int64)
         self.snapshots = np.zeros((warps, frame_bytes // 8 + 16), dtype=np.int64)
-        self.shared = np.zeros(align(launch.shared_bytes, 16) + 64, dtype=np.uint8)
+        reserved = compiled.kernel.reserved_shared_bytes
+        shared_bytes = align(launch.shared_bytes, 16) + reserved if reserved else launch.shared_bytes
+        self.shared = np.zeros(align(shared_bytes, 16) + 64, dtype=np.uint8)
         local_bytes = compiled.kernel.local_bytes
         self.local = np.zeros((warps, local_bytes * WARP_LANES + 64), dtype=np.uint8)
         entries = COPY_ENTRIES if any(each.opcode == "cp" for each in compiled.kernel.instructions) else 0
@@ -62,7 +64,7 @@ class Worker:
             Context.VALID: launch.memory.valid.ctypes.data,
             Context.SCRATCH: _aligned_address(self.scratch),
             Context.SHARED: _aligned_address(self.shared),
-            Context.SHARED_BYTES: launch.shared_bytes,
+            Context.SHARED_BYTES: shared_bytes,
             Context.PARAMETERS: self.parameters.ctypes.data,
             Context.PARAMETER_BYTES: compiled.kernel.parameter_bytes,
             Context.PARAMETER_ADDRESS: launch.memory.parameter_address,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from .build import LIBRARY, host_compiler
 #: How names of sources and of what may be linked with them end.
 SOURCE_ENDINGS = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 _MOST_WORDS = 4000
+_MISSING_CURAND = re.compile(r"(curand\w*\.h)\S*: No such file")
+_ARCHITECTURE = re.compile(r"--?(gpu-architecture|arch|generate-code|gencode)\b")
 #: Functions that older programs call and CUDA 13 no longer has, and those that took their place.
 _RENAMED = {
     "cudaThreadSynchronize": "cudaDeviceSynchronize",
@@ -48,17 +51,28 @@ def compile_program(
             raise FileError(f"{each}: there is no such file")
     target = folder / sources[0].stem
     nvcc = find_nvcc()
-    command = [
-        nvcc, "-O3", "-lineinfo", "-w", f"-arch=sm_{architecture}", "-ccbin", host_compiler(), "-cudart", "none",
-        *_includes(nvcc), *(f"-D{old}={new}" for old, new in _RENAMED.items()), *options,
-        *(str(each) for each in sources), "-o", str(target),
-        str(stand_in / LIBRARY), "-Xlinker", f"-rpath={stand_in}", "-lm", "-lpthread",
-    ]  # fmt: skip
-    ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    chosen = any(_ARCHITECTURE.match(each) for each in options)
+
+    def run(target_options: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        command = [
+            nvcc, "-O3", "-lineinfo", "-w", *target_options, "-ccbin", host_compiler(), "-cudart", "none",
+            *_includes(nvcc), *(f"-D{old}={new}" for old, new in _RENAMED.items()), *options,
+            *(str(each) for each in sources), "-o", str(target),
+            str(stand_in / LIBRARY), "-Xlinker", f"-rpath={stand_in}", "-lm", "-lpthread",
+        ]  # fmt: skip
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+
+    ran = run([] if chosen else [f"-arch=sm_{architecture}"])
+    if ran.returncode and not chosen and f"not supported on .target 'sm_{architecture}'" in ran.stderr + ran.stdout:
+        # wgmma and its kind are of one architecture alone; -arch=sm_90a would compile for sm_90 too
+        ran = run(["-gencode", f"arch=compute_{architecture}a,code=[sm_{architecture}a,compute_{architecture}a]"])
     if ran.returncode:
         words = (ran.stderr or ran.stdout).strip()[:_MOST_WORDS]
         names = ", ".join(str(each) for each in sources)
-        raise CompileError(f"{names}: nvcc says:\n{words}\n--nvcc 'OPTIONS' passes options to it")
+        remedy = "--nvcc 'OPTIONS' passes options to it"
+        if missing := _MISSING_CURAND.search(words):
+            remedy = f"{missing[1]} comes with a package: python -m pip install nvidia-curand"
+        raise CompileError(f"{names}: nvcc says:\n{words}\n{remedy}")
     return target
 
 

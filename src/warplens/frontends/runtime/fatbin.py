@@ -7,9 +7,11 @@ trusted: every offset is checked.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...errors import PtxError
 
@@ -18,6 +20,7 @@ _HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _PTX, _CUBIN = 1, 2
 _LZ4, _ZSTD = 0x2000, 0x8000
+_TARGET = re.compile(rb"^\s*\.target\s+sm_\d+([af]?)\b", re.MULTILINE)
 #: Longest text or cubin once it is unpacked.
 MOST_BYTES = 1 << 29
 
@@ -30,6 +33,12 @@ class FatEntry:
     #: 90 for compute capability 9.0.
     architecture: int
     data: bytes
+
+    @cached_property
+    def features(self) -> str:
+        """What a PTX text asks for beside its architecture: "a" for `sm_90a`, which no other GPU runs, or "f"."""
+        target = _TARGET.search(self.data) if self.is_ptx else None
+        return target[1].decode() if target else ""
 
 
 def read_images(data: bytes) -> list[FatEntry]:

@@ -173,13 +173,22 @@ def load_module(data: bytes, architecture: int, arena: Arena, number: int) -> De
 
 
 def _best_ptx(images: Sequence[FatEntry], architecture: int) -> tuple[list[FatEntry], int]:
-    """The PTX texts of the newest architecture that the GPU has, else of the oldest; with it."""
-    known = sorted({each.architecture for each in images if each.is_ptx})
+    """The PTX texts of the newest architecture that the GPU has, else of the oldest; with it.
+
+    nvcc puts PTX for sm_90 beside that for sm_90a, in which alone code for such GPUs is compiled.
+    """
+
+    def runs(number: int, features: str) -> bool:
+        if features == "f":
+            return number // 10 == architecture // 10 and number <= architecture
+        return number == architecture if features else number <= architecture
+
+    kinds = {(each.architecture, each.features) for each in images if each.is_ptx}
+    known = sorted(kinds, key=lambda each: (each[0], ("", "f", "a").index(each[1])))
     if not known:
         return [], 0
-    fitting = [each for each in known if each <= architecture]
-    best = fitting[-1] if fitting else known[0]
-    return [each for each in images if each.is_ptx and each.architecture == best], best
+    best = next((each for each in reversed(known) if runs(*each)), known[0])
+    return [each for each in images if each.is_ptx and (each.architecture, each.features) == best], best[0]
 
 
 def _linked(modules: Sequence[PtxModule]) -> PtxModule:

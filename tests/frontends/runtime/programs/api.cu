@@ -294,6 +294,15 @@ static void queries() {
   CHECK(about.maxThreadsPerBlock == 1024 && about.numRegs > 0 && about.sharedSizeBytes == 0);
   GOOD(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, add, 256, 0));
   CHECK(blocks == properties.maxThreadsPerMultiProcessor / 256);
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {2, 2, 1};
+  cudaLaunchConfig_t shape = {};
+  shape.gridDim = {4, 4, 1}, shape.blockDim = {256, 1, 1}, shape.attrs = &cluster, shape.numAttrs = 1;
+  GOOD(cudaOccupancyMaxActiveClusters(&value, add, &shape));
+  CHECK(value > blocks && value <= blocks * properties.multiProcessorCount / 4);
+  GOOD(cudaOccupancyMaxPotentialClusterSize(&value, add, &shape));
+  CHECK(value == 8);
   GOOD(cudaOccupancyMaxPotentialBlockSize(&least, &threads, add, 0, 0));
   CHECK(least >= properties.multiProcessorCount && threads % 32 == 0);
   printf("%d.%d: %d SMs, %d registers, %zu bytes of shared memory\n", properties.major, properties.minor,

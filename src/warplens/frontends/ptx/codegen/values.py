@@ -12,7 +12,7 @@ from ..flat import BasicBlock, FlatInstruction, FlatKernel
 from ..flow import Flow
 from ..program import TYPES, Immediate, Operand, Register, Sink, Special, Symbol, Type
 from ..remedies import remedy_of
-from ..spaces import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from ..spaces import LOCAL_WINDOW, RESERVED_SHARED_BYTES, SHARED_WINDOW, WINDOW_BYTES
 from . import runtime
 from .lanes import I32, LANES, Value, integers
 from .layout import Context, Frame
@@ -206,6 +206,9 @@ class WarpValues(Fields):
             return self.splat(self.builder.add(start, i64(int(base.partition("+")[2]))))
         if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):  # executed instructions serve as clock
             return self.splat(self.get(Frame.INSTRUCTIONS))
+        if base == "reserved_smem_offset_1":  # behind what the launch asks for
+            start = self.builder.sub(self.get(Context.SHARED_BYTES), i64(RESERVED_SHARED_BYTES))
+            return self.splat(self.builder.trunc(start, I32))
         fields: dict[str, Context | Frame] = {
             "warpid": Frame.WARP,
             "nwarpid": Context.WARPS,

@@ -132,13 +132,30 @@ int loaded(const void* handle, Function** function) {
   return *function ? load_function(*function) : int(INVALID_FUNCTION);
 }
 
-int resident_blocks(int* blocks, Function* function, int threads, size_t shared_bytes) {
+}  // namespace
+
+int warplens::resident_blocks(int* blocks, Function* function, int threads, size_t shared_bytes) {
   Reply reply = ask(OP_OCCUPANCY, {function->id, threads, static_cast<int64_t>(shared_bytes)});
   *blocks = static_cast<int>(reply.values[0]);
   return reply.error;
 }
 
-}  // namespace
+int warplens::resident_clusters(int* clusters, const Launch& what) {
+  int blocks = 0;
+  Reply reply = ask(OP_ATTRIBUTES, {16});  // SMs
+  int error = reply.error;
+  if (!error) error = resident_blocks(&blocks, what.function, int(what.block.x * what.block.y * what.block.z), what.shared_bytes);
+  uint64_t size = uint64_t(what.cluster.x) * what.cluster.y * what.cluster.z;
+  *clusters = static_cast<int>(blocks * reply.values[0] / int64_t(size ? size : 1));
+  return !error && size > what.function->cluster_limit ? int(INVALID_CLUSTER) : error;
+}
+
+int warplens::largest_cluster(int* blocks, const Launch& what) {
+  int resident = 0;
+  int error = resident_blocks(&resident, what.function, int(what.block.x * what.block.y * what.block.z), what.shared_bytes);
+  *blocks = resident ? static_cast<int>(what.function->cluster_limit) : 0;
+  return error;
+}
 
 // Later versions have more fields; those up to the carveout have stayed.
 API int cudaFuncGetAttributes(FunctionAttributes* at, const void* handle) {
@@ -185,6 +202,20 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, cons
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* handle, int threads,
                                                       size_t shared_bytes) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads, shared_bytes, 0);
+}
+
+API int cudaOccupancyMaxActiveClusters(int* clusters, const void* handle,
+                                       const LaunchConfiguration<size_t>* with) {
+  Function* function;
+  if (int error = loaded(handle, &function)) return done(error);
+  return done(resident_clusters(clusters, with->of(function, {})));
+}
+
+API int cudaOccupancyMaxPotentialClusterSize(int* blocks, const void* handle,
+                                             const LaunchConfiguration<size_t>* with) {
+  Function* function;
+  if (int error = loaded(handle, &function)) return done(error);
+  return done(largest_cluster(blocks, with->of(function, {})));
 }
 
 API int cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*, int blocks, int) {

@@ -304,13 +304,16 @@ API int cuFuncGetName(const char** name, void* handle) {
 }
 API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* handle, int threads,
                                                              size_t shared_bytes, unsigned) {
-  Reply reply =
-      ask(OP_OCCUPANCY, {static_cast<Function*>(handle)->id, threads, static_cast<int64_t>(shared_bytes)});
-  *blocks = static_cast<int>(reply.values[0]);
-  return reply.error;
+  return resident_blocks(blocks, static_cast<Function*>(handle), threads, shared_bytes);
 }
 API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* handle, int threads, size_t shared_bytes) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads, shared_bytes, 0);
+}
+API int cuOccupancyMaxActiveClusters(int* clusters, void* handle, const LaunchConfiguration<unsigned>* with) {
+  return resident_clusters(clusters, with->of(static_cast<Function*>(handle), {}));
+}
+API int cuOccupancyMaxPotentialClusterSize(int* blocks, void* handle, const LaunchConfiguration<unsigned>* with) {
+  return largest_cluster(blocks, with->of(static_cast<Function*>(handle), {}));
 }
 
 // -- errors and entry points ----------------------------------------------------------------------------------

@@ -130,6 +130,11 @@ int runtime_major();
 int launch(const Launch& launch, Stream* stream);
 int without_shape(int error);
 int run_launch(const Launch& launch, Stream* stream);
+// Blocks that an SM holds, and clusters that the GPU holds if none is lost at the ends of its groups of SMs.
+int resident_blocks(int* blocks, Function* function, int threads, size_t shared_bytes);
+int resident_clusters(int* clusters, const Launch& what);
+// Blocks of the largest cluster that a launch may have: 0 where an SM holds none.
+int largest_cluster(int* blocks, const Launch& what);
 // The kernel that a host function, or a handle, stands for; null where there is none.
 Function* function_of(const void* handle);
 // Address and size of a variable that a host variable stands for.
