@@ -189,6 +189,21 @@ def test_constants_shared_memory_of_the_launch_and_special_registers():
         kernel(source).launch(1, 1, x, constants={"scales": np.zeros(1)})
 
 
+def test_groups_larger_than_a_warp_have_shared_memory_that_the_launch_does_not_ask_for():
+    source = """extern "C" __global__ void k(int *out) {
+        extern __shared__ int own[]; unsigned at; asm("mov.u32 %0, %%reserved_smem_offset_1;" : "=r"(at));
+        own[threadIdx.x] = threadIdx.x; at += 280 + threadIdx.x / 32 * 4;
+        if (threadIdx.x % 32 == 0) asm volatile("st.shared.u32 [%0], %1;" :: "r"(at), "r"(threadIdx.x + 7));
+        __syncthreads(); int read; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(read) : "r"(at));
+        out[threadIdx.x] = read + own[threadIdx.x]; }"""
+    out = np.zeros(64, np.int32)
+    run = kernel(source).launch(1, 64, out, dynamic_shared_memory_bytes=256)
+    assert np.array_equal(out, np.arange(64) + np.arange(64) // 32 * 32 + 7)
+    assert run.trace().header.shared_memory_per_block_bytes == 256
+    with pytest.raises(KernelFault, match="shared memory"):
+        kernel(source.replace("280 +", "288 +")).launch(1, 64, out, dynamic_shared_memory_bytes=256)
+
+
 def test_device_functions_are_called():
     source = """#include <cstdio>
     __device__ __noinline__ int step(int n) {
