@@ -44,5 +44,5 @@ def test_an_architecture_among_the_options_is_the_only_one(called):
 
 
 def test_a_header_of_curand_that_is_missing_names_its_package(called):
-    with pytest.raises(CompileError, match="curand_kernel.h comes with a package: .*nvidia-curand"):
+    with pytest.raises(CompileError, match=r"curand_kernel\.h comes with a package: .*nvidia-curand"):
         called(LACKS_CURAND)
