@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from warplens.gate import words
-from warplens.gate.snapshot import LOCAL_BYTES
+from warplens.gate.snapshot import BANK_CYCLES, LOCAL_BYTES
 from warplens.gate.verdicts import verdict, verdicts
 
 from .making import result, slowed, snapshot
@@ -28,8 +28,25 @@ def test_only_a_slower_kernel_beyond_the_limit_fails():
 
 
 def test_kernels_come_and_go():
-    before, after = [snapshot(kernel="old"), snapshot()], [snapshot(), snapshot(kernel="fresh")]
-    assert [each.outcome for each in verdicts(before, after)] == ["same", "new", "removed"]
+    gone = snapshot(kernel="old")
+    gone = replace(gone, identity=replace(gone.identity, path="kernels/old.toml"))
+    assert [each.outcome for each in verdicts([gone, snapshot()], [snapshot(), snapshot(kernel="fresh")])] == [
+        *("same", "new", "removed"),
+    ]
+
+
+def test_a_kernel_with_another_name_or_in_another_file_is_compared():
+    old, apart = snapshot(kernel="old"), snapshot(kernel="apart")
+    moved = replace(old, identity=replace(old.identity, path="math/softmax.toml"))
+    for fresh in (snapshot(kernel="fresh"), moved):
+        (found,) = verdicts([old], [slowed(fresh, 0.2)])
+        assert (found.outcome, found.is_renamed) == ("slower", True)
+    (same,) = verdicts([old], [old])
+    assert not same.is_renamed
+    # Which of two is meant is anyone's guess.
+    assert [each.outcome for each in verdicts([old], [apart, snapshot(kernel="fresh")])] == ["new", "new", "removed"]
+    other = replace(apart, identity=replace(apart.identity, path="math/softmax.toml"))
+    assert [each.outcome for each in verdicts([old], [other])] == ["new", "removed"]
 
 
 def test_the_same_kernel_on_two_gpus_is_two():
@@ -86,3 +103,22 @@ def test_registers_alone_are_no_cause():
     before = snapshot(counts={"warps per SM": 64.0, "registers per thread": 32.0})
     found = verdict(before, slowed(before, 0.2, counts={"warps per SM": 64.0, "registers per thread": 31.0}))
     assert [cause.kind for cause in found.causes] == ["stall"]
+
+
+def test_shared_memory_alone_is_no_cause():
+    shared = "shared memory per block, bytes"
+    before = snapshot(counts={"warps per SM": 64.0, shared: 4224.0, BANK_CYCLES: 1e5})
+    after = slowed(before, 0.2, counts={"warps per SM": 64.0, shared: 4096.0, BANK_CYCLES: 32e5})
+    found = verdict(before, after)
+    assert [cause.kind for cause in found.causes] == ["stall", "sectors"]
+    assert "banks of shared memory" in found.causes[1].text
+    after = replace(after, counts={**after.counts, "warps per SM": 32.0})
+    assert [cause.kind for cause in verdict(before, after).causes][:2] == ["occupancy", "launch"]
+
+
+def test_other_arguments_come_first():
+    before = replace(snapshot(counts={"DRAM bytes": 1e6}), arguments="1a")
+    after = slowed(before, 0.7, counts={"DRAM bytes": 2e6}, arguments="2b")
+    assert [cause.kind for cause in verdict(before, after).causes] == ["workload", "stall", "sectors"]
+    assert words.reason(verdict(before, after)) == "the arguments of the launch are others than before"
+    assert words.reason(verdict(before, replace(after, arguments=""))) != words.reason(verdict(before, after))

@@ -205,7 +205,7 @@ def _table(verdicts: list[Verdict]) -> None:
         return
     say(f"{'kernel':<{_KERNEL}}{'GPU':<{_GPU}}{'time':<{_TIME}}change")
     for row in _rows(verdicts):
-        say(row[:WIDTH])
+        say((row if len(row) <= WIDTH else row.partition(" (")[0])[:WIDTH])  # the range of a huge change
 
 
 def _rows(verdicts: list[Verdict]) -> Iterator[str]:

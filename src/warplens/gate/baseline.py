@@ -21,7 +21,7 @@ from ..machine import Gpu
 from ..result_cache import code_digest, content_hash
 from ..tomlfile import read_toml
 from ..traces import CLASS_NAMES
-from .snapshot import Identity, Snapshot
+from .snapshot import BANK_CYCLES, Identity, Snapshot
 from .verdicts import LEAST_TIME
 
 SCHEMA = 1
@@ -29,7 +29,7 @@ SCHEMA = 1
 LEAST_SHARE = 0.02
 _MARKER = re.compile(r"^(<{7}|>{7}|={7}|\|{7})( |$)", re.M)
 #: Groups of counts, a line each.
-_TRAFFIC = ("sectors asked of the L1", "sectors asked of the L2", "DRAM bytes")
+_TRAFFIC = ("sectors asked of the L1", "sectors asked of the L2", "DRAM bytes", BANK_CYCLES)
 _INSTRUCTIONS = ("warp instructions", *CLASS_NAMES)
 _HEAD = """\
 # Predicted times of this project's kernels. `warplens check` compares with them, `warplens check --update` renews
@@ -117,6 +117,7 @@ def _snapshots(data: Mapping[str, Any]) -> Iterator[Snapshot]:
                     {count: float(value) for count, value in counts.items()},
                     tuple(Line("", 0, float(share), str(text)) for share, text in values.get("lines", ())),
                     values.get("model", "warplens"),
+                    arguments=str(values.get("arguments", "")),
                 )
 
 
@@ -193,6 +194,8 @@ def _facts(snapshot: Snapshot) -> list[str]:
         found.append(f"crowded = {timing.crowded:.4g}")
     if snapshot.model != "warplens":
         found.append(f"model = {_text(snapshot.model)}")
+    if snapshot.arguments:
+        found.append(f"arguments = {_text(snapshot.arguments)}")
     launch = [name for name in counts if name not in (*_TRAFFIC, *_INSTRUCTIONS)]
     parts = {name: value for name, value in timing.causes.items() if value >= LEAST_TIME * timing.seconds}
     found.append(f"stalls = {_table(parts)}")

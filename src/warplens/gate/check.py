@@ -72,6 +72,8 @@ class Scope:
     all_inputs: bool
     #: What names of kernels must match.
     kernel: re.Pattern[str] | None = None
+    #: What a command line named.
+    given: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -93,9 +95,26 @@ class Scope:
 
     def snapshots_at(self, root: Path, folder: Path, progress: Progress | None = None) -> list[Snapshot]:
         """The same inputs in another checkout of the repository at `root`."""
-        inside = folder / self.project.root.resolve().relative_to(root.resolve())
         paths = list(locate(self.paths, root, folder))
-        return self._chosen(snapshots(paths, self.gpus, inside, progress))
+        return self._chosen(snapshots(paths, self.gpus, self._inside(root, folder), progress))
+
+    def snapshots_before(
+        self, root: Path, folder: Path, progress: Progress | None = None
+    ) -> tuple[list[Snapshot], dict[str, InputError]]:
+        """The inputs of another checkout, those that are gone too, and why some of them cannot be predicted."""
+        inside, failed = self._inside(root, folder), dict[Path, InputError]()
+        kept = list(locate(self.paths, root, folder))
+        given = [folder / Path(name).resolve().relative_to(root.resolve()) for name in self.given]
+        there = replace(self.project, root=inside).existing_inputs(given)
+        paths = dict.fromkeys((*kept, *there))
+        found = self._chosen(snapshots(list(paths), self.gpus, inside, progress, failed))
+        if failed and not found:
+            raise next(iter(failed.values()))
+        return found, {relative(path, inside): error for path, error in failed.items()}
+
+    def _inside(self, root: Path, folder: Path) -> Path:
+        """The folder of the project in another checkout."""
+        return folder / self.project.root.resolve().relative_to(root.resolve())
 
     def _chosen(self, found: list[Snapshot]) -> list[Snapshot]:
         if self.kernel is None:
@@ -120,7 +139,7 @@ def scope_of(
     """What a command line asks for, or else the settings of the project."""
     names = tuple(gpus) or project.gpus
     machines: tuple[Gpu | None, ...] = tuple(load_gpu(name) for name in names) or (None,)
-    return Scope(project, tuple(project.inputs(given)), machines, not given, kernel)
+    return Scope(project, tuple(project.inputs(given)), machines, not given, kernel, tuple(given))
 
 
 def check_baseline(scope: Scope, path: Path, limit: float, progress: Progress | None = None) -> CheckResult:
@@ -129,18 +148,19 @@ def check_baseline(scope: Scope, path: Path, limit: float, progress: Progress | 
     notes = mismatches(kept, [gpu for gpu in scope.gpus if gpu is not None], compiler_version(), path)
     now = scope.snapshots(progress)
     found = verdicts([each for each in kept.snapshots if scope.covers(each)], now)
-    gone = [each for each in found if each.outcome == "removed"]
+    gone = [each for each in found if each.outcome == "removed" or each.is_renamed]
     if gone:
-        new = dict.fromkeys(_in_words(each) for each in found if each.outcome == "new")
+        new = dict.fromkeys(_in_words(each.after) for each in found if each.outcome == "new" or each.is_renamed)
         renamed = f" (renamed to {' or '.join(new)}?)" if new else ""
-        names = ", ".join(dict.fromkeys(_in_words(each) for each in gone))
+        names = ", ".join(dict.fromkeys(_in_words(each.before) for each in gone))
         raise InputError(
             f"{path}: has {names}, which the project lacks{renamed}; if that is meant, run `warplens check --update`"
         )
     return _result(scope, found, f"the baseline {path.name}", limit, notes)
 
 
-def _in_words(found: Verdict) -> str:
+def _in_words(found: Snapshot | None) -> str:
+    assert found is not None
     return f"{found.identity} of {found.identity.path}"
 
 
@@ -150,9 +170,23 @@ def check_revision(scope: Scope, name: str, limit: float, progress: Progress | N
     commit = repository.commit(name)
     notes = ["the working tree has uncommitted changes; they are part of what is checked"] * repository.is_dirty
     with repository.checked_out(commit) as folder:
-        before = scope.snapshots_at(repository.root, folder, progress)
+        try:
+            before, failed = scope.snapshots_before(repository.root, folder, progress)
+        except InputError as error:
+            raise InputError(f"at {name}: {there(error, folder)}") from None
+        notes += [
+            f"{path} cannot be predicted at {name}, so nothing is compared with it: {there(error, folder)}"
+            for path, error in failed.items()
+        ]
     found = verdicts(before, scope.snapshots(progress))
+    renamed = [each for each in found if each.is_renamed]
+    notes += dict.fromkeys(f"{_in_words(each.after)} is compared with {_in_words(each.before)}" for each in renamed)
     return _result(scope, found, f"{name} ({commit.short})", limit, notes)
+
+
+def there(error: InputError, folder: Path) -> str:
+    """What went wrong in a checkout that goes again, with paths from its root."""
+    return str(error).replace(f"{folder}/", "")
 
 
 def update_baseline(scope: Scope, path: Path, progress: Progress | None = None) -> list[Verdict]:

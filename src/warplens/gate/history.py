@@ -9,7 +9,7 @@ from typing import Any
 from .._version import __version__
 from ..api import JSON_SCHEMA
 from ..errors import InputError
-from .check import Scope
+from .check import Scope, there
 from .revisions import Commit, Repository
 from .snapshot import Snapshot
 from .verdicts import Verdict, verdicts
@@ -62,7 +62,7 @@ def point_at(scope: Scope, repository: Repository, commit: Commit) -> Point:
         try:
             return Point(commit, tuple(scope.snapshots_at(repository.root, folder)))
         except InputError as error:
-            return Point(commit, (), str(error).replace(f"{folder}/", ""))
+            return Point(commit, (), there(error, folder))
 
 
 @dataclass(frozen=True)

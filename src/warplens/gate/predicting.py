@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -40,6 +40,8 @@ class _Recipe:
     #: Of a workload file with sources: its launches, and the local memory of each.
     launches: tuple[CudaLaunch, ...] = ()
     local_bytes: tuple[int | None, ...] = ()
+    #: What each launch is given.
+    arguments: tuple[str, ...] = ()
     program: Program | None = None
 
     def predicted(self) -> list[Snapshot]:
@@ -55,13 +57,17 @@ class _Recipe:
     def labelled(self, snapshot: Snapshot) -> Snapshot:
         """A kept result is that of any project with the same kernel: paths and lines of source are this one's."""
         found = replace(snapshot, identity=replace(snapshot.identity, path=relative(self.path, self.root)))
-        if self.program is not None and self.program.source:
+        if self.program is not None:
+            found = replace(found, arguments=_digest(self.program.arguments))
+            if not self.program.source:
+                return found
             text = Path(self.program.source).read_text("utf-8", "replace")
             return replace(found, source=relative(Path(self.program.source), self.root)).with_texts(text)
         if not self.launches:
             return found
-        launch = self.launches[snapshot.identity.launch]
-        return replace(found, source=relative(Path(launch.source_name), self.root)).with_texts(launch.text)
+        launch, given = self.launches[snapshot.identity.launch], self.arguments[snapshot.identity.launch]
+        source = relative(Path(launch.source_name), self.root)
+        return replace(found, source=source, arguments=given).with_texts(launch.text)
 
 
 @contextmanager
@@ -88,22 +94,39 @@ def relative(path: Path, root: Path) -> str:
 
 
 def snapshots(
-    paths: Sequence[Path], gpus: Sequence[Gpu | None], root: Path, progress: Progress | None = None
+    paths: Sequence[Path],
+    gpus: Sequence[Gpu | None],
+    root: Path,
+    progress: Progress | None = None,
+    failed: dict[Path, InputError] | None = None,
 ) -> list[Snapshot]:
-    """Of all inputs on all GPUs, in that order; what has to be predicted is, on all cores."""
+    """Of all inputs on all GPUs, in that order; what has to be predicted is, on all cores.
+
+    Inputs that cannot be predicted are put into `failed`, if that is given.
+    """
     jobs = [(path, gpu) for path in paths for gpu in gpus]
     found: dict[int, list[Snapshot]] = {}
     with ThreadPoolExecutor(usable_cores()) as pool:
         running = {pool.submit(take, path, root, gpu): place for place, (path, gpu) in enumerate(jobs)}
         try:
             for done, future in enumerate(as_completed(running), 1):
-                found[running[future]] = future.result()
+                found[running[future]] = _result(future, jobs[running[future]][0], failed)
                 if progress is not None:
                     progress(done, len(jobs))
         finally:
             for future in running:
                 future.cancel()
     return [each for place in range(len(jobs)) for each in found[place]]
+
+
+def _result(future: Future[list[Snapshot]], path: Path, failed: dict[Path, InputError] | None) -> list[Snapshot]:
+    try:
+        return future.result()
+    except InputError as error:
+        if failed is None:
+            raise
+        failed[path] = error
+        return []
 
 
 def take(path: Path, root: Path, gpu: Gpu | None) -> list[Snapshot]:
@@ -139,13 +162,14 @@ def _recipe(path: Path, root: Path, gpu: Gpu | None) -> _Recipe:
     if gpu is None and named is not None:
         gpu = load_gpu(named, launches[0].machine_overrides)
     if gpu is None:
-        return _Recipe(path, root, gpu, "", launches)
+        return _Recipe(path, root, gpu, "", launches, (), ("",) * len(launches))
     launches = tuple(for_gpu(launch, gpu) for launch in launches)
     compiled = [compile_launch(launch) for launch in launches]
-    records = tuple(map(_record, launches, compiled))
+    given = [(_plain(each.arguments), _plain(tuple(sorted(each.constants.items())))) for each in launches]
+    records = tuple(map(_record, launches, compiled, given))
     texts = (each.ptx.replace(launch.source_name, "") for launch, each in zip(launches, compiled, strict=True))
     local = tuple(each.local_memory_bytes for each in compiled)
-    return _Recipe(path, root, gpu, result_key((gpu, records), *texts), launches, local)
+    return _Recipe(path, root, gpu, result_key((gpu, records), *texts), launches, local, tuple(map(_digest, given)))
 
 
 def _contents(path: Path) -> Iterator[str]:
@@ -158,13 +182,17 @@ def _contents(path: Path) -> Iterator[str]:
         yield content_hash([path.read_bytes()])
 
 
-def _record(launch: CudaLaunch, compiled: CompiledLaunch) -> tuple[Any, ...]:
+def _digest(given: Any) -> str:
+    return content_hash([repr(given)])[:12]
+
+
+def _record(launch: CudaLaunch, compiled: CompiledLaunch, given: tuple[Any, Any]) -> tuple[Any, ...]:
     """What a launch does, besides its PTX. Where the source lies does not matter."""
     return (
         *(launch.name, launch.grid, launch.block, launch.dynamic_shared_memory_bytes, launch.record),
         *(compiled.entry, compiled.registers_per_thread, compiled.shared_memory_bytes, compiled.local_memory_bytes),
         compiled.machine_code,
-        *(_plain(launch.arguments), _plain(tuple(sorted(launch.constants.items())))),
+        *given,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,15 +49,13 @@ class Project:
         """The inputs in the folders and files that are given, or that the settings name."""
         found: list[Path] = []
         for name in given or self.paths:
-            path = Path(name) if given else near(self.root / name)
-            matches = [path] if path.exists() else sorted(map(near, self.root.glob(name))) if "*" in name else []
+            matches = self._matches(name, Path(name) if given else near(self.root / name))
             if not matches:
                 raise InputError(
                     f"{self.file or 'warplens check'}: {name}: no such file or folder; "
                     "name workload files (*.toml), traces (*.wlt), or folders that hold them"
                 )
-            for each in matches:
-                found += _inputs_under(each) if each.is_dir() else [each]
+            found += _inputs_in(matches)
         unique = list(dict.fromkeys(found))
         if not unique:
             names = ", ".join(given or self.paths)
@@ -66,6 +64,18 @@ class Project:
                 "(*.wlt); `warplens init KERNEL.cu` writes a workload file for a CUDA kernel"
             )
         return unique
+
+    def existing_inputs(self, given: Sequence[Path] = ()) -> list[Path]:
+        """The same without complaints about what is not there."""
+        places = [[each] for each in given] or [self._matches(name, near(self.root / name)) for name in self.paths]
+        return [each for matches in places for each in _inputs_in(filter(Path.exists, matches))]
+
+    def _matches(self, name: str, path: Path) -> list[Path]:
+        return [path] if path.exists() else sorted(map(near, self.root.glob(name))) if "*" in name else []
+
+
+def _inputs_in(places: Iterable[Path]) -> list[Path]:
+    return [found for each in places for found in (_inputs_under(each) if each.is_dir() else [each])]
 
 
 def near(path: Path) -> Path:

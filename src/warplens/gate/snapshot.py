@@ -8,18 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from ..analysis.banks import conflict_degrees, shared_accesses
 from ..explanation import Line, explain
 from ..explanation.doubts import timing_of
 from ..explanation.paired import Timing
 from ..explanation.versions import counts_of
 from ..machine import Gpu
-from ..workload import Workload
+from ..workload import Workload, analyse
 
 #: Source lines that are kept: those that take most of the time.
 MOST_LINES = 8
-#: Local memory as the compiler lays it out; a count beside those of `counts_of`.
 _LAUNCH = ("thread blocks", "threads per block", "warps per SM")
+#: Counts beside those of `counts_of`: local memory as the compiler lays it out, and what bank conflicts add to.
 LOCAL_BYTES = "local memory per thread, bytes"
+BANK_CYCLES = "cycles of the banks of shared memory"
 
 
 @dataclass(frozen=True, order=True)
@@ -49,6 +51,8 @@ class Snapshot:
     model: str = "warplens"
     #: The file of the kernel's source, from the root of the project; empty where it has none.
     source: str = ""
+    #: A digest of the arguments of the launch, or of those of the program; empty where nobody knows them.
+    arguments: str = ""
 
     @property
     def seconds(self) -> float:
@@ -81,6 +85,7 @@ class Snapshot:
             "gpu": self.gpu,
             "model": self.model,
             "source": self.source,
+            "arguments": self.arguments,
             "seconds": self.timing.seconds,
             "seconds_low": self.timing.seconds_low,
             "seconds_high": self.timing.seconds_high,
@@ -109,6 +114,7 @@ class Snapshot:
             tuple(Line(*row) for row in values["lines"]),
             values["model"],
             values["source"],
+            values["arguments"],
         )
 
 
@@ -120,6 +126,8 @@ def snapshot_of(
     counts = {name: value for name, value in counts_of(workload, gpu).items() if value}
     if local_bytes:
         counts[LOCAL_BYTES] = float(local_bytes)
+    if cycles := _bank_cycles(workload, gpu):
+        counts[BANK_CYCLES] = cycles
     return Snapshot(
         Identity(path, workload.name, workload.launch_index),
         gpu.name,
@@ -129,3 +137,14 @@ def snapshot_of(
         answer.prediction.model,
         source,
     )
+
+
+def _bank_cycles(workload: Workload, gpu: Gpu) -> float:
+    """Cycles for which all requests of the launch hold the banks of shared memory."""
+    trace = workload.trace
+    if trace is None or not shared_accesses(trace.static).any():
+        return 0.0
+    traced = analyse(workload, gpu, needed_by="counts").traced
+    assert traced is not None
+    held = sum(int(conflict_degrees(group, trace.static)[1].sum()) for group in trace.groups())
+    return held * (workload.launch.blocks or traced.recorded_blocks) / max(traced.recorded_blocks, 1)

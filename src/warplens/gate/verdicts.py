@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -12,23 +12,25 @@ from ..explanation import Line
 from ..explanation.paired import paired_change, told_apart
 from ..formatting import show_number, show_seconds
 from ..traces import CLASS_NAMES
-from .snapshot import LOCAL_BYTES, Identity, Snapshot
+from .snapshot import BANK_CYCLES, LOCAL_BYTES, Identity, Snapshot
 
 Outcome = Literal["slower", "faster", "same", "new", "removed"]
 
 #: Counts that say how a kernel is launched and what it takes of an SM, with words for a change of each and its kind.
 OCCUPANCY, REGISTERS = "warps per SM", "registers per thread"
+SHARED_BYTES = "shared memory per block, bytes"
 _RESOURCES = {
     OCCUPANCY: ("warps per SM (occupancy)", "occupancy"),
     REGISTERS: ("registers per thread", "registers"),
     "threads per block": ("threads per block", "launch"),
     "thread blocks": ("thread blocks", "launch"),
-    "shared memory per block, bytes": ("bytes of shared memory per block", "launch"),
+    SHARED_BYTES: ("bytes of shared memory per block", "launch"),
 }
 _TRAFFIC = {
     "sectors asked of the L1": "sectors asked of the L1",
     "sectors asked of the L2": "sectors asked of the L2",
     "DRAM bytes": "DRAM bytes",
+    BANK_CYCLES: "cycles in which banks of shared memory serve requests",
 }
 #: Counts that change by less are no cause.
 LEAST_COUNT = 0.01
@@ -43,7 +45,9 @@ _ALIKE = 0.5
 class Cause:
     """One thing that changed with a kernel's time."""
 
-    kind: Literal["spills", "occupancy", "registers", "launch", "stall", "line", "sectors", "instructions"]
+    kind: Literal[
+        "workload", "spills", "occupancy", "registers", "launch", "stall", "line", "sectors", "instructions"
+    ]
     text: str
     before: float
     after: float
@@ -67,6 +71,11 @@ class Verdict:
     change_low: float = 0.0
     change_high: float = 0.0
     causes: tuple[Cause, ...] = ()
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether it has another name than before, or lies elsewhere."""
+        return self.before is not None and self.after is not None and self.before.identity != self.after.identity
 
     @property
     def snapshot(self) -> Snapshot:
@@ -118,24 +127,54 @@ def verdict(before: Snapshot, after: Snapshot) -> Verdict:
 
 
 def verdicts(before: Iterable[Snapshot], after: Iterable[Snapshot]) -> list[Verdict]:
-    """Compare all kernels on all GPUs: those there are now, then those that are gone."""
-    old = {(each.identity, each.gpu): each for each in before}
-    found = []
-    for each in after:
-        known = old.pop((each.identity, each.gpu), None)
-        found.append(Verdict("new", None, each) if known is None else verdict(known, each))
+    """Compare all kernels on all GPUs: those there are now, then those that are gone.
+
+    A kernel that is gone and a new one are the same one where the file stayed or the name did, and nothing else
+    could be meant.
+    """
+    old, now = {(each.identity, each.gpu): each for each in before}, list(after)
+    pairs = {key: old.pop(key) for each in now if (key := (each.identity, each.gpu)) in old}
+    for alike in (_same_file, _same_name):
+        gone, new = (_single(alike, each) for each in (old.values(), (e for e in now if _key(e) not in pairs)))
+        for place in gone.keys() & new.keys():
+            pairs[_key(new[place])] = old.pop(_key(gone[place]))
+    found = [verdict(pairs[_key(each)], each) if _key(each) in pairs else Verdict("new", None, each) for each in now]
     return [*found, *(Verdict("removed", each, None) for each in old.values())]
+
+
+def _key(snapshot: Snapshot) -> tuple[Identity, str]:
+    return snapshot.identity, snapshot.gpu
+
+
+def _same_file(snapshot: Snapshot) -> tuple[Any, ...]:
+    return snapshot.identity.path, snapshot.gpu
+
+
+def _same_name(snapshot: Snapshot) -> tuple[Any, ...]:
+    return snapshot.identity.kernel, snapshot.identity.launch, snapshot.gpu
+
+
+def _single(alike: Callable[[Snapshot], Any], snapshots: Iterable[Snapshot]) -> dict[Any, Snapshot]:
+    """Snapshots that no other one is like."""
+    found: dict[Any, list[Snapshot]] = {}
+    for each in snapshots:
+        found.setdefault(alike(each), []).append(each)
+    return {place: each[0] for place, each in found.items() if len(each) == 1}
 
 
 def causes_of(before: Snapshot, after: Snapshot) -> Iterator[Cause]:
     """What changed with the time, in the order in which one asks: resources, waits, lines, traffic, instructions."""
+    if before.arguments and after.arguments and before.arguments != after.arguments:
+        yield Cause("workload", "the arguments of the launch are others than before", 0.0, 0.0)
     old, new = before.counts.get(LOCAL_BYTES, 0.0), after.counts.get(LOCAL_BYTES, 0.0)
     if old != new:
         text = f"local memory: {new:g} bytes per thread, {old:g} before (spills, arrays indexed at run time)"
         yield Cause("spills", text, old, new)
     resources = {name: tuple(_count(before, after, name, *told)) for name, told in _RESOURCES.items()}
-    if old == new and not resources[OCCUPANCY]:
-        resources.pop(REGISTERS)  # they cost time by spills and by warps that do not fit
+    if not resources[OCCUPANCY]:  # they cost time by warps that do not fit, and by spills
+        resources.pop(SHARED_BYTES)
+        if old == new:
+            resources.pop(REGISTERS)
     for found in resources.values():
         yield from found
     yield from _stalls(before, after)

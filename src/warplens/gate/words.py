@@ -8,7 +8,7 @@ from .check import CheckResult
 from .verdicts import Cause, Verdict
 
 #: Kinds of causes by what a reader can act on: the first one is named in a headline.
-_TELLING = ("spills", "occupancy", "launch", "line", "stall", "sectors", "instructions", "registers")
+_TELLING = ("workload", "spills", "occupancy", "launch", "line", "stall", "sectors", "instructions", "registers")
 
 #: Whether more of what a kind counts takes more time, or less.
 _COSTS = {"spills": 1, "registers": 1, "occupancy": -1, "sectors": 1}

@@ -228,7 +228,7 @@ def _compiled(
         except _Refused as refused:
             following = attempt.without_host_code(refused.log)
             if following == attempt:
-                raise refused.failure(name, kernels, attempt.text, attempt.left_out(source)) from None
+                raise refused.failure(name, kernels, attempt, attempt.left_out(source)) from None
             attempt = following
             continue
         entry["log"] += attempt.left_out(source)
@@ -244,6 +244,8 @@ class _Attempt:
     options: list[str]
     architecture: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Files that headers stand for, by their names.
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def without_host_code(self, log: str) -> _Attempt:
         """The next attempt, without the host code that the log complains about; the same if it is about none."""
@@ -261,11 +263,12 @@ class _Attempt:
         for file, line, _ in _DIAGNOSTIC.findall(log):
             lines.setdefault(file, set()).add(int(line))
         text = without_declarations(self.text, lines.pop(_PLACEHOLDER, ()))
-        headers = dict(self.headers)
+        headers, places = dict(self.headers), dict(self.places)
         for file, chosen in lines.items():
             if (name := _spelling(file, [self.text, *headers.values()])) is not None:
                 headers[name] = without_declarations(_header_text(file, name, headers), chosen)
-        return replace(self, text=text, headers=headers)
+                places.setdefault(name, file)
+        return replace(self, text=text, headers=headers, places=places)
 
     def left_out(self, source: str) -> str:
         found = line_ranges(with_plain_lambdas(source), with_plain_lambdas(self.text))
@@ -291,8 +294,8 @@ class _Refused(Exception):  # noqa: N818 (it says what happened)
     def __init__(self, log: str) -> None:
         self.log = log
 
-    def failure(self, name: str, kernels: tuple[str, ...], source: str, left_out: str) -> CompileError:
-        error = _failure(self.log.replace(_PLACEHOLDER, name), name, kernels, source)
+    def failure(self, name: str, kernels: tuple[str, ...], attempt: _Attempt, left_out: str) -> CompileError:
+        error = _failure(self.log.replace(_PLACEHOLDER, name), name, kernels, attempt)
         return CompileError(f"{error}{left_out.replace(chr(10) + 'warplens: ', '; ')}") if left_out else error
 
 
@@ -400,7 +403,7 @@ _OF_WHEEL = {"cccl": "cub", "curand": "curand", "cutlass": "cute"}
 _HOST_CODE = re.compile(r"JIT mode|\bcuda[A-Z]\w+|namespace \"std\" has no member|cannot open source file")
 
 
-def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> CompileError:
+def _failure(log: str, name: str, kernels: tuple[str, ...], attempt: _Attempt) -> CompileError:
     """The compiler's first error with its place, and the number of errors."""
     if match := re.search(r"nvrtc: error: (.*)", log):
         if str(cache_folder()) in match[1]:  # NVRTC cannot write its headers there
@@ -416,7 +419,7 @@ def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> Comp
         return CompileError(f"{name}: does not compile: {' '.join(log.split())[:2000]}")
     file, line, message = found[0].groups()
     if file == "__nv_name_map":
-        known = kernel_names(source)
+        known = kernel_names(attempt.text)
         remedy = "write the arguments of the template, as in name<float>" if "template" in message else ""
         remedy = remedy or (nearest(kernels[0], known) if known else "the source defines no __global__ function")
         return CompileError(f"{name}: kernel {', '.join(map(repr, kernels))}: {message}; {remedy}")
@@ -431,4 +434,12 @@ def _failure(log: str, name: str, kernels: tuple[str, ...], source: str) -> Comp
     elif any(_HOST_CODE.search(item[3]) for item in found):
         remedy = "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
         remedy += "code between #ifndef __CUDACC_RTC__ and #endif"
-    return CompileError(f"{file}:{line}: {message}{more}{remedy}")
+        if "cannot open source file" in message:
+            remedy = '; name the folder of your headers, include = ["FOLDER"] in the workload file' + remedy
+    return CompileError(f"{_shown(attempt.places.get(file, file))}:{line}: {message}{more}{remedy}")
+
+
+def _shown(file: str) -> str:
+    """The compiler's place of a header as one would type it here."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else file
