@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from gate.making import SCALE, STRIDED, commit, make_project
+from gate.making import LAUNCH, SCALE, SETTINGS, STRIDED, commit, git, make_project, result
+from warplens.cli.check import _table
 
 from .printed import document
 
@@ -76,6 +77,42 @@ def test_another_revision_and_all_outputs(project, source, warplens_command):
     assert {"stall", "line", "sectors"} <= {cause["kind"] for cause in found["verdicts"][0]["causes"]}
     assert found["advice"]["rule"] == "uncoalesced-loads"
     assert all((project / name).stat().st_size for name in options[1::2])
+
+
+def test_a_kernel_that_moves_is_compared_with_what_it_was(project, warplens_command):
+    (project / "kernels").rename(project / "math")
+    (project / "math" / "scale.cu").write_text(STRIDED)
+    (project / "warplens.toml").write_text(SETTINGS.replace("kernels", "math"))
+    code, out, _ = warplens_command("check", "--against", "HEAD", "--json")
+    found = document(out)
+    assert (code, [each["outcome"] for each in found["verdicts"]]) == (1, ["slower"])
+    assert "scale of math/scale.toml is compared with scale of kernels/scale.toml" in found["notes"]
+
+
+def test_what_is_wrong_in_another_revision_is_told(project, source, good, bad):
+    (project / "kernels" / "scale.h").write_text("int broken")
+    source.write_text(f'#include "scale.h"\n{SCALE}')
+    commit(project, "Break it")
+    source.write_text(SCALE)
+    told = bad("check", "--against", "HEAD")
+    assert re.match(r"error: at HEAD: kernels/scale\.(cu|h):\d: ", told)
+    (project / "kernels" / "twice.toml").write_text(LAUNCH)
+    git(project, "add", "kernels/twice.toml", "kernels/scale.cu")
+    git(project, "commit", "--quiet", "--message", "Launch it twice")
+    (project / "kernels" / "scale.toml").write_text("")
+    commit(project, "Break the file")
+    (project / "kernels" / "scale.toml").write_text(LAUNCH)
+    found = document(good("check", "--against", "HEAD", "--json"))
+    assert [each["outcome"] for each in found["verdicts"]] == ["new", "same"]
+    (note,) = (each for each in found["notes"] if "cannot be predicted" in each)
+    assert note.startswith("kernels/scale.toml cannot be predicted at HEAD, so nothing is compared with it: kernels/")
+
+
+def test_a_huge_change_fits_into_the_table(capsys):
+    (found,) = result(40.0).verdicts
+    _table([found])
+    (row,) = capsys.readouterr().out.splitlines()[1:]
+    assert row.endswith(" 4000 % slower")
 
 
 def test_the_commit_that_made_a_kernel_slower_is_found(project, source, good, warplens_command):

@@ -28,6 +28,25 @@ def test_a_revision_is_checked_out_beside_and_goes_again(folder):
     assert len(list((folder / ".git").glob("worktrees/*"))) == 0
 
 
+def test_submodules_are_checked_out_too(tmp_path):
+    library = make_project(tmp_path / "library")
+    folder = make_project(tmp_path / "with a space")
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(library), "third party")
+    commit(folder, "Take a library")
+    git(folder / "third party", "checkout", "--quiet", "--detach")
+    (folder / "third party" / "kernels" / "scale.cu").write_text(STRIDED)
+    commit(folder / "third party", "Stride")
+    commit(folder, "Take the next")
+    repository = Repository.around(folder)
+    for name, text in (("HEAD", STRIDED), ("HEAD~1", SCALE)):
+        with repository.checked_out(repository.commit(name)) as place:
+            assert (place / "third party" / "kernels" / "scale.cu").read_text() == text
+    with repository.checked_out(repository.commit("HEAD~2")) as place:
+        assert not (place / "third party").exists()
+    for each in (folder / ".git", folder / ".git" / "modules" / "third party"):
+        assert not list(each.glob("worktrees/*"))
+
+
 def test_commits_come_the_oldest_first(folder):
     repository = Repository.around(folder)
     assert [each.subject for each in repository.commits("HEAD")] == ["Start", "Stride"]

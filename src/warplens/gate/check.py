@@ -16,7 +16,7 @@ from ..frontends.cuda.compile import compiler_version
 from ..machine import Gpu, load_gpu
 from .baseline import baseline_of, mismatches, read_baseline, updated, write_baseline
 from .predicting import launched, relative, snapshots
-from .project import Project, locate
+from .project import Project, load_project, locate
 from .revisions import Repository
 from .snapshot import Snapshot
 from .verdicts import Verdict, verdicts
@@ -105,7 +105,9 @@ class Scope:
         inside, failed = self._inside(root, folder), dict[Path, InputError]()
         kept = list(locate(self.paths, root, folder))
         given = [folder / Path(name).resolve().relative_to(root.resolve()) for name in self.given]
-        there = replace(self.project, root=inside).existing_inputs(given)
+        settings = load_project(inside) if inside.is_dir() else self.project
+        settings = settings if settings.file else replace(self.project, root=inside)
+        there = settings.existing_inputs(given)
         paths = dict.fromkeys((*kept, *there))
         found = self._chosen(snapshots(list(paths), self.gpus, inside, progress, failed))
         if failed and not found:

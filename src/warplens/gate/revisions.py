@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,16 +69,36 @@ class Repository:
     @contextmanager
     def checked_out(self, commit: Commit) -> Iterator[Path]:
         """A folder with the files of a commit; the working tree is left alone."""
-        with tempfile.TemporaryDirectory(prefix="warplens-", ignore_cleanup_errors=True) as folder:
-            place = Path(folder) / self.root.name
-            try:
-                _git(self.root, "worktree", "add", "--detach", "--quiet", str(place), commit.name)
-            except _GitError as error:
-                raise InputError(f"git cannot check out {commit.short} into {place}: {error}") from None
-            try:
+        with (
+            tempfile.TemporaryDirectory(prefix="warplens-", ignore_cleanup_errors=True) as folder,
+            self._beside(commit.name, Path(folder) / self.root.name) as place,
+        ):
+            yield place
+
+    @contextmanager
+    def _beside(self, commit: str, place: Path) -> Iterator[Path]:
+        """A worktree at another place, with those submodules that are here too: nothing is fetched."""
+        try:
+            _git(self.root, "worktree", "add", "--detach", "--quiet", str(place), commit)
+        except _GitError as error:
+            raise InputError(
+                f"git cannot check out {commit[:7]} of {self.root} into {place}: {error}; "
+                "if this is a submodule, fetch its commits first"
+            ) from None
+        try:
+            with ExitStack() as inner:
+                for path, name in self._submodules(commit):
+                    inner.enter_context(Repository(self.root / path)._beside(name, place / path))
                 yield place
-            finally:
-                _git(self.root, "worktree", "remove", "--force", str(place))
+        finally:
+            _git(self.root, "worktree", "remove", "--force", str(place))
+
+    def _submodules(self, commit: str) -> Iterator[tuple[str, str]]:
+        """(Path, commit) of the submodules of a commit that are here too."""
+        for line in _git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).split("\0"):
+            entry, _, path = line.partition("\t")
+            if entry.startswith("160000 ") and (self.root / path / ".git").exists():
+                yield path, entry.split()[2]
 
 
 class _GitError(Exception):
