@@ -376,3 +376,14 @@ def test_instructions_of_one_architecture_alone_are_compiled_for_it() -> None:
     assert ".target sm_90\n" in compile_cuda(source.replace("wgmma.fence.sync.aligned", "membar.gl")).ptx
     with pytest.raises(CompileError, match=r"not supported on .target 'sm_80'"):
         compile_cuda(source, architecture="sm_80")
+
+
+def test_an_error_in_a_header_names_its_place_and_a_missing_one_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "slope.cuh").write_text("__device__ float slope(float x) { return a * x; }\n")
+    source = '#include "slope.cuh"\n__global__ void scale(float *x) { *x = slope(*x); }\n'
+    with pytest.raises(CompileError, match=r'^include/slope\.cuh:1: identifier "a" is undefined'):
+        compile_cuda(source, options=["-Iinclude"], folder=tmp_path)
+    with pytest.raises(CompileError, match=r'name the folder of your headers, include = \["FOLDER"\]'):
+        compile_cuda(source, folder=tmp_path)
