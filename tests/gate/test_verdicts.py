@@ -45,6 +45,8 @@ def test_a_kernel_with_another_name_or_in_another_file_is_compared():
     assert not same.is_renamed
     # Which of two is meant is anyone's guess.
     assert [each.outcome for each in verdicts([old], [apart, snapshot(kernel="fresh")])] == ["new", "new", "removed"]
+    later = replace(old, identity=replace(old.identity, launch=1))
+    assert [each.outcome for each in verdicts([later], [apart])] == ["new", "removed"]
     other = replace(apart, identity=replace(apart.identity, path="math/softmax.toml"))
     assert [each.outcome for each in verdicts([old], [other])] == ["new", "removed"]
 

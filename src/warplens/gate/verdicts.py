@@ -147,7 +147,7 @@ def _key(snapshot: Snapshot) -> tuple[Identity, str]:
 
 
 def _same_file(snapshot: Snapshot) -> tuple[Any, ...]:
-    return snapshot.identity.path, snapshot.gpu
+    return snapshot.identity.path, snapshot.identity.launch, snapshot.gpu
 
 
 def _same_name(snapshot: Snapshot) -> tuple[Any, ...]:
