@@ -13,8 +13,8 @@ from warplens.machine import compute_capabilities, gpu_names, load_gpu, paramete
 DATA = Path(warplens.machine.__file__).parent / "data"
 NAMES = """
     hong-kim-example 8800gtx fx5600 8800gt gtx280 lemeire-example gpumech2014 mdm2019 mdm2020 tesla-c2050
-    gtx650ti k620 gtx1060 rtx2070 r9-380 accelsim-mdm h200 v100 rtx2080ti a100-40gb a100-40gb-pcie a100-80gb rtx3090
-    rtx-a4000 rtx-a6000 l40s rtx4090 h100-pcie h100-sxm b200 rtx5090
+    gtx650ti k620 gtx1060 rtx2070 r9-380 accelsim-mdm h200 v100 rtx2080ti titan-rtx a100-40gb a100-40gb-pcie a100-80gb
+    rtx3060 rtx3080 rtx3090 rtx-a4000 rtx-a6000 l40s rtx4080 rtx4090 h100-pcie h100-sxm b200 rtx5090
 """
 
 

@@ -60,7 +60,11 @@ CARDS = {
     r"RTX A4000": "rtx-a4000",
     r"RTX A6000": "rtx-a6000",
     r"RTX 2080 Ti": "rtx2080ti",
+    r"TITAN RTX$": "titan-rtx",
+    r"RTX 3060$": "rtx3060",
+    r"RTX 3080$": "rtx3080",
     r"RTX 3090$": "rtx3090",
+    r"RTX 4080$": "rtx4080",
     r"RTX 4090$": "rtx4090",
     r"RTX 5090$": "rtx5090",
 }

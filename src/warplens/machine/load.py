@@ -68,7 +68,8 @@ def _resolve(name: str, relative_to: Path | None = None) -> Path:
     if name and (path.suffix == ".toml" or exists(path)):
         return path
     known = nearest(name, [*gpu_names(), *SHORT_NAMES])
-    raise UnknownNameError(f"no machine is named {name!r}; {known} (or give a .toml file)")
+    more = 'or give a .toml file; with base = "NAME" it needs only what differs from that machine'
+    raise UnknownNameError(f"no machine is named {name!r}; {known} ({more})")
 
 
 def _load(path: Path, chain: tuple[Path, ...]) -> Gpu:
