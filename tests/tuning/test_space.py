@@ -65,7 +65,10 @@ def test_what_files_of_kernel_tuner_may_also_say(tmp_path):
         (("squares<{step}>", "squares<{steps}>"), "'steps' is no parameter"),
         (("threads = [64, 128, 2048]", "threads = [{a = 1}]"), r"squares.toml:\d+: tune.parameters.threads"),
         (("[tune.parameters]", "[tune.parameter]"), "did you mean 'parameters'"),
-        (('"threads * unroll <= 512"', '"threads > 5000"'), "no configuration"),
+        (
+            ('"threads * unroll <= 512"', '"unroll < 9", "threads > 5000", "step > 0"'),
+            r"squares.toml:\d+: 'threads > 5000' allows no configuration beside those before it",
+        ),
     ],
 )
 def test_what_a_file_gets_wrong(tmp_path, change, message):
@@ -75,6 +78,22 @@ def test_what_a_file_gets_wrong(tmp_path, change, message):
         space = read_space(path)
         for each in space.configurations:
             space.launch(each)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 2]", "has no ConfigurationSpace; give a T1 file"),
+        ('{"ConfigurationSpace": {"TuningParameters": []}}', "has no KernelSpecification"),
+        ('{"ConfigurationSpace": {}, "KernelSpecification": {}}', "'TuningParameters' is missing"),
+        ('{"ConfigurationSpace": {"TuningParameters": 3}, "KernelSpecification": {}}', "a value has another type"),
+    ],
+)
+def test_what_a_file_of_kernel_tuner_gets_wrong(tmp_path, text, message):
+    path = tmp_path / "space.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"space.json: .*{message}"):
+        read_space(path)
 
 
 def test_a_space_is_no_workload(tmp_path):

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import warplens
 from warplens.cli.main import cli
+from warplens.cli.tune import reasons
 from warplens.errors import InputError, MachineError
 from warplens.sweeps.processes import Processes
 from warplens.tuning import estimate, read_results, read_space, run, write_cache
@@ -240,6 +241,37 @@ class _InProcess(Processes):
     def results(self, units, works, tell):
         for unit in units:
             yield unit.number, works[unit.workload].rows(unit.rows)
+
+
+def test_progress_counts_the_best_that_are_predicted_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "_predicted", Mock(return_value={"seconds": 1.0, "cycles": 1.0, "ipc": 1.0}))
+    monkeypatch.setattr(run, "Processes", _InProcess)
+    told = []
+    run.run_tuning(
+        write_space(tmp_path), "a100", top=2, workers=1, progress=lambda done, most: told.append((done, most))
+    )
+    assert told == [(done, 20) for done in range(7, 21)], "18 launches, 6 of them impossible, and 2 again"
+
+
+@pytest.mark.parametrize(
+    ("median", "text"),
+    [
+        (2.0, "The best is 2.0× as fast as the median (dram 90 %): 0.50× its instructions, executed 1.00× as fast."),
+        (1.02, "The median takes hardly longer than the best (1.02×; dram 90 %)."),
+    ],
+)
+def test_why_the_best_wins(median, text):
+    fast = Mock(seconds=1.0, instructions=100.0, limiter="l1", busy=0.5)
+    typical = Mock(seconds=median, instructions=200.0, limiter="dram", busy=0.9)
+    assert reasons(Mock(candidates=[fast, typical], effects=[])) == [text]
+
+
+def test_nothing_predicted_has_no_list_of_the_best(tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "_predicted", Mock(side_effect=InputError("no such thing")))
+    monkeypatch.setattr(run, "Processes", _InProcess)
+    done = CliRunner().invoke(cli, ["tune", str(write_space(tmp_path)), "--gpu", "a100", "--workers", "1"])
+    assert done.exit_code != 0 and "fastest" not in done.output
+    assert done.output.startswith("squares on a100-40gb: 0 of 36 configurations predicted")
 
 
 def test_what_a_budget_left_out_is_estimated_for_a_tuner(found, monkeypatch):

@@ -148,6 +148,9 @@ def _show(result: Any, top: int, known: Any) -> None:
     from ..explanation.words import between
 
     best = result.best(top)
+    if not best:
+        wrapped(f"{result.space.name} on {result.gpu}: {_coverage(result)}")
+        return
     wrapped(f"{result.space.name} on {result.gpu}: fastest of {len(result.space)} configurations", style="bold")
     names = [
         name for name, values in result.space.parameters.items() if name in result.space.used and len(values) > 1
@@ -200,10 +203,14 @@ def reasons(result: Any) -> list[str]:
         best, typical = result.candidates[0], result.candidates[len(result.candidates) // 2]
         fewer = best.instructions / typical.instructions
         faster = typical.seconds / best.seconds
-        found.append(
-            f"The best is {show_factor(faster)} as fast as the median: {show_factor(fewer)} its instructions, "
-            f"executed {show_factor(faster * fewer)} as fast."
-        )
+        of_typical = f"{typical.limiter} {show_share(typical.busy)}"
+        if faster < LEAST_FACTOR:
+            found.append(f"The median takes hardly longer than the best ({show_factor(faster)}; {of_typical}).")
+        else:
+            found.append(
+                f"The best is {show_factor(faster)} as fast as the median ({of_typical}): {show_factor(fewer)} its "
+                f"instructions, executed {show_factor(faster * fewer)} as fast."
+            )
     strong = [each for each in result.effects if each.factor >= LEAST_FACTOR][:MOST_EFFECTS]
     if strong:
         told = ", ".join(f"{e.parameter} ({e.best} over {e.worst}: {show_factor(e.factor)})" for e in strong)

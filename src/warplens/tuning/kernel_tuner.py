@@ -59,6 +59,11 @@ def read_json(path: Path) -> Any:
 def read_t1(path: Path) -> TomlFile:
     """A T1 file as the workload file with a `[tune]` table that says the same."""
     given = read_json(path)
+    for key in ("ConfigurationSpace", "KernelSpecification"):
+        if not isinstance(given, dict) or not isinstance(given.get(key), dict):
+            raise InputError(
+                f"{path}: has no {key}; give a T1 file of Kernel Tuner, or a workload file (.toml) with a [tune] table"
+            )
     try:
         space, kernel = given["ConfigurationSpace"], given["KernelSpecification"]
         if kernel.get("Language", "CUDA") not in ("CUDA", "NVCUDA", "CuPy"):
@@ -80,8 +85,10 @@ def read_t1(path: Path) -> TomlFile:
         if kernel.get("SharedMemory"):
             cuda["dynamic_shared_memory_bytes"] = kernel["SharedMemory"]
         cuda |= _arguments(kernel.get("Arguments", ()), {**sizes, **lists}, f"{path}: KernelSpecification.Arguments")
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise InputError(f"{path}: is not a T1 file of a tuner: {error} is missing or of another type") from None
+    except KeyError as error:
+        raise InputError(f"{path}: is not a T1 file of a tuner: {error} is missing") from None
+    except (TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        raise InputError(f"{path}: is not a T1 file of a tuner: a value has another type ({error})") from None
     tune = {"parameters": lists, "restrictions": restrictions, "constants": sizes}
     # Kernel Tuner takes a cache only if it has this name, template arguments and all.
     return TomlFile(str(path), "", {"name": kernel["KernelName"], "cuda": cuda, "tune": tune})

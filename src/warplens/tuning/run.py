@@ -127,7 +127,7 @@ class _Search:
         self.width = ROUND
         self.store: Store | None = None
         self.tables: dict[int, pa.Table] = {}
-        self.resumed = self._tried = 0
+        self.resumed = self._tried = self._top = 0
         self._reasons: set[str | None] = set()
         self._unwritten: list[tuple[int, pa.Table]] = []
         self._flushed = time.monotonic()
@@ -184,6 +184,7 @@ class _Search:
 
     def run(self, top: int) -> None:
         """Until everything is predicted, or the budget is spent; even a small one predicts something that can run."""
+        self._top = top
         self._prune()
         while self._time_left(1.0) > 0 or not (self._any_predicted or self._tried >= MOST_FAILURES):
             if self._is_hopeless:
@@ -261,7 +262,8 @@ class _Search:
         if self.progress is None:
             return
         if self.budget is None:
-            self.progress(min(len(self.tables), len(self.groups)), len(self.groups))
+            most = len(self.groups) + min(self._top, len(self.groups))  # the best are predicted twice
+            self.progress(min(len(self.tables), most), most)
         else:
             self.progress(min(time.monotonic() - self.started, self.budget), self.budget)
 

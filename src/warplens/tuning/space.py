@@ -54,11 +54,20 @@ class TuningSpace:
         """All that the restrictions allow; the last parameter changes fastest."""
         found = tuple(_allowed(self.parameters, self.restrictions, self.constants, self.file.path))
         if not found:
-            raise InputError(f"{self.file.path}: the restrictions allow no configuration")
+            raise InputError(self._why_empty())
         return found
 
     def __len__(self) -> int:
         return len(self.configurations)
+
+    def _why_empty(self) -> str:
+        """Names the restriction that leaves nothing of what those before it allow."""
+        for count, each in enumerate(self.restrictions, 1):
+            allowed = _allowed(self.parameters, self.restrictions[:count], self.constants, self.file.path)
+            if next(allowed, None) is None:
+                beside = " beside those before it" if count > 1 else ""
+                return f"{each.where}: {each.text!r} allows no configuration{beside}; give other values, or loosen it"
+        return f"{self.file.path}: has no configuration; give each parameter a value"
 
     @cached_property
     def used(self) -> frozenset[str]:
