@@ -62,7 +62,7 @@ def read_t1(path: Path) -> TomlFile:
     for key in ("ConfigurationSpace", "KernelSpecification"):
         if not isinstance(given, dict) or not isinstance(given.get(key), dict):
             raise InputError(
-                f"{path}: has no {key}; give a T1 file of Kernel Tuner, or a workload file (.toml) with a [tune] table"
+                f"{path}: has no {key}; give a T1 file of Kernel Tuner, or a workload file (TOML) with [tune]"
             )
     try:
         space, kernel = given["ConfigurationSpace"], given["KernelSpecification"]
