@@ -227,11 +227,13 @@ class _Scheduler(Fields):
                 self.frame = self._frame_of(warp)
                 waits = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.WAITING))
                 at_this = builder.icmp_unsigned("==", self.get(Frame.BARRIER), number)
-                polls = builder.icmp_unsigned("==", self.get(Frame.STATE), i64(State.POLLING))
-                with builder.if_then(builder.and_(waits, at_this)):
+                here = builder.and_(waits, at_this)
+                # Warps that a barrier with a lower number has just released are ready, and not here.
+                runs = builder.icmp_unsigned("!=", self.get(Frame.STATE), i64(State.FINISHED))
+                with builder.if_then(here):
                     builder.store(builder.add(builder.load(here_at, typ=I64), i64(LANES)), here_at)
                     builder.store(self.get(Frame.BARRIER_THREADS), wanted_at)
-                with builder.if_then(builder.or_(polls, builder.and_(waits, builder.not_(at_this)))):
+                with builder.if_then(builder.and_(runs, builder.not_(here))):
                     builder.store(builder.add(builder.load(others_at, typ=I64), i64(1)), others_at)
             here, wanted = builder.load(here_at, typ=I64), builder.load(wanted_at, typ=I64)
             arrived_place = builder.gep(
