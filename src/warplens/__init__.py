@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .frontends.cuda.module import cuda
     from .frontends.ptx.tensor_maps import Im2col, Tiles
     from .frontends.ptx.textures import Texture
+    from .frontends.triton import tensor
     from .machine import Gpu, gpu_names, load_gpu, occupancy
     from .models import Model, Prediction, get_model, model_names
     from .reports.build import make_report as report
@@ -69,6 +70,7 @@ _HOMES = {
     "report": "reports.build:make_report",
     "simulate": "api",
     "sweep": "sweeps:run_sweep",
+    "tensor": "frontends.triton",
     "trace": "api",
     "triton": "tuning.triton",
     "tune": "tuning:run_tuning",
@@ -105,6 +107,7 @@ __all__ = [
     "report",
     "simulate",
     "sweep",
+    "tensor",
     "trace",
     "triton",
     "tune",

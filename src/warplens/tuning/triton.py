@@ -12,7 +12,7 @@ import numpy as np
 from ..api import predict
 from ..errors import InputError, WarplensError
 from ..frontends.cuda.compile import DEFAULT_ARCHITECTURE
-from ..frontends.triton import TritonRun, launch_triton, stand_in
+from ..frontends.triton import Kept, TritonRun, launch_triton, stand_in
 from ..machine import Gpu, load_gpu
 from ..models import Prediction
 from ..traces import LaunchTrace
@@ -57,15 +57,12 @@ class TritonKernel:
         """The kernel with its grid: numbers, or a function of its constants."""
 
         def launch(*arguments: Any, **options: Any) -> TritonRun:
-            chosen = options
             if len(self._configs()) > 1:
                 best = self.tune(grid, *arguments, **options)[0]
                 if best.prediction is None:
                     raise InputError(f"no configuration of the kernel can be used: {best.failure}")
-                chosen = {**options, **best.config.all_kwargs()}
-            elif self._configs():
-                chosen = {**options, **self._configs()[0].all_kwargs()}
-            return self._launch(grid, arguments, chosen)
+                return self._launch(grid, arguments, options, best.config)
+            return self._launch(grid, arguments, options, *self._configs())
 
         return launch
 
@@ -77,10 +74,9 @@ class TritonKernel:
         if self.gpu is None:
             raise InputError('configurations are compared on a GPU: warplens.triton(kernel, "h200")')
         found = []
-        for config in self._configs() or [None]:
-            chosen = {**options, **(config.all_kwargs() if config is not None else {})}
+        for config in self._pruned(arguments, options):
             try:
-                made = self._predict(grid, arguments, chosen)
+                made = self._predict(grid, arguments, options, config)
             except WarplensError as error:
                 found.append(TunedConfig(config, None, str(error)))
             else:
@@ -89,34 +85,56 @@ class TritonKernel:
 
     def perf_model(self, grid: Any) -> Callable[..., float]:
         """A function for `prune_configs_by={"perf_model": …}` of `@triton.autotune`: predicted milliseconds."""
-        names = _jit_function(self.kernel).arg_names
 
         def milliseconds(**given: Any) -> float:
             values = {name: stand_in(each) for name, each in given.items()}
-            arguments = [values.pop(name) for name in names if name in values and not _is_constant(self.kernel, name)]
-            return 1e3 * float(self._predict(grid, arguments, values).seconds)
+            return 1e3 * float(self._predict(grid, (), values).seconds)
 
         return milliseconds
 
-    def _configs(self) -> list[Any]:
+    @property
+    def _tuner(self) -> Any:
+        """What `@triton.autotune` made, if it is there."""
         found: Any = self.kernel
         while not hasattr(found, "configs") and hasattr(found, "values") and hasattr(found, "fn"):
             found = found.fn
-        return list(getattr(found, "configs", ()))
+        return found if hasattr(found, "configs") else None
 
-    def _predict(self, grid: Any, arguments: Any, options: Mapping[str, Any]) -> Prediction:
+    def _configs(self) -> list[Any]:
+        return list(self._tuner.configs) if self._tuner is not None else []
+
+    def _pruned(self, arguments: Any, options: Mapping[str, Any]) -> list[Any]:
+        """The configurations that `early_config_prune` leaves of them; None stands for a kernel without any."""
+        configs = self._configs()
+        prune = getattr(self._tuner, "early_config_prune", None) if len(configs) > 1 else None
+        if prune is None:
+            return configs or [None]
+        named = dict(zip(_jit_function(self.kernel).arg_names, arguments, strict=False))
+        return list(prune(configs, named, **options))
+
+    def _predict(self, grid: Any, arguments: Any, options: Mapping[str, Any], *config: Any) -> Prediction:
         assert self.gpu is not None
-        copies = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+        kept = Kept([*arguments, *options.values()])
         waves = {} if "blocks" in self.limits else {"blocks": _blocks(self.gpu)}
-        run = self._launch(grid, copies, options, **waves)
+        try:
+            run = self._launch(grid, arguments, options, *config, **waves)
+        finally:
+            kept.put_back()
         trace: LaunchTrace = run.trace()
         return predict(trace, self.gpu)
 
-    def _launch(self, grid: Any, arguments: Any, options: Mapping[str, Any], **limits: Any) -> TritonRun:
+    def _launch(
+        self, grid: Any, arguments: Any, options: Mapping[str, Any], config: Any = None, **limits: Any
+    ) -> TritonRun:
         kernel, chosen = self.kernel, dict(options)
-        while not hasattr(kernel, "arg_names") or hasattr(kernel, "values") or hasattr(kernel, "configs"):
+        named = dict(zip(_jit_function(kernel).arg_names, arguments, strict=False))
+        if config is not None:
+            chosen |= config.all_kwargs()
+            if config.pre_hook is not None:
+                config.pre_hook({**named, **chosen})
+        while kernel is not _jit_function(kernel):
             for name, rule in getattr(kernel, "values", {}).items():  # @triton.heuristics
-                chosen[name] = rule({**dict(zip(kernel.arg_names, arguments, strict=False)), **chosen})
+                chosen[name] = rule({**named, **chosen})
             kernel = kernel.fn
         capability = self.gpu.compute_capability if self.gpu else None
         architecture = f"sm_{capability.replace('.', '')}" if capability else DEFAULT_ARCHITECTURE
@@ -131,7 +149,3 @@ def _jit_function(kernel: Any) -> Any:
     while hasattr(kernel, "configs") or hasattr(kernel, "values"):
         kernel = kernel.fn
     return kernel
-
-
-def _is_constant(kernel: Any, name: str) -> bool:
-    return any(each.name == name and each.is_constexpr for each in _jit_function(kernel).params)

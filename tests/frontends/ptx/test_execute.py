@@ -104,7 +104,8 @@ def test_a_barrier_of_all_waits_for_those_that_another_one_just_released():
     .visible .entry k(.param .u64 out) { .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>; .shared .b32 s[1];
     mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bra ALL; bar.sync 0, 64;
     mov.u32 %r2, 7; st.shared.u32 [s], %r2; ALL: barrier.sync 1; ld.shared.u32 %r3, [s];
-    ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3; ret; }"""
+    ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+    st.global.u32 [%rd3], %r3; ret; }"""
     x = np.zeros(96, dtype=np.int32)
     kernel(ptx).launch(1, 96, x)
     assert x.tolist() == [7] * 96

@@ -17,7 +17,7 @@ from .heap import HEAP_BYTES, ROOM, Heap
 from .placement import Placement
 from .program import PtxModule, Variable
 from .spaces import GLOBAL_WINDOW, GRANULE_BYTES, READ_ONLY, align
-from .tensor_maps import Im2col, Tiles
+from .tensor_maps import Im2col, Mapped, Tiles
 from .textures import Texture, TextureObject
 
 #: Global memory that a launch may take.
@@ -152,7 +152,7 @@ def lay_out_memory(
             (address,) = struct.unpack("<Q", place(argument.array))
             textures[number + 1] = argument.at(address)
             argument = np.uint64(number + 1)
-        elif isinstance(argument, Tiles | Im2col):
+        elif isinstance(argument, Tiles | Im2col | Mapped):
             (address,) = struct.unpack("<Q", place(argument.array))
             argument = argument.at(address).packed
         value = _passed(argument, parameter, where, place)
@@ -280,6 +280,8 @@ def _arrays_of(arguments: Iterable[Any]) -> Iterator[NDArray[Any]]:
             yield argument
             if isinstance(argument.base, np.ndarray) and argument.base.flags.c_contiguous:
                 yield argument.base
+        elif isinstance(argument, Tiles | Im2col | Mapped):
+            yield from _arrays_of([argument.array])
 
 
 def _owner(array: NDArray[Any], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -331,11 +331,28 @@ class Im2col:
         return _checked(array, TensorMap(address, array.ndim, kind, *layout, swizzle, 0, 0, True, *corners))
 
 
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """A kernel argument: a tensor map that is known but for the address of its tensor."""
+
+    array: NDArray[Any]
+    map: TensorMap
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def at(self, address: int) -> TensorMap:
+        """The map once the array lies at an address."""
+        return _checked(self.array, replace(self.map, address=address))
+
+
 def _element_type(array: NDArray[Any]) -> int | None:
     return _TYPES.get(array.dtype.name, {1: 0, 2: 1, 4: 2, 8: 4}.get(array.itemsize))
 
 
 def _checked(array: NDArray[Any], found: TensorMap) -> TensorMap:
     if problem := found.problem():
-        raise KernelFault(f"the tensor map of an array of shape {list(array.shape)} {problem}")
+        shape = list(found.dimensions[::-1])
+        raise KernelFault(f"the tensor map of an array of shape {shape} {problem}")
     return found

@@ -1,5 +1,6 @@
 """Triton kernels: compiled for a GPU that need not be there, and run on the CPU."""
 
-from .launch import TritonRun, launch_triton, stand_in
+from .arguments import Kept, stand_in, tensor
+from .launch import TritonRun, launch_triton
 
-__all__ = ["TritonRun", "launch_triton", "stand_in"]
+__all__ = ["Kept", "TritonRun", "launch_triton", "stand_in", "tensor"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import KernelFault
 from ..cuda.module import CudaRun
+from .arguments import Parameters, tensors_of
 from .compile import CompiledTriton, compile_triton
 
 Grid = int | Sequence[int] | Callable[[dict[str, Any]], Any]
@@ -47,13 +48,13 @@ def launch_triton(
     """
     from ..ptx import execute, parse_ptx
 
-    given = [_as_array(each) for each in arguments]
-    named = {key: _as_array(each) for key, each in options.items()}
-    bound = _bound(kernel, given, named)
-    compiled = compile_triton(kernel, given, named, architecture)
-    extents = _extents(grid, {**bound, **named})
+    bound = _bound(kernel, arguments, options)
+    compiled = compile_triton(kernel, arguments, options, architecture)
+    extents = _extents(grid, {**bound, **options})
+    extents = (extents[0] * compiled.num_ctas, *extents[1:])
     module = parse_ptx(compiled.ptx, name=_file(kernel))
-    values = [bound[name] for name in compiled.parameters]
+    passed = Parameters(compiled.descriptors)
+    values = [each for name, kind in compiled.parameters.items() for each in passed.of(bound[name], kind)]
     parameters = module.functions[compiled.entry].parameters
     # Triton appends pointers to memory of its own; each program has a part of the first.
     scratch = [np.zeros(max(compiled.scratch_bytes * math.prod(extents), 16), np.uint8)]
@@ -68,30 +69,11 @@ def launch_triton(
         registers_per_thread=compiled.registers_per_thread,
         machine_code=compiled.machine_code,
         name=compiled.entry,
+        cluster=(compiled.num_ctas, 1, 1) if compiled.num_ctas > 1 else None,
         **limits,
     )
-    constants = {name: each for name, each in {**bound, **named}.items() if not isinstance(each, np.ndarray)}
+    constants = {name: each for name, each in {**bound, **options}.items() if not list(tensors_of([each]))}
     return TritonRun(execution.with_source(_source(kernel), compiled.ptx), compiled, constants)
-
-
-def stand_in(argument: Any) -> Any:
-    """For a tensor that is not on the CPU, an array of its shape and type; anything else as it is."""
-    if isinstance(argument, np.ndarray) or not (hasattr(argument, "data_ptr") and hasattr(argument, "shape")):
-        return argument
-    from ..cuda.dtypes import find_dtype
-
-    dtype, _ = find_dtype(str(argument.dtype).rpartition(".")[2])
-    return np.ones(tuple(argument.shape), dtype)
-
-
-def _as_array(argument: Any) -> Any:
-    """The NumPy array of a tensor on the CPU, which shares its memory; anything else as it is."""
-    if isinstance(argument, np.ndarray) or not hasattr(argument, "data_ptr"):
-        return argument
-    try:
-        return argument.numpy()
-    except (TypeError, RuntimeError) as error:
-        raise KernelFault(f"a {type(argument).__name__} cannot be used here ({error}); pass a NumPy array") from None
 
 
 def _bound(kernel: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +101,5 @@ def _file(kernel: Any) -> str:
 
 
 def _source(kernel: Any) -> str | None:
-    try:
-        return Path(_file(kernel)).read_text(encoding="utf-8")
-    except OSError:
-        return None
+    """The text of its file, or of its cell in a notebook."""
+    return "".join(linecache.getlines(_file(kernel))) or None

@@ -10,7 +10,9 @@ from ..program import SMALL_FLOATS, TYPES, Type, Vector
 from ..spaces import LOCAL_WINDOW, SHARED_WINDOW
 from . import rounding, small_floats
 from .lanes import Lanes, Value, floats, integers
+from .layout import Context
 from .lowering import lowers
+from .runtime import i64
 
 if TYPE_CHECKING:
     from .kernel import KernelBuilder
@@ -67,6 +69,11 @@ def _cvta(g: KernelBuilder, item: FlatInstruction) -> None:
         base = g.integer(64, window[name])
         wide = g.resize(value, 64)
         value = g.builder.sub(wide, base) if item.instruction.has("to") else g.builder.add(wide, base)
+    elif item.instruction.has("param", "param::entry") and not item.instruction.has("to"):
+        # An address of a parameter may come from 32 bits: parameters lie within 4 GiB, whose upper bits it has lost.
+        low = g.builder.and_(g.resize(value, 64), g.integer(64, (1 << 32) - 1))
+        start = g.builder.and_(g.get(Context.PARAMETER_ADDRESS), i64(-1 << 32))
+        value = g.builder.or_(low, g.splat(start))
     g.write(item, g.resize(value, kind.bits))
 
 
