@@ -98,11 +98,12 @@ def advice_of(scene: Scene, rule: Rule, finding: Finding) -> Advice | None:
         return None
     reached = float(after.seconds) / seconds_after
     low, high = (reached * end for end in speedup_range(before, after))
+    own = rule.in_triton if scene.is_triton else None
     return Advice(
         rule=rule.name,
         text=finding.text,
-        remedy=finding.remedy or rule.remedy,
-        cost=finding.cost or rule.cost,
+        remedy=own.remedy if own else finding.remedy or rule.remedy,
+        cost=own.cost if own else finding.cost or rule.cost,
         lines=scene.lines_of(finding.weights) if finding.weights is not None else (),
         seconds=float(before.seconds),
         seconds_after=seconds_after,

@@ -26,6 +26,14 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
+class InTriton:
+    """What to do in a Triton kernel, which names neither threads nor shared memory, and what it costs."""
+
+    remedy: str
+    cost: str
+
+
+@dataclass(frozen=True, eq=False)
 class Rule:
     """`look` is cheap: it reads counts and sampled thread blocks, and finds nothing in most kernels."""
 
@@ -37,3 +45,5 @@ class Rule:
     cost: str
     #: Benefits of GPUPerf that speak of the same cause. It is blind to most causes (docs/validation/pairs.md).
     benefits: tuple[str, ...] = ()
+    #: In place of all remedies and costs, those of findings too; None where they hold in any language.
+    in_triton: InTriton | None = None

@@ -242,6 +242,10 @@ class Scene:
 
     # -- places in the source
 
+    @property
+    def is_triton(self) -> bool:
+        return self.trace.header.extra.get("language") == "triton"
+
     def lines_of(self, weights: NDArray[np.float64], most: int = 3) -> tuple[Line, ...]:
         """The source lines with most weight, given by instruction; none where the trace has no lines."""
         lines, which = np.unique(self.static.line, return_inverse=True)

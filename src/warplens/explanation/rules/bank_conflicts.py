@@ -9,7 +9,7 @@ import numpy as np
 from ...analysis.banks import shared_accesses
 from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import lane_addresses, with_addresses
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 from ..sharing import WORD_BYTES, conflict_free, mean_by_instruction
 
@@ -63,4 +63,10 @@ RULE = Rule(
         "of a warp reach 32 different banks."
     ),
     cost="Padding takes a little more shared memory.",
+    in_triton=InTriton(
+        "Triton lays out shared memory itself: load an operand in the order in which tl.dot needs it in place "
+        "of tl.trans, reduce along the block's last axis, or try other BLOCK sizes, num_warps and "
+        "num_stages.",
+        "Other sizes change occupancy and reuse.",
+    ),
 )

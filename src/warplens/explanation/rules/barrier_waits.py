@@ -9,7 +9,7 @@ import numpy as np
 from ...analysis.spinning import spins
 from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import barrier_phases, level_warps
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 #: Instructions of the busiest warp between barriers over the mean, from which on warps are uneven.
@@ -79,4 +79,10 @@ RULE = Rule(
         "use two buffers in turn so that one barrier per tile is enough."
     ),
     cost="A second buffer doubles that part of the shared memory.",
+    in_triton=InTriton(
+        "Triton puts barriers at reductions across warps, tl.dot and changes of layout: use fewer num_warps, "
+        "let each program do several rows at a time, reduce along the block's last axis, and give loops with "
+        "tl.dot num_stages of 3 or more.",
+        "Fewer warps hold more registers each; stages take shared memory.",
+    ),
 )

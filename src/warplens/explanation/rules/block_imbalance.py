@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...traces.rewrite import deal_blocks
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 #: Instructions of the longest block over their median, from which on blocks are unequal.
@@ -51,4 +51,9 @@ RULE = Rule(
         "pieces from an atomic counter."
     ),
     cost="A counter costs an atomic per piece; equal pieces may need a second pass to combine results.",
+    in_triton=InTriton(
+        "Cut the work into equal pieces for tl.program_id (by elements, not rows), start the longest first, "
+        "or let programs take small pieces from a counter (tl.atomic_add).",
+        "A counter costs an atomic per piece; equal pieces may need a second pass to combine results.",
+    ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces.rewrite import square_blocks
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 #: How many times as much a cache holds that keeps what is used again. Rules do not ask for endless ones: what comes
@@ -79,4 +79,9 @@ RULE = Rule(
     look=look,
     remedy=REMEDIES["L1"],
     cost="Smaller tiles have more borders, and loops over them more instructions.",
+    in_triton=InTriton(
+        "Order programs so that those that run together share tiles (tl.swizzle2d, GROUP_SIZE_M), use other "
+        'BLOCK sizes, and load what is read once with eviction_policy="evict_first".',
+        "Other sizes change occupancy and the work of a program.",
+    ),
 )

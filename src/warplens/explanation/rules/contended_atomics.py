@@ -18,7 +18,7 @@ from ...traces.rewrite import (
     with_rows,
 )
 from ..patterns import gathers
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 from ..staging import SHARED_BY, arrays_of, reuse_of, staged
 
@@ -137,4 +137,10 @@ RULE = Rule(
         "end."
     ),
     cost="The copy takes shared memory and two barriers; sums in another order round differently.",
+    in_triton=InTriton(
+        "Add up within the program first (tl.sum, tl.histogram), let each program do the work of several, and "
+        "then do one tl.atomic_add per program and address; or write partial sums, and add them in a second "
+        "kernel.",
+        "Sums in another order round differently.",
+    ),
 )

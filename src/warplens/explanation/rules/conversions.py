@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...traces.machine_code import code_of
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 _FLOATS = re.compile(r"b?f\d+|e\dm\d")
@@ -64,4 +64,9 @@ RULE = Rule(
     ),
     cost="A second variable takes a register; wider stored data take bandwidth.",
     benefits=("B_fp",),
+    in_triton=InTriton(
+        "Convert once, before the loop, store data in the type that is computed with, and give tl.dot its "
+        "operands as they are stored, without .to(tl.float32).",
+        "Wider stored data take bandwidth.",
+    ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from ...analysis.spinning import spinning
 from ...traces import active_lanes
 from ...traces.rewrite import full_warps
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 #: Part of a warp's lanes that are active on average, from which on branches are not to blame.
@@ -45,4 +45,9 @@ RULE = Rule(
         "of a thread, or replace short branches by selects."
     ),
     cost="Sorting or grouping is a step of its own.",
+    in_triton=InTriton(
+        "Use masks and tl.where in place of scalar branches, and a BLOCK of at least 32 × num_warps elements, "
+        "so that no thread is without one.",
+        "Masked elements cost as much as others.",
+    ),
 )

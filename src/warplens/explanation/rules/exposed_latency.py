@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces.rewrite import barrier_phases
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 #: Part of the time that warps must wait for loads, and how full a resource may be beside it.
@@ -85,4 +85,9 @@ RULE = Rule(
     ),
     cost="Each load in flight holds a register.",
     benefits=("B_memlp",),
+    in_triton=InTriton(
+        "Raise num_stages, so that loads of later iterations begin early (in this loop alone: tl.range(…, "
+        "num_stages=4)), or let an iteration load a larger BLOCK.",
+        "Stages take shared memory, a larger BLOCK takes registers.",
+    ),
 )

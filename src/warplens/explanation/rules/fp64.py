@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...traces import CLASS_IDS, StaticTable, WarpGroup
 from ...traces.rewrite import keep_executions, lane_addresses, with_addresses
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 _LITERAL = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?(?![\w.])", re.IGNORECASE)
@@ -33,7 +33,7 @@ def look(scene: Scene) -> Iterable[Finding]:
         text = f"Double precision: {share:.0f} % of the instructions are FP64 on data stored as double; {slower}."
         remedy, cost = "Use float where its 24 bits are enough, for example with a double accumulator.", ""
     else:
-        line = literal_line(scene, executed)
+        line = None if scene.is_triton else literal_line(scene, executed)
         why = f"the literal {line[1]} of line {line[0]} has no f" if line else "values become double and float again"
         text = f"Double precision in float code: {share:.0f} % of the instructions are FP64, as {why}; {slower}."
         remedy, cost = "", ""
@@ -78,4 +78,8 @@ RULE = Rule(
     look=look,
     remedy="Write literals with f (2.5f) and call the float functions (sqrtf, expf), so that nothing becomes double.",
     cost="Results have the 24 bits of float.",
+    in_triton=InTriton(
+        "Use float32 arrays and scalars where 24 bits are enough, for example with a tl.float64 accumulator.",
+        "Results have the 24 bits of float32.",
+    ),
 )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import keep_executions
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 #: How busy issue slots or a unit must be.
@@ -84,4 +84,10 @@ RULE = Rule(
     ),
     cost="More registers and code; trip counts that are no multiple need a remainder loop.",
     benefits=("B_fp",),
+    in_triton=InTriton(
+        "Use a larger BLOCK, make loop bounds tl.constexpr and unroll (tl.static_range, or tl.range with "
+        "loop_unroll_factor), leave out masks where the BLOCK divides the size, and say what is aligned "
+        "(tl.multiple_of).",
+        "More registers and code; a tl.constexpr is compiled once per value.",
+    ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces import StaticTable
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 #: Machine code divides by way of a floating-point reciprocal: its first conversion, and instructions from there on.
@@ -60,4 +60,9 @@ RULE = Rule(
     ),
     cost="A template is compiled once per divisor; a running index is one more register.",
     benefits=("B_fp",),
+    in_triton=InTriton(
+        "Make the divisor a tl.constexpr or a power of two, or give each index an axis of the grid "
+        "(tl.program_id(1)) in place of // and %.",
+        "A tl.constexpr is compiled once per value.",
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...machine import Gpu, occupancy
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Removal, Scene
 
 #: Fewer registers than this are no offer: addresses and loop counters alone need as many.
@@ -128,4 +128,8 @@ RULE = Rule(
     remedy=_REMEDIES["registers"],
     cost=_COSTS["registers"],
     benefits=("B_memlp", "B_itilp"),
+    in_triton=InTriton(
+        "Use smaller BLOCK sizes, more num_warps for the same BLOCK, or fewer num_stages; maxnreg limits registers.",
+        "Smaller tiles load more from L2 and DRAM; too few registers spill to local memory.",
+    ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 #: PTX without a rounding mode is left to the assembler, which fuses it.
@@ -51,4 +51,8 @@ RULE = Rule(
         "forbid the fusion."
     ),
     cost="The product is no longer rounded by itself: last digits change.",
+    in_triton=InTriton(
+        "Launch with enable_fp_fusion=True, or write tl.fma(a, b, c).",
+        "The product is no longer rounded by itself: last digits change.",
+    ),
 )

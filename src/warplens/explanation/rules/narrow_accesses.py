@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..patterns import gathers, pattern_of
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 from ..widening import WIDEST_BYTES, overhead_of, widened
 
@@ -48,4 +48,10 @@ RULE = Rule(
         "elements apart."
     ),
     cost="Data must be aligned to 16 bytes; a thread needs more registers.",
+    in_triton=InTriton(
+        "Let a thread hold 16 bytes that lie side by side: a larger BLOCK or fewer num_warps (at least 128 × "
+        "num_warps elements of 4 bytes), and sizes and strides that are multiples of 16, or tl.multiple_of "
+        "where Triton cannot know it.",
+        "A thread needs more registers.",
+    ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...analysis.spinning import seeing_accesses
 from ..patterns import gathers
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 from ..staging import arrays_of, reuse_of, served_by_tiles, staged, with_several_results
 
@@ -56,4 +56,9 @@ RULE = Rule(
         "from the values that it reads."
     ),
     cost="A tile takes shared memory and barriers, and several results per thread take registers.",
+    in_triton=InTriton(
+        "Load a tile once, before the loop, let a program make several rows or columns of the result from it, "
+        "or multiply with tl.dot.",
+        "Larger tiles take registers and shared memory.",
+    ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 WORD_BYTES = 4
@@ -76,4 +76,9 @@ RULE = Rule(
         "local arrays, so that their indices are known."
     ),
     cost="More registers per thread may lower the occupancy.",
+    in_triton=InTriton(
+        "Use smaller BLOCK sizes or more num_warps for the same BLOCK, keep fewer tiles alive at a time, "
+        "lower num_stages, and leave maxnreg unset.",
+        "Smaller tiles load more from L2 and DRAM.",
+    ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from ...analysis.atomics import words_of
 from ...traces import StaticTable, WarpGroup
 from ...traces.rewrite import lane_addresses, with_addresses
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 from ..sharing import BASE, WORD_BYTES
 
@@ -58,4 +58,8 @@ RULE = Rule(
         "counters in different banks and add them at the end."
     ),
     cost="Copies take shared memory; matching lanes takes instructions that even distributions do not need.",
+    in_triton=InTriton(
+        "Let each program count fewer elements with tl.histogram, or compare and tl.sum where there are few bins.",
+        "Comparing takes as many instructions as there are bins.",
+    ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...traces import CLASS_IDS
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 
 #: Instructions of the intrinsic that takes the place of a function.
@@ -58,7 +58,9 @@ def look(scene: Scene) -> Iterable[Finding]:
     cost = {line: sum(executed[rows].sum() for rows, _ in copies) for line, copies in calls.items()}
     for line, ((rows, name), *_) in sorted(calls.items(), key=lambda each: -cost[each[0]])[:1]:
         count = scene.executions[rows].sum() / max(scene.executions[rows].max(), 1)
-        told.append(f"line {line} with its {name} takes {count:.0f} instructions, where __{name} takes {_FAST[name]}")
+        in_triton = "tl.exp2" if name == "exp2f" else f"libdevice.fast_{name}"
+        fast = in_triton if scene.is_triton else f"__{name}"
+        told.append(f"line {line} with its {name} takes {count:.0f} instructions, where {fast} takes {_FAST[name]}")
     if divisions.any():
         count = (scene.executions * divisions).sum() / scene.warps
         told.append(f"a warp executes {count:.3g} exact {'division' if count == 1 else 'divisions'}")
@@ -83,8 +85,10 @@ def sequences(scene: Scene) -> tuple[NDArray[np.bool_], dict[int, list[tuple[NDA
     found: dict[int, list[tuple[NDArray[np.int64], str]]] = {}
     compute = scene.kind(*_COMPUTE) & (scene.executions > 0)
     for line in np.unique(scene.static.line[compute & (scene.static.line > 0)]).tolist():
-        text = scene.text_of(line).partition("//")[0]
+        text = scene.text_of(line).partition("#" if scene.is_triton else "//")[0]
         names = [name if name.endswith("f") else f"{name}f" for name in _CALL.findall(text)]
+        if scene.is_triton and "libdevice" not in text:  # tl.exp and tl.exp2 are fast already
+            names = [name for name in names if name not in ("expf", "exp2f")]
         rows = np.flatnonzero(compute & (scene.static.line == line))
         own = len(_OPERATOR.findall(text)) + sum(_FAST[name] for name in names)
         if not names:
@@ -108,4 +112,9 @@ RULE = Rule(
     ),
     cost="Intrinsics are less accurate, above all far from 0; --use_fast_math also flushes denormals.",
     benefits=("B_fp", "B_serial"),
+    in_triton=InTriton(
+        "Use the fast functions of triton.language.extra.libdevice (fast_sinf, fast_logf, fast_powf, "
+        "fast_dividef); multiply by a reciprocal that is computed once; write x * x for a power of 2.",
+        "They are less accurate, above all far from 0.",
+    ),
 )

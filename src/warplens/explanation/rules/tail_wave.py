@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 #: Waves from which on the last one does not matter, and how full it may be.
@@ -50,4 +50,9 @@ RULE = Rule(
     look=look,
     remedy="Launch smaller blocks, or a grid-stride loop with a whole number of waves.",
     cost="More blocks start more often.",
+    in_triton=InTriton(
+        "Use a smaller BLOCK, so that programs are more and shorter, or a persistent kernel: as many programs "
+        "as run at a time, each with a loop over tiles.",
+        "More programs start more often.",
+    ),
 )

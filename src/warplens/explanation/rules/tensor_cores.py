@@ -13,7 +13,7 @@ from ...analysis.def_use import UNKNOWN
 from ...traces import CLASS_IDS, StaticTable, WarpGroup
 from ...traces.rewrite import keep_executions, lane_addresses, with_addresses
 from ..patterns import pattern_of
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import LEAST_GAIN, Scene
 from ..sharing import WORD_BYTES, conflict_free
 from ..widening import WIDEST_BYTES, overhead_of, widened
@@ -141,4 +141,8 @@ RULE = Rule(
         "read with ldmatrix."
     ),
     cost="Factors are rounded to TF32, BF16 or FP16.",
+    in_triton=InTriton(
+        'Use tl.dot, with blocks of at least 16 × 16 and input_precision="tf32" for float32.',
+        "Factors are rounded to TF32, BF16 or FP16.",
+    ),
 )

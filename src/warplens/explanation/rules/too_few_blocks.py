@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..limits import places_of
-from ..rule import Finding, Rule
+from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
 
 
@@ -44,4 +44,10 @@ RULE = Rule(
     ),
     cost="Partial results must be combined.",
     benefits=("B_memlp", "B_itilp"),
+    in_triton=InTriton(
+        "Use a smaller BLOCK, or split the loop over another axis of the grid (split-K, tl.program_id(1)) "
+        "where iterations do not need each other; combine partial results with tl.atomic_add or in a second "
+        "kernel.",
+        "Partial results must be combined.",
+    ),
 )

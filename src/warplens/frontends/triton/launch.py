@@ -6,7 +6,7 @@ import inspect
 import linecache
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,9 @@ def launch_triton(
         **limits,
     )
     constants = {name: each for name, each in {**bound, **options}.items() if not list(tensors_of([each]))}
-    return TritonRun(execution.with_source(_source(kernel), compiled.ptx), compiled, constants)
+    told = execution.with_source(_source(kernel), compiled.ptx)
+    header = replace(told.header, extra={**told.header.extra, "language": "triton"})
+    return TritonRun(replace(told, header=header), compiled, constants)
 
 
 def _bound(kernel: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
