@@ -152,21 +152,21 @@ st.global.u32 [%at], %r6;"""
     assert [parity for parity, _ in itertools.groupby(each[0] & 1 for each in waits)] == [0, 1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("swizzle", range(4))
-def test_boxes_of_a_tensor(swizzle: int) -> None:
-    """A 2D box that sticks out of the tensor at two sides: zeros there; swizzled rows; the bytes all count."""
+@pytest.mark.parametrize(("swizzle", "beyond"), [*((each, 0) for each in range(4)), (0, 48)])
+def test_boxes_of_a_tensor(swizzle: int, beyond: int) -> None:
+    """A 2D box that sticks out of the tensor at two sides, or lies beside it: zeros there; all the bytes count."""
     rows, columns, width = 40, 48, (16, 8, 16, 32)[swizzle]
     given, out = words(rows * columns), np.zeros(24 * width, np.uint32)
     tensor = TensorMap(0, 2, 2, (columns, rows), (columns * 4,), (width, 24), swizzle=swizzle)
     body = f"""@%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%map], %in;
-mov.s32 %r2, {columns - width // 2};
+mov.s32 %r2, {columns - width // 2 + beyond};
 mov.s32 %r3, -4;
 @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], {24 * width * 4};
 @%p0 {LOAD_BOX} [%tile], [%map, {{%r2, %r3}}], [%bar];
 {WAIT}{DUMP}"""
     run(body, given, out, tensor)
-    padded = np.pad(given.reshape(rows, columns), ((4, 0), (0, width)))
-    box = padded[:24, columns - width // 2 : columns + width // 2]
+    padded = np.pad(given.reshape(rows, columns), ((4, 0), (0, width + beyond)))
+    box = padded[:24, columns - width // 2 + beyond : columns + width // 2 + beyond]
     chunks = np.ascontiguousarray(box).reshape(-1, 4)
     place = np.arange(len(chunks))
     swizzled = np.zeros_like(chunks)

@@ -232,10 +232,10 @@ def box_of(content: bytes, corner: tuple[int, ...], offsets: tuple[int, ...] | N
     if isinstance(rows, str):
         return rows
     first, last = found.inner(corner[0])
-    rows = np.where(rows >= 0, rows + (corner[0] + first) * found.element_bytes, -1)
     size = (last - first) * found.element_bytes
+    rows = np.where((rows >= 0) & (size > 0), rows + (corner[0] + first) * found.element_bytes, -1)
     columns = slice(first * found.element_bytes, last * found.element_bytes)
-    used = rows[rows >= 0] if size else rows[:0]
+    used = rows[rows >= 0]
     return Box(found, rows, used, size, columns, found.box[0] * found.element_bytes)
 
 
