@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.errors import CompileError, InputError, KernelFault, MissingPackageError
+from warplens.errors import CompileError, InputError, KernelFault, MissingPackageError, PtxError
 from warplens.traces import SPACES
 
 FOLDER = Path(__file__).parents[3] / "examples" / "triton"
@@ -183,6 +183,12 @@ def test_mistakes_are_named(example: Any, kernels: Any) -> None:
         launch[(1,)](*case.arguments, BLOCK=100)
     with pytest.raises(CompileError, match=r"kernels.py: line 41: ValueError: Cannot make_shape_compatible"):
         warplens.triton(kernels.refused)[(1,)](case.arguments[0], BLOCK=128)
+    halves, sums = np.zeros((128, 128), np.float16), np.zeros((128, 128), np.float32)
+    refused = (
+        r"multiply, compiled for sm_100: PTX line \d+: tcgen05.* sm_90a, that is warplens.triton\(kernel, \"h200"
+    )
+    with pytest.raises(PtxError, match=refused):
+        warplens.triton(kernels.multiply, "b200")[(1,)](halves, halves, sums, BLOCK=128)
     with pytest.raises(KernelFault, match=r"grid \(0,\): needs 1 to 3 numbers"):
         launch[(0,)](*case.arguments, BLOCK=128)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import KernelFault
+from ...errors import KernelFault, PtxError
 from ..cuda.module import CudaRun
 from .arguments import Parameters, tensors_of
 from .compile import CompiledTriton, compile_triton
@@ -59,19 +59,25 @@ def launch_triton(
     # Triton appends pointers to memory of its own; each program has a part of the first.
     scratch = [np.zeros(max(compiled.scratch_bytes * math.prod(extents), 16), np.uint8)]
     values += (scratch + [np.zeros(16, np.uint8)] * len(parameters))[: len(parameters) - len(values)]
-    execution = execute(
-        module,
-        compiled.entry,
-        extents,
-        32 * compiled.num_warps,
-        values,
-        dynamic_shared_memory_bytes=compiled.shared_memory_bytes,
-        registers_per_thread=compiled.registers_per_thread,
-        machine_code=compiled.machine_code,
-        name=compiled.entry,
-        cluster=(compiled.num_ctas, 1, 1) if compiled.num_ctas > 1 else None,
-        **limits,
-    )
+    try:
+        execution = execute(
+            module,
+            compiled.entry,
+            extents,
+            32 * compiled.num_warps,
+            values,
+            dynamic_shared_memory_bytes=compiled.shared_memory_bytes,
+            registers_per_thread=compiled.registers_per_thread,
+            machine_code=compiled.machine_code,
+            name=compiled.entry,
+            cluster=(compiled.num_ctas, 1, 1) if compiled.num_ctas > 1 else None,
+            **limits,
+        )
+    except PtxError as error:
+        told = str(error).removeprefix(f"{module.name}: line ")
+        other = ', that is warplens.triton(kernel, "h200")' if told.endswith("sm_90a") else ""
+        where = f"{module.name}: {compiled.entry}, compiled for {architecture}"
+        raise PtxError(f"{where}: PTX line {told}{other}") from None
     constants = {name: each for name, each in {**bound, **options}.items() if not list(tensors_of([each]))}
     told = execution.with_source(_source(kernel), compiled.ptx)
     header = replace(told.header, extra={**told.header.extra, "language": "triton"})
