@@ -43,6 +43,7 @@ PUBLIC = [
     "report",
     "simulate",
     "sweep",
+    "tensor",
     "trace",
     "triton",
     "tune",

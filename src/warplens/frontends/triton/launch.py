@@ -79,9 +79,9 @@ def launch_triton(
         where = f"{module.name}: {compiled.entry}, compiled for {architecture}"
         raise PtxError(f"{where}: PTX line {told}{other}") from None
     constants = {name: each for name, each in {**bound, **options}.items() if not list(tensors_of([each]))}
-    told = execution.with_source(_source(kernel), compiled.ptx)
-    header = replace(told.header, extra={**told.header.extra, "language": "triton"})
-    return TritonRun(replace(told, header=header), compiled, constants)
+    execution = execution.with_source(_source(kernel), compiled.ptx)
+    header = replace(execution.header, extra={**execution.header.extra, "language": "triton"})
+    return TritonRun(replace(execution, header=header), compiled, constants)
 
 
 def _bound(kernel: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
