@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import MissingPackageError
+from warplens.errors import MissingPackageError, WorkloadError
 from warplens.frontends.cuda.compile import compile_cuda
 from warplens.frontends.cuda.draft import Draft, draft_of
 from warplens.frontends.cuda.draft_rows import Row, grown
@@ -56,7 +56,7 @@ int half(int x) { return x / 2; }
 def test_launches_allocations_and_types() -> None:
     host = HostCode(HOST)
     (launch,) = host.launches
-    assert (launch.kernel, launch.template, launch.line) == ("k", ("4", "float"), 4)
+    assert (launch.kernel, launch.template, launch.place) == ("k", ("4", "float"), "line 4")
     assert (launch.configuration, launch.arguments) == (("2", "32"), ("x", "1"))
     assert [each.name for each in host.functions] == ["launch", "main", "half"]
     main = HOST.index("launch(d)")
@@ -280,3 +280,100 @@ def test_tensor_maps_are_drafted_with_what_there_is_to_fill_in(tmp_path: Path) -
     (found, _) = tomllib.loads(draft.toml())["cuda"]["arguments"]
     assert (found["shape"], found["tiles"]) == ([1024, 1024], {"box": [64, 64], "swizzle_bytes": 128})
     assert draft.rows[0].is_guessed
+
+
+def test_arguments_of_macros_are_put_in_all_at_once() -> None:
+    host = HostCode("#define CEIL(M, N) (((M) + (N) - 1) / (N))\nint main() { int N = 1000; }")
+    assert host.value("CEIL(N, 32)", len(host.text) - 2) == 32
+
+
+LAUNCHED = """
+template <int S> __global__ void k(const float *x, int n) { }
+template <typename T> void named(T kernel, float *x) { kernel<<<7, 32>>>(x, 1); }
+void f(float *x, int n = 40, int m = 2 * 30) {
+    dim3 grid, block;
+    grid.x = n;
+    grid.y = 3;
+    block.x = 64;
+    auto *kernel = &space::k<4>;
+    kernel<<<grid, block>>>(x, m);
+    void *list[] = {&x, (void *)&n};
+    cudaLaunchCooperativeKernel((void *)k<5>, grid, dim3(32), list, 16, 0);
+    cudaLaunchConfig_t config = {.gridDim = 9, .blockDim = dim3(8, 4)};
+    config.dynamicSmemBytes = 1024;
+    cudaLaunchKernelEx(&config, k<6>, x, n);
+}
+int main() {
+    float *x;
+    cudaMalloc(&x, 4096);
+    named(k<8>, x);
+    benchmark(100, f, x, 50);
+}
+"""
+
+
+def test_launches_through_pointers_calls_and_lists(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(LAUNCHED)
+    drafts = {each: draft_of(path, f"k<{each}>") for each in (4, 5, 6, 8)}
+    configured = {
+        each: (draft.grid, draft.block, draft.shared_bytes, draft.launch_source) for each, draft in drafts.items()
+    }
+    assert configured == {
+        4: ((50, 3, 1), (64, 1, 1), 0, "line 10"),
+        5: ((50, 3, 1), (32,), 16, "line 12"),
+        6: ((9,), (8, 4), 1024, "line 15"),
+        8: ((7,), (32,), 0, "line 3"),
+    }
+    assert [drafts[each].rows[1].value for each in drafts] == [60, 50, 50, 1]
+    assert all(draft.rows[0].shape == (1024,) and not draft.rows[0].is_guessed for draft in drafts.values())
+
+
+def test_guesses_are_of_the_kind_that_names_say(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "template <typename T> __global__ void k(T *x, float alpha, int M, int N, int n_heads, int blocksPerSm) {}\n"
+        "template <typename T> void run(T *x, float alpha, int M, int N, int n_heads) {\n"
+        "    int N = 1;\n    for (int i = 0; i < 4; ++i) N *= x.size(i);\n"
+        "    size_t smem_size = get(); cudaDeviceProp props; int blocksPerSm;\n"
+        "    k<scalar_t><<<2 * props.multiProcessorCount, num_threads, smem_size>>>"
+        "(x, alpha, M, N, n_heads, blocksPerSm);\n"
+        "}\n"
+    )
+    draft = draft_of(path, "k")
+    assert (draft.kernel, draft.kernel_source, draft.grid, draft.block) == ("k<float>", "guessed", (264,), (256,))
+    assert [row.value for row in draft.rows[1:]] == [1.0, 1024, 1024, 16, 1]
+    assert draft.shared_bytes == 0 and all(row.is_guessed for row in draft.rows)
+
+
+def test_the_launch_that_the_guesses_reach_is_drafted(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "template <int H, bool B> __global__ void k(float *x) {}\nvoid f(float *x, int width, bool b) {\n"
+        "    switch (width) {\n    case 32: k<32, b><<<1, 32>>>(x); break;\n"
+        "    case 1024: k<1024, b><<<1, 1024>>>(x); break;\n    }\n}\n"
+    )
+    assert draft_of(path).kernel == "k<1024, true>"
+
+
+def test_places_in_headers_name_the_header(tmp_path: Path) -> None:
+    (tmp_path / "run.cuh").write_text("// first\nvoid run(float *x) { k<<<2, 32>>>(x); }\n")
+    path = tmp_path / "k.cu"
+    path.write_text('#include "run.cuh"\n__global__ void k(float *x) { }\n\n')
+    assert draft_of(path).launch_source == "run.cuh line 2"
+
+
+def test_elements_have_the_type_that_the_build_and_the_callers_give(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "#define HALF\n#ifdef HALF\ntypedef half real;\n#else\ntypedef float real;\n#endif\n"
+        "template <typename T> __global__ void k(T *x) {}\n"
+        "template <typename U> void run(U *x) { k<<<1, 32>>>(x); }\n"
+        "int main() { real *x; cudaMalloc(&x, 8 * sizeof(real)); run(x); }\n"
+        "#ifdef OTHER\n__global__ void other(int *y) {}\nvoid g(int *y) { other<<<3, 64>>>(y); }\n#endif\n"
+    )
+    draft = draft_of(path)
+    assert (draft.kernel, draft.rows[0].dtype, draft.rows[0].shape) == ("k<half>", "float16", (8,))
+    assert draft_of(path, "other").grid == (3,)
+    with pytest.raises(WorkloadError, match="no kernel 'third'"):
+        draft_of(path, "third")

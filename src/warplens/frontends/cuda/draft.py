@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ...errors import WorkloadError, nearest
+from .conditional import without_skipped_branches
 from .draft_rows import GUESSED, ITEM_BYTES, Row, grown, leaves
 from .expressions import Value, split_arguments
 from .headers import included_files
 from .host_calls import HostCode, HostLaunch, parameter_name
+from .launch_macros import with_launch_macros
 from .signatures import TEXTURES, TYPES, VECTORS, kernel_source
 
 #: A grid that is computed from several guesses may be their product; one larger than this is guessed itself.
@@ -22,8 +26,23 @@ _ROW_STARTS = re.compile(
     r"(?i)(row|col)?_?(ptrs?|offsets?|starts?|begins?)|(row|col)_?(ptrs?|offsets?|index)|indptr|offsets?"
 )
 _SMALL = re.compile(
-    r"(?i).*(stride|step|offset|radius|iter|level|pad|dilation|shift|seed|rank|flag|mode|depth|repeat).*"
+    r"(?i).*(stride|step|offset|radius|iter|level|pad|dilation|shift|seed|rank|flag|mode|depth|repeat|per_?sm).*"
 )
+#: Sizes that are seldom like others.
+_USUAL_SIZES = (
+    (re.compile(r"B|(?i:batch(_?size)?|bsz?)"), 8),
+    (re.compile(r"(?i)n_?h|(n|num)_?((kv|q)_?)?heads?"), 16),
+    (re.compile(r"(?i)head_?(dim|size)|hs"), 64),
+)
+#: What the runtime says of the GPU that the program runs on: an H100 SXM's.
+_DEVICE = {
+    "multiProcessorCount": 132, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
+    "maxBlocksPerMultiProcessor": 32, "sharedMemPerBlock": 49152, "sharedMemPerBlockOptin": 232448,
+    "sharedMemPerMultiprocessor": 233472, "regsPerBlock": 65536, "regsPerMultiprocessor": 65536,
+}  # fmt: skip
+_MULTIPROCESSORS = re.compile(r"(?i)(n|num|number)?(_?of)?_?(sms?|multi_?processors?)(_?(count|num))?")
+_BLOCKS = re.compile(r"(?i)(n|num|number_of|grid)?_?(blocks?|grid)_?(n|num|count|size|dim)?|block_?num")
+_THREADS = re.compile(r"(?i)(n|num|number_of)?_?threads?(_?per_?block)?|(block|tb)_?(size|dim)|(threads|tpb)")
 _COUNT = re.compile(r"(?i)n|\w*(size|len|length|count|total|elements?|numel|num|nnz)\w*|n_\w+|num_?\w+")
 
 
@@ -162,24 +181,47 @@ def draft_of(path: Path, kernel: str | None = None, which: int = 0, sizes: Sizes
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     headers = included_files(text, path.parent, [path.parent]) or {}
-    more = "\n".join(raw.decode("utf-8", "replace") for raw in headers.values())
-    return _Drafting(path, text, more, kernel, which, sizes).draft()
+    texts = {Path(name).name: raw.decode("utf-8", "replace") for name, raw in headers.items()}
+    starts = []
+    for name, header in texts.items():
+        starts.append((name, text.count("\n") + 2))
+        text = f"{text}\n{header}"
+    drafts: list[_Drafting] = []
+    # Builds define macros too: a branch that is off counts where nothing else launches the kernel.
+    for each in dict.fromkeys((without_skipped_branches(text), text)):
+        with suppress(_NoKernelError) if each != text and not drafts else nullcontext():
+            drafts.append(_Drafting(path, each, tuple(starts), kernel, which, sizes))
+            if drafts[-1].launch is not None:
+                break
+    return next((each for each in drafts if each.launch), drafts[0]).draft()
+
+
+class _NoKernelError(WorkloadError):
+    """The source has no such kernel."""
 
 
 class _Drafting:
-    def __init__(self, path: Path, text: str, headers: str, wanted: str | None, which: int, sizes: Sizes) -> None:
+    def __init__(
+        self,
+        path: Path,
+        text: str,
+        headers: tuple[tuple[str, int], ...],
+        wanted: str | None,
+        which: int,
+        sizes: Sizes,
+    ) -> None:
         self.path, self.sizes = path, sizes
         self.assumed: dict[str, Value] = {}
         #: How often a guess was used for a name.
         self.guesses = 0
-        self.host = HostCode(f"{text}\n{headers}", self._assume)
+        self.host = HostCode(with_launch_macros(text), self._assume, headers)
         self.kernels = kernel_source(self.host.text)
         names = [each.name for each in self.kernels]
         if not names:
-            raise WorkloadError(f"{path}: no __global__ function can be seen in it; name a source that has one")
+            raise _NoKernelError(f"{path}: no __global__ function can be seen in it; name a source that has one")
         base = bare(wanted or "")
         if base and base not in names:
-            raise WorkloadError(f"{path}: has no kernel {wanted!r}; {nearest(base, names)}")
+            raise _NoKernelError(f"{path}: has no kernel {wanted!r}; {nearest(base, names)}")
         launched = [each.kernel for each in self.host.launches if each.kernel in names]
         chosen = base or (launched or names)[0]
         self.wanted = wanted
@@ -187,32 +229,55 @@ class _Drafting:
         launches = [each for each in self.host.launches if each.kernel == chosen]
         begin, end = self.kernel.body
         self.body = self.host.text[begin:end]
-        launches.sort(key=self._is_passed_over)
+        launches.sort(key=self._passed_over)
         self.launch = launches[min(which, len(launches) - 1)] if launches else None
         self.launch_count = len(launches)
 
-    def _is_passed_over(self, launch: HostLaunch) -> bool:
-        """Whether the source shows that a condition of the launch fails, or that it is of another instance."""
+    def _passed_over(self, launch: HostLaunch) -> int:
+        """2 if the launch is of another instance or one of its conditions fails, 1 if guesses say so, else 0."""
         written = split_arguments((self.wanted or "").partition("<")[2].rpartition(">")[0])
         if written and launch.template and written != list(launch.template):
-            return True
+            return 2
+        by_guess = 0
         for condition in self.host.conditions(launch.position):
             before = self.guesses
-            if self.host.value(condition, launch.position) == 0 and self.guesses == before:
-                return True
-        return False
+            if self.host.value(condition, launch.position) == 0:
+                if self.guesses == before:
+                    return 2
+                by_guess = 1
+        return by_guess
 
     def _assume(self, name: str) -> Value | None:
         """A guess for a name whose value the source does not show."""
+        property_of_device = _DEVICE.get(name.rpartition(".")[2])
+        if property_of_device is not None and "." in name:
+            self.guesses += 1
+            return property_of_device
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in ("argv", "stream", "nullptr", "NULL"):
             return None
         self.guesses += 1
         return self.assumed.setdefault(name, self._guess(name))
 
     def _guess(self, name: str) -> int:
+        if _THREADS.fullmatch(name):
+            return 256 if self.is_flat else 16
+        if _BLOCKS.fullmatch(name):
+            return -(-self.sizes.elements // 256)
+        if _MULTIPROCESSORS.fullmatch(name):
+            return _DEVICE["multiProcessorCount"]
         if _SMALL.fullmatch(name):
             return 1
-        return self.sizes.elements if self.is_flat and _COUNT.fullmatch(name) else self.sizes.extent
+        for names, usual in _USUAL_SIZES:
+            if names.fullmatch(name):
+                return usual
+        is_count = self.is_flat and _COUNT.fullmatch(name) and not (len(name) == 1 and self.has_dimensions)
+        return self.sizes.elements if is_count else self.sizes.extent
+
+    @cached_property
+    def has_dimensions(self) -> bool:
+        """Whether the kernel takes the sizes of several dimensions, as M, N and K of a product."""
+        plain = (text for text in self.kernel.parameters if not re.search(r"[*\[&]|float|double|bool", text))
+        return sum(not _SMALL.fullmatch(parameter_name(text)) for text in plain) > 1
 
     @property
     def is_flat(self) -> bool:
@@ -223,7 +288,7 @@ class _Drafting:
         template, template_source = self._template()
         bound = {each["name"]: value for each, value in zip(self.kernel.template, template, strict=False)}
         name = self.kernel.qualified_name + (f"<{', '.join(template)}>" if template else "")
-        kernel_from = template_source if template and self.wanted is None else ""
+        kernel_from = template_source if template and "<" not in (self.wanted or "") else ""
         grid, block, shared, launch_from, shared_from = self._configuration(bound)
         threads = math.prod(grid) * math.prod(block)
         rows = tuple(self._row(index, text, bound, threads) for index, text in enumerate(self.kernel.parameters))
@@ -250,10 +315,10 @@ class _Drafting:
         if not self.kernel.template:
             return [], ""
         given: Sequence[str] = self.launch.template if self.launch else ()
-        source = f"line {self.launch.line}" if self.launch else GUESSED
+        source = self.launch.place if self.launch else GUESSED
         instance = rf"\btemplate\s+__global__[^;<>]*\b{re.escape(self.kernel.name)}\s*<([^;()]*)>\s*\("
         if not given and (match := re.search(instance, self.host.plain)):
-            given, source = split_arguments(match[1]), f"line {self.host.text.count(chr(10), 0, match.start()) + 1}"
+            given, source = split_arguments(match[1]), self.host.place(match.start())
         found = []
         for index, each in enumerate(self.kernel.template):
             written = given[index] if index < len(given) else ""
@@ -267,7 +332,7 @@ class _Drafting:
         position = self.launch.position if self.launch else 0
         if parameter["kind"] == "type":
             name = self.host.type_of(written) if written else self._deduced(parameter["name"])
-            known = name in TYPES or name in VECTORS or (bool(name) and name not in self._template_names(position))
+            known = name in TYPES or name in VECTORS or self._is_type(name, position)
             return (name, True) if known else (parameter["default"] or "float", False)
         before = self.guesses
         if self.host.is_enumerator(written):
@@ -275,12 +340,23 @@ class _Drafting:
         value = self.host.value(written, position) if written else None
         if value is None and (written in ("true", "false") or "::" in written):
             return written, True
+        is_flag = "bool" in parameter.get("type", "")
         if isinstance(value, int):
-            return str(value), self.guesses == before
+            return str(bool(value)).lower() if is_flag else str(value), self.guesses == before
         if parameter["default"]:
             return parameter["default"], False
-        is_flag = "bool" in parameter.get("type", "")
         return ("true" if is_flag else "16" if not self.is_flat else "256"), False
+
+    def _is_type(self, name: str, position: int) -> bool:
+        """Whether a name may be a type, which the source or a header declares; no parameter of a template is."""
+        if not name or name in self._template_names(position):
+            return False
+        declared = rf"\b(?:struct|class|enum|union|using|typedef\b[^;]*)\s+(?:\w+\([^)]*\)\s*)?{re.escape(name)}\b"
+        return (
+            not re.fullmatch(r"[a-zA-Z]\w*", name)
+            or name.startswith("cu")
+            or bool(re.search(declared, self.host.plain))
+        )
 
     def _template_names(self, position: int) -> set[str]:
         """Parameters of the template that the function around a launch belongs to."""
@@ -292,10 +368,9 @@ class _Drafting:
     def _deduced(self, name: str) -> str:
         """The type that the arguments of the launch give a template parameter."""
         for text, written in zip(self.kernel.parameters, self.launch.arguments if self.launch else (), strict=False):
-            if re.search(rf"\b{re.escape(name)}\b[^,]*\*", text) and self.launch:
-                base = re.match(r"[&(]*\s*(\w+)", written)
-                if base and (found := self.host.pointed_type(base[1], self.launch.position)):
-                    return found
+            is_pointed_to = re.search(rf"\b{re.escape(name)}\b[^,]*\*", text)
+            if is_pointed_to and self.launch and (found := self.host.element_type(written, self.launch.position)):
+                return found
         return ""
 
     def _configuration(self, bound: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[int, ...], int, str, str]:
@@ -306,11 +381,13 @@ class _Drafting:
             written = self.launch.configuration
             parts = [self.host.value(each, self.launch.position) for each in written[:3]]
             grid, block = (_extents(part) for part in (*parts, None, None)[:2])
-            source = f"line {self.launch.line}" if self.guesses == before else GUESSED
+            source = self.launch.place if self.guesses == before else GUESSED
             if source == GUESSED and math.prod(grid) > _MOST_GUESSED_BLOCKS:
                 grid = ()
             if grid and block and math.prod(block) <= 1024:
                 shared = parts[2] if len(parts) > 2 and isinstance(parts[2], int) else 0
+                if source == GUESSED and shared > _DEVICE["sharedMemPerBlockOptin"]:
+                    shared = 0
                 if shared or not dynamic:
                     return grid, block, shared, source, source if shared else ""
                 return grid, block, 8 * math.prod(block), source, GUESSED
@@ -399,13 +476,14 @@ class _Drafting:
     def _scalar(self, name: str, dtype: str, written: str) -> Row:
         before = self.guesses
         value = self.host.value(written, self.launch.position) if written and self.launch else None
-        source = f"line {self.launch.line}" if self.launch and self.guesses == before else GUESSED
+        source = self.launch.place if self.launch and self.guesses == before else GUESSED
         if written in ("true", "false"):
             value = int(written == "true")
         if not isinstance(value, int | float):
-            guess = self._guess(name) if dtype.startswith(("int", "uint")) else 1
-            value, source = self.assumed.get(name, guess), GUESSED
-            value = value if isinstance(value, int | float) else guess
+            value, source = self.assumed.get(name, self._guess(name)), GUESSED
+            value = value if isinstance(value, int | float) else self._guess(name)
+        if source == GUESSED and "float" in dtype and isinstance(value, int):  # a guess at a size
+            value = 1
         if dtype == "bool":
             return Row(name, dtype, bool(value), source=source)
         return Row(name, dtype, float(value) if "float" in dtype else int(value), source=source)
@@ -419,7 +497,7 @@ class _Drafting:
             dtype = TYPES.get(kind, "uint8" if kind in ("void", "") else "float32")
         before = self.guesses
         size = self.host.allocated_bytes(written, self.launch.position) if written and self.launch else None
-        source = f"line {self.launch.line}" if size and self.launch and self.guesses == before else GUESSED
+        source = self.launch.place if size and self.launch and self.guesses == before else GUESSED
         item = math.prod(lanes) * ITEM_BYTES[dtype]
         count = max(size // item, 1) if size else max(threads, 1)
         fill = "random" if "float" in dtype or is_read else "zeros"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 #: A number, or the extents of a `dim3` or of a list in braces.
@@ -69,6 +69,11 @@ def split_arguments(text: str) -> list[str]:
             start = position + 1
     last = text[start:].strip()
     return [*parts, last] if last or parts else []
+
+
+def substituted(text: str, values: Mapping[str, str]) -> str:
+    """A text with other texts in place of names, all at once: a name in what is put in stays as it is."""
+    return re.sub(r"[A-Za-z_]\w*", lambda match: values.get(match[0], match[0]), text)
 
 
 def closing(text: str, start: int) -> int:

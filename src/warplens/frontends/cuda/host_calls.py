@@ -6,12 +6,13 @@ The host code is read, not run: only what a reader would see at a glance is foun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
-from .expressions import SIZES, Value, closing, evaluate, split_arguments
+from .expressions import SIZES, Value, closing, evaluate, split_arguments, substituted
 from .host_code import scrubbed
+from .launch_macros import Macro, macros
 from .signatures import struct_members
 
 #: How far a value is followed: from name to name, through assignments of one name, and in one expression.
@@ -19,12 +20,14 @@ _MOST_DEPTH = 12
 _MOST_ASSIGNMENTS = 8
 _MOST_CHARACTERS = 500
 _MOST_LOOKUPS = 300
+_MOST_ALIASES = 4
+_MOST_SPACES = 200
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc|MallocManaged|MallocAsync|MallocHost|HostAlloc)\s*(?:<[^<>]*>)?\s*\(")
 #: What stands in parentheses, with three more levels of them.
 _NESTED = reduce(lambda inner, _: rf"(?:[^;()]|\({inner}\))*", range(3), "[^;()]*")
 _ASSIGNMENT = (
     # A text may end within a declaration, before its next name.
-    r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)\s*([^;]+?)\s*(?:;|,\s*\Z)|\(("
+    r"(?<![\w.>]){}\s*(?:\[[^\]]*\]\s*)?(?:=(?!=)([^;]+)(?:;|,\s*\Z)|\(("
     + _NESTED
     + r")\)\s*[;,]|\{{([^;{{}}]*)\}}\s*[;,])"
 )
@@ -32,7 +35,10 @@ _FUNCTION = re.compile(r"\b(\w+)\s*\(((?:[^(){};]|\([^(){};]*\))*)\)\s*(?:const\
 _DECLARATION = re.compile(r"\s*(?:const\s+)?(?:dim3\b|(?:std::)?vector\s*<)")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "sizeof", "do", "else"}
 #: Names of functions that divide and round up, wherever they are defined.
-_ROUNDED_UP = re.compile(r"(?i)\w*(ceil_?div|cdiv|div_?(round_?)?up)\w*")
+_ROUNDED_UP = re.compile(r"(?i)\w*(ceil_?div|div_?ceil|cdiv|div_?(round_?)?up)\w*")
+_KERNEL = re.compile(r"(?:\w+::)*(\w+)\s*(?:<([^;{}]*)>)?")
+#: Casts, as in `(void **)&x` and `reinterpret_cast<void *>(x)`.
+_CASTS = re.compile(r"\(\s*(?:const\s+)?[\w\s:]+\*+\s*(?:const\s*)?\)|\b\w+_cast\s*<[^<>]*(?:<[^<>]*>)?[^<>]*>")
 _QUALIFIERS = re.compile(
     r"__restrict__|__restrict|__grid_constant__|\b(?:const|constexpr|static|volatile|restrict|struct|extern|inline|"
     r"auto|register|unsigned(?=\s+(?:float|double)))\b"
@@ -41,12 +47,15 @@ _QUALIFIERS = re.compile(
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the source: where its body is, and the names of its parameters."""
+    """A function of the source: the names of its parameters, and where they and its body are."""
 
     name: str
     parameters: tuple[str, ...]
+    head: int
     begin: int
     end: int
+    defaults: tuple[str, ...] = ()
+    """What each parameter is where a caller gives nothing; empty if it must."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ class HostLaunch:
     configuration: tuple[str, ...]
     arguments: tuple[str, ...]
     position: int
-    line: int
+    place: str
+    """Where it stands, as a reader would say it: `line 57`, or `launch.h line 57`."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,8 @@ class HostCode:
 
     text: str = field(repr=False)
     assume: Callable[[str], Value | None] = field(default=lambda name: None, repr=False)
+    headers: tuple[tuple[str, int], ...] = ()
+    """Headers whose texts follow that of the source: their names, and the lines of the text at which they begin."""
     _looked_up: list[str] = field(default_factory=list, repr=False, compare=False)
     """Names looked up for one value: names that stand for each other end there."""
 
@@ -75,14 +87,8 @@ class HostCode:
         return scrubbed(self.text)
 
     @cached_property
-    def defines(self) -> dict[str, tuple[tuple[str, ...] | None, str]]:
-        """Macros: (parameters, None for one that takes none; what they stand for)."""
-        found: dict[str, tuple[tuple[str, ...] | None, str]] = {}
-        for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?((?:\\\n|[^\n])*)", self.text, re.M):
-            names = None if match[2] is None else tuple(each.strip() for each in match[2][1:-1].split(","))
-            body = re.sub(r"//.*|/\*.*?\*/|\\\n", " ", match[3]).strip()
-            found.setdefault(match[1], (names, body))
-        return found
+    def defines(self) -> dict[str, Macro]:
+        return macros(self.text)
 
     @cached_property
     def aliases(self) -> dict[str, str]:
@@ -98,38 +104,95 @@ class HostCode:
         found = []
         for match in _FUNCTION.finditer(self.plain):
             if match[1] not in _NOT_FUNCTIONS:
-                names = tuple(parameter_name(part) for part in split_arguments(match[2]))
-                found.append(Function(match[1], names, match.end(), closing(self.plain, match.end() - 1)))
+                parts = split_arguments(match[2])
+                names = tuple(parameter_name(part) for part in parts)
+                defaults = tuple(part.partition("=")[2].strip() for part in parts)
+                end = closing(self.plain, match.end() - 1)
+                found.append(Function(match[1], names, match.start(2), match.end(), end, defaults))
         return tuple(found)
 
     @cached_property
     def launches(self) -> tuple[HostLaunch, ...]:
-        found = []
+        """`kernel<<<…>>>(…)` and the calls that launch, in order, for each kernel that they may mean."""
+        found = [*self._marked_launches(), *self._called_launches()]
+        return tuple(
+            sorted((each for launch in found for each in self._meant(launch)), key=lambda each: each.position)
+        )
+
+    def _marked_launches(self) -> Iterator[HostLaunch]:
         for match in re.finditer(r"<<<", self.plain):
             before = re.search(
                 r"(\w+)\s*(<[^;{}]*>)?\s*$", self.plain[max(0, match.start() - _MOST_CHARACTERS) : match.start()]
             )
-            stop = self.plain.find(">>>", match.end())
-            if before is None or stop < 0:
+            stop = re.compile(r">>\s?>").search(self.plain, match.end())
+            if before is None or stop is None:
                 continue
-            opening = self.plain.find("(", stop)
-            if opening < 0 or self.plain[stop + 3 : opening].strip():
+            opening = self.plain.find("(", stop.end())
+            if opening < 0 or self.plain[stop.end() : opening].strip():
                 continue
             arguments = self.text[opening + 1 : closing(self.plain, opening) - 1]
             template = split_arguments(before[2][1:-1]) if before[2] else []
-            configuration = split_arguments(self.plain[match.end() : stop])
-            line = self.text.count("\n", 0, match.start()) + 1
-            found.append(
-                HostLaunch(
-                    before[1],
-                    tuple(template),
-                    tuple(configuration),
-                    tuple(split_arguments(arguments)),
-                    match.start(),
-                    line,
+            configuration = split_arguments(self.plain[match.end() : stop.start()])
+            yield self._launch(before[1], template, configuration, split_arguments(arguments), match.start())
+
+    def _called_launches(self) -> Iterator[HostLaunch]:
+        """`cudaLaunchKernel(…)`, whose arguments are a list of addresses, and `cudaLaunchKernelEx(…)`."""
+        for match in re.finditer(r"\bcudaLaunch(?:Cooperative)?Kernel(Ex)?\s*\(", self.plain):
+            written = split_arguments(self.text[match.end() : closing(self.plain, match.end() - 1) - 1])
+            kernel = _kernel_in(written[1 if match[1] else 0]) if len(written) > 1 else None
+            if kernel is None:
+                continue
+            if match[1]:
+                fields = ("gridDim", "blockDim", "dynamicSmemBytes")
+                configuration = self.assigned_members(written[0].lstrip("& "), fields, match.start())
+                arguments = written[2:]
+            else:
+                configuration = [*written[1:3], *written[4:5]]
+                arguments = (
+                    [_base(each) for each in self._listed(written[3], match.start())] if len(written) > 3 else []
                 )
-            )
-        return tuple(found)
+            yield self._launch(*kernel, configuration, arguments, match.start())
+
+    def _launch(
+        self, kernel: str, template: list[str], configuration: list[str], arguments: list[str], position: int
+    ) -> HostLaunch:
+        return HostLaunch(
+            kernel, tuple(template), tuple(configuration), tuple(arguments), position, self.place(position)
+        )
+
+    def place(self, position: int) -> str:
+        """Where a place of the text is, as a reader would say it."""
+        line = self.text.count("\n", 0, position) + 1
+        name, first = next(((name, first) for name, first in reversed(self.headers) if first <= line), ("", 1))
+        return f"{name} line {line - first + 1}".lstrip()
+
+    def _listed(self, array: str, position: int) -> list[str]:
+        """What the declaration of an array lists: `void *args[] = {&x, &n};`."""
+        function = self.function_at(position)
+        begin = function.begin if function else 0
+        declared = rf"\b{re.escape(array.strip('& '))}\s*\[[^\]]*\]\s*=?\s*\{{"
+        for match in list(re.finditer(declared, self.plain[begin:position]))[-1:]:
+            end = closing(self.plain, begin + match.end() - 1)
+            return split_arguments(self.text[begin + match.end() : end - 1])
+        return []
+
+    def _meant(self, launch: HostLaunch, depth: int = 0) -> list[HostLaunch]:
+        """The launch by the name of its kernel, where `auto kernel = &real<4>;` or a caller gives it another."""
+        function = self.function_at(launch.position)
+        if function is None or launch.template or depth > _MOST_ALIASES:
+            return [launch]
+        name = re.escape(launch.kernel)
+        body = self.plain[function.begin : launch.position]
+        written = [match[1] for match in re.finditer(rf"(?<![\w.>]){name}\s*=(?!=)\s*([^;]+);", body)]
+        if launch.kernel in function.parameters:
+            written += [text for text, _ in self.passed(function, launch.kernel)]
+        found: dict[str, list[HostLaunch]] = {}
+        for text in written:
+            kernel = _kernel_in(text)
+            if kernel is not None and kernel[0] not in (launch.kernel, "nullptr", "NULL"):
+                renamed = replace(launch, kernel=kernel[0], template=tuple(kernel[1]))
+                found.setdefault(text, self._meant(renamed, depth + 1))
+        return [each for kept in found.values() for each in kept] or [launch]
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -175,11 +238,15 @@ class HostCode:
                 written = _listed(match, next(part for part in match.groups() if part is not None))
                 if re.search(rf"\b{re.escape(name)}\b", written) or _is_declared_call(area, match.start()):
                     continue
+                if _is_changed(name, area[match.end() - 1 :]):
+                    return self.assume(name)
                 place = offset + match.start() if area is not self._outside else position
                 if (found := self.value(written, place, depth)) is not None:
                     return found
         if name in self.defines and self.defines[name][0] is None:
             return self.value(self.defines[name][1], position, depth)
+        if (extents := self._extents(name, position, depth)) is not None:
+            return extents
         if function and name in function.parameters:
             found = self._passed(function, name, depth)
             return self.assume(name) if found is None else found
@@ -187,32 +254,46 @@ class HostCode:
             return self._named(name.rpartition("::")[2], position, depth)
         return self.assume(name)
 
+    def _extents(self, name: str, position: int, depth: int) -> Value | None:
+        """A `dim3` whose members are assigned: `dim3 grid; grid.x = 4;`."""
+        if not re.search(rf"{re.escape(name)}\s*\.\s*x\s*=(?!=)", self.plain):
+            return None
+        written = self.assigned_members(name, "xyz", position)
+        values = [self.value(each, position, depth) if each else 1 for each in written]
+        return tuple(values) if written[0] and None not in values else None
+
     @cached_property
     def _outside(self) -> str:
-        """The source without the bodies of functions."""
-        text = list(self.plain)
-        for function in self.functions:
-            for index in range(function.begin, function.end):
-                if text[index] != "\n":
-                    text[index] = " "
-        return "".join(text)
+        """The source without the bodies and the parameters of functions."""
+        parts, end = [], 0
+        for function in sorted(self.functions, key=lambda each: each.head):
+            parts.append(self.plain[end : max(function.head, end)])
+            end = max(function.end, end)
+        return " ".join(" ".join([*parts, self.plain[end:]]).split())
 
     def _passed(self, function: Function, name: str, depth: int) -> Value | None:
-        """What a caller passes for a parameter."""
+        """What a caller passes for a parameter, or what it is where none does."""
         for written, position in self.passed(function, name):
             if (found := self.value(written, position, depth)) is not None:
                 return found
-        return None
+        default = function.defaults[function.parameters.index(name)]
+        return self.value(default, function.begin, depth) if default else None
 
     def passed(self, function: Function, name: str) -> list[tuple[str, int]]:
         """(Argument, place) of every call of a function for one of its parameters."""
         index = function.parameters.index(name)
         found = []
-        for match in re.finditer(rf"\b{re.escape(function.name)}\s*(?:<[^<>;(){{}}]*>)?\s*\(", self.plain):
+        # Patterns begin with the name itself: others search a long text slowly.
+        for match in re.finditer(rf"{re.escape(function.name)}\s*(?:(?:<[^<>;(){{}}]*>)?\s*\(|,)", self.plain):
+            before = self.plain[max(0, match.start() - _MOST_SPACES) : match.start()]
             caller = self.function_at(match.start())
-            if caller is None or caller == function:
+            if caller is None or caller == function or re.search(r"\w$", before):
                 continue
-            arguments = split_arguments(self.plain[match.end() : closing(self.plain, match.end() - 1) - 1])
+            arguments = split_arguments(self.plain[match.end() : _list_end(self.plain, match.end())])
+            if match[0].endswith(","):  # `benchmark(repeats, function, 1024, x)` calls it with what follows
+                needed = len(function.parameters) - sum(map(bool, function.defaults))
+                if not re.search(r"[(,][\s&]*$", before) or len(arguments) < needed:
+                    continue
             if index < len(arguments):
                 found.append((arguments[index], match.start()))
         return found
@@ -228,10 +309,8 @@ class HostCode:
                     return self.value(f"(({written[0]}) + ({written[1]}) - 1) / ({written[1]})", position, depth)
                 return None
             parameters, body = function.parameters, match[1]
-        values = dict(zip(parameters, written, strict=False))
-        for each, text in values.items():
-            body = re.sub(rf"\b{re.escape(each)}\b", f"({text})".replace("\\", r"\\"), body)
-        return self.value(body, position, depth)
+        values = dict(zip(parameters, (f"({each})" for each in written), strict=False))
+        return self.value(substituted(body, values), position, depth)
 
     def conditions(self, position: int) -> list[str]:
         """What must hold for a statement of a function to be reached, from the `if` and `case` around it."""
@@ -291,7 +370,9 @@ class HostCode:
         for match in list(re.finditer(initial, self.plain[begin:position]))[-1:]:
             end = closing(self.plain, begin + match.end() - 1)
             listed = split_arguments(self.text[begin + match.end() : end - 1])
-            found = [*listed, *found][: len(names)]
+            named = dict(part.lstrip(".").split("=", 1) for part in listed if re.match(r"\.\w+\s*=", part))
+            named = {key.strip(): value.strip() for key, value in named.items()}
+            found = [named.get(name, "") for name in names] if named else [*listed, *found][: len(names)]
         for index, name in enumerate(names):
             assigned = re.findall(
                 rf"(?<![\w.]){re.escape(variable)}\s*\.\s*{re.escape(name)}\s*=(?!=)\s*([^;]+);", area
@@ -319,6 +400,17 @@ class HostCode:
             found["address"] = match[1].lower()
         if re.search(r"\bnormalizedCoords\s*=\s*(1|true)\b", self.plain):
             found["normalised_coordinates"] = True
+        return found
+
+    def element_type(self, expression: str, position: int, depth: int = 0) -> str:
+        """The type that an argument points to, by its declaration or that of what a caller passes for it."""
+        base = _base(expression)
+        found = self.pointed_type(base, position) if re.fullmatch(r"\w+", base) else ""
+        function = self.function_at(position)
+        if function and base in function.parameters and depth < _MOST_ALIASES and found not in SIZES:
+            for written, place in self.passed(function, base):
+                if passed := self.element_type(written, place, depth + 1):
+                    return passed
         return found
 
     def pointed_type(self, name: str, position: int) -> str:
@@ -353,11 +445,32 @@ def parameter_name(text: str) -> str:
 
 def _base(expression: str) -> str:
     """The array that an argument starts from: `d_x` of `(void **)&d_x`, `d_x + 4` and `d_x.data().get()`."""
-    plain = re.sub(
-        r"\(\s*(?:const\s+)?[\w\s:]+\*+\s*(?:const\s*)?\)|\b\w+_cast\s*<[^<>]*(?:<[^<>]*>)?[^<>]*>", " ", expression
-    )
+    plain = _CASTS.sub(" ", expression)
     names: list[str] = re.findall(r"[A-Za-z_][\w.]*(?:->\w+)*", plain.replace("thrust::raw_pointer_cast", " "))
     return names[0].removesuffix(".data") if names else ""
+
+
+def _is_changed(name: str, text: str) -> bool:
+    """Whether `name *= …;` or `name += …;` follows, except in the head of a loop, whose first round is meant."""
+    return bool(re.search(rf"{re.escape(name)}\s*[*+]=[^;()]*(?:\([^;]*\)[^;()]*)?;", text)) and bool(
+        re.search(rf"[;{{}})]\s*{re.escape(name)}\s*[*+]=[^;()]*(?:\([^;]*\)[^;()]*)?;", text)
+    )
+
+
+def _list_end(text: str, start: int) -> int:
+    """Where the list of arguments ends that a place is in."""
+    depth = 0
+    for match in re.compile(r"[()\[\]{};]").finditer(text, start):
+        depth += (match[0] in "([{") - (match[0] in ")]}")
+        if depth < 0 or (depth == 0 and match[0] == ";"):
+            return match.start()
+    return len(text)
+
+
+def _kernel_in(text: str) -> tuple[str, list[str]] | None:
+    """(Name, arguments of the template) of a kernel that is a value: `k`, `&ns::k<4, float>`, `(void *)k`."""
+    match = _KERNEL.fullmatch(_CASTS.sub(" ", text).strip(" \n&()"))
+    return (match[1], split_arguments(match[2] or "")) if match else None
 
 
 def _is_declared_call(area: str, start: int) -> bool:

@@ -36,6 +36,8 @@ VECTORS = {
 } | {"dim3": ("uint32", "xyz"), "half2": ("float16", "xy"), "__half2": ("float16", "xy"), "uchar4": ("uint8", "xyzw")}
 #: Braces within each other in a struct.
 _MOST_NESTED = 8
+#: Characters from `template` to the kernel's name, comments among them.
+_MOST_TEMPLATE = 8000
 #: Elements of an array in a struct that get a field each.
 _MOST_ELEMENTS = 16
 
@@ -62,7 +64,7 @@ def signatures(source: str) -> list[dict[str, Any]]:
 
 def _template(plain: str, end: int) -> list[dict[str, str]]:
     """Parameters of the template that a kernel's name ends: types, and numbers with their dtype."""
-    start = plain.rfind("template", max(0, end - 1000), end)
+    start = plain.rfind("template", max(0, end - _MOST_TEMPLATE), end)
     match = re.fullmatch(r"template\s*<([^<>;{}]*)>[^;{}]*", plain[start:end]) if start >= 0 else None
     found = []
     for part in match[1].split(",") if match else ():
