@@ -377,3 +377,22 @@ def test_elements_have_the_type_that_the_build_and_the_callers_give(tmp_path: Pa
     assert draft_of(path, "other").grid == (3,)
     with pytest.raises(WorkloadError, match="no kernel 'third'"):
         draft_of(path, "third")
+
+
+def test_headers_elsewhere_in_the_checkout_are_included(tmp_path: Path) -> None:
+    for folder in (".git", "src/mma", "src/common", "lib/include/deep", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "src/common/run.h").write_text('#include "deep/sizes.h"\nvoid f(float *x) { k<<<SIZE, 32>>>(x); }\n')
+    (tmp_path / "lib/include/deep/sizes.h").write_text("#define SIZE 5\n")
+    path = tmp_path / "src/mma/k.cu"
+    path.write_text('#include "run.h"\n#include "nowhere.h"\n#include <vector>\n__global__ void k(float *x) { }\n')
+    draft = draft_of(path)
+    assert (draft.include, draft.grid, draft.launch_source) == (
+        ("../common", "../../lib/include"),
+        (5,),
+        "run.h line 2",
+    )
+    assert 'include = ["../common", "../../lib/include"] # guessed' in draft.toml()
+    assert draft.guesses[0]["key"] == "include"
+    (tmp_path / ".git").rmdir()
+    assert draft_of(path).include == ()  # without a checkout, other folders are not the project's

@@ -19,7 +19,9 @@ from .headers import (
     DEVICE_HEADER,
     DEVICE_RUNTIME,
     HEADER_WHEELS,
+    HOST_TYPES,
     STANDARD_HEADERS,
+    TYPES_HEADER,
     included_files,
     included_names,
     includes_anything,
@@ -53,6 +55,7 @@ _AS_NVCC = (
     ),
     (rf'identifier "({"|".join(DEVICE_RUNTIME)})" is undefined', (f"--pre-include={DEVICE_HEADER}",)),
     (r"--device-int128", ("--device-int128",)),
+    (rf'identifier "({"|".join(HOST_TYPES)}|u?int(ptr|\d+)_t)" is undefined', (f"--pre-include={TYPES_HEADER}",)),
 )
 #: Each attempt misses one more header, or leaves out all declarations that the last one complained about.
 _MOST_ATTEMPTS = 50
@@ -310,7 +313,7 @@ def _compiled_once(attempt: _Attempt, name: str, kernels: tuple[str, ...], folde
     # A folder that does not exist keeps the current folder out of the header search.
     path = str((folder or cache_folder() / "no-folder") / _PLACEHOLDER)
     arguments = ["-lineinfo", f"-arch={architecture}", *attempt.options]
-    if includes_anything(source):
+    if includes_anything(source) or f"--pre-include={TYPES_HEADER}" in arguments:
         arguments += _header_options()
     headers = {**STANDARD_HEADERS, **attempt.headers}
     names, texts = ([text.encode() for text in part] for part in (headers, headers.values()))
@@ -431,6 +434,8 @@ def _failure(log: str, name: str, kernels: tuple[str, ...], attempt: _Attempt) -
     if wheel:
         package = HEADER_WHEELS[wheel][0]
         remedy = f'; it is in the package {package}: install it, and write include = ["{wheel}"] in the workload file'
+    elif missing:
+        remedy = '; name its folder in the workload file: include = ["folder"]'
     elif any(_HOST_CODE.search(item[3]) for item in found):
         remedy = "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
         remedy += "code between #ifndef __CUDACC_RTC__ and #endif"

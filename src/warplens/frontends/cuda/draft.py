@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -15,7 +16,7 @@ from ...errors import WorkloadError, nearest
 from .conditional import without_skipped_branches
 from .draft_rows import GUESSED, ITEM_BYTES, Row, grown, leaves
 from .expressions import Value, split_arguments
-from .headers import included_files
+from .headers import folders_nearby, included_files
 from .host_calls import HostCode, HostLaunch, parameter_name
 from .launch_macros import with_launch_macros
 from .signatures import TEXTURES, TYPES, VECTORS, kernel_source
@@ -82,6 +83,8 @@ class Draft:
     """Thread blocks to record, if not all."""
     launch_count: int = 0
     """How often the host code launches the kernel."""
+    include: tuple[str, ...] = ()
+    """Folders of headers, from that of the source."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -92,6 +95,8 @@ class Draft:
             found.append({"key": "kernel", "value": self.kernel})
         if self.launch_source == GUESSED:
             found += [{"key": "grid", "value": list(self.grid)}, {"key": "block", "value": list(self.block)}]
+        if self.include:
+            found.append({"key": "include", "value": list(self.include)})
         if self.shared_source == GUESSED:
             found.append({"key": "dynamic_shared_memory_bytes", "value": self.shared_bytes})
         if self.blocks is not None:
@@ -110,6 +115,8 @@ class Draft:
             lines.append(f"# Kernels of the source: {', '.join(self.kernels)}")
         name = bare(self.kernel) if len(self.kernels) > 1 else self.path.stem
         lines += [f"name = {_text(name)}", "", "[cuda]", f"source = {_text(self.path.name)}"]
+        if self.include:
+            lines.append(_marked(f"include = [{', '.join(map(_text, self.include))}]", GUESSED))
         lines.append(_marked(f"kernel = {_text(self.kernel)}", self.kernel_source))
         lines.append(_marked(f"grid = {list(self.grid)}", self.launch_source))
         lines.append(_marked(f"block = {list(self.block)}", self.launch_source))
@@ -180,7 +187,8 @@ def draft_of(path: Path, kernel: str | None = None, which: int = 0, sizes: Sizes
     `which` of the launches of that kernel is drafted, if it has several.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
-    headers = included_files(text, path.parent, [path.parent]) or {}
+    folders = folders_nearby(text, path.parent)
+    headers = included_files(text, path.parent, [path.parent, *folders]) or {}
     texts = {Path(name).name: raw.decode("utf-8", "replace") for name, raw in headers.items()}
     starts = []
     for name, header in texts.items():
@@ -193,7 +201,8 @@ def draft_of(path: Path, kernel: str | None = None, which: int = 0, sizes: Sizes
             drafts.append(_Drafting(path, each, tuple(starts), kernel, which, sizes))
             if drafts[-1].launch is not None:
                 break
-    return next((each for each in drafts if each.launch), drafts[0]).draft()
+    draft = next((each for each in drafts if each.launch), drafts[0]).draft()
+    return replace(draft, include=tuple(os.path.relpath(each, path.parent) for each in folders))
 
 
 class _NoKernelError(WorkloadError):

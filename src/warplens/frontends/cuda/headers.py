@@ -59,6 +59,13 @@ DEVICE_RUNTIME = {
         )
     },
 }
+#: Types that nvcc has without a header, as the host's headers come first.
+HOST_TYPES = {"uint": "unsigned int", "ushort": "unsigned short", "ulong": "unsigned long", "clock_t": "long",
+              "ssize_t": "long"}  # fmt: skip
+TYPES_HEADER = "warplens_types.h"
+STANDARD_HEADERS[TYPES_HEADER] = "#pragma once\n#include <cuda/std/cstdint>\n" + "".join(
+    f"typedef {meaning} {name};\n" for name, meaning in HOST_TYPES.items()
+)
 DEVICE_HEADER = "warplens_device_runtime.h"
 STANDARD_HEADERS[DEVICE_HEADER] = "#pragma once\n" + "".join(DEVICE_RUNTIME.values())
 
@@ -84,6 +91,8 @@ _INCLUDE = re.compile(
     r'(?:^[ \t]*#[ \t]*include\b|\b__has_include)[ \t]*\(?[ \t]*(?:(["<])([^">\n]+)[">]|(\S))', re.M
 )
 _MOST_FILES = 1000
+#: How many folders of a project are found, and how far above a source they are looked for.
+_MOST_FOLDERS, _MOST_LEVELS = 8, 6
 
 
 def wheel_folder(name: str) -> Path:
@@ -136,6 +145,48 @@ def included_files(source: str, folder: Path | None, folders: Sequence[Path]) ->
             found[str(path)] = raw
             pending.append((raw.decode("utf-8", "replace"), path.parent))
     return found
+
+
+def folders_nearby(source: str, folder: Path) -> list[Path]:
+    """Folders of the checkout around a source that hold headers which it includes and which are not beside it."""
+    found: list[Path] = []
+    places = [folder, *_around(folder)]
+    for _ in range(_MOST_FOLDERS):
+        files = included_files(source, folder, [folder, *found]) or {}
+        texts = [source, *(raw.decode("utf-8", "replace") for raw in files.values())]
+        known = {Path(name).name for name in files}
+        names = dict.fromkeys(match[2] for text in texts for match in _INCLUDE.finditer(text) if _is_own(match))
+        missing = (name for name in names if Path(name).name not in known and name not in STANDARD_HEADERS)
+        holding = next((held for name in missing if (held := _holding(name, places)) not in (None, *found)), None)
+        if holding is None:
+            break
+        found.append(holding)
+    return found
+
+
+def _is_own(match: re.Match[str]) -> bool:
+    """Whether an include may name a header of the project: others stand in angles."""
+    return bool(match[2]) and (match[1] == '"' or match[2].endswith(".cuh")) and not match[2].startswith("cub/")
+
+
+def _around(folder: Path) -> list[Path]:
+    """The folders above one, up to that of the checkout; the next one where there is no checkout."""
+    above = list(folder.resolve().parents)[:_MOST_LEVELS]
+    tops = [index for index, each in enumerate([folder.resolve(), *above]) if (each / ".git").exists()]
+    return above[: tops[0]] if tops else []
+
+
+def _holding(name: str, places: Iterable[Path]) -> Path | None:
+    """The folder from which an include of this name finds its file."""
+    for place in places:
+        for pattern in (name, f"*/{name}", f"*/*/{name}"):
+            try:
+                path = next((path for path in sorted(place.glob(pattern)) if path.is_file()), None)
+            except (OSError, ValueError, NotImplementedError):
+                continue
+            if path is not None:
+                return path.parents[len(Path(name).parts) - 1]
+    return None
 
 
 def _first(name: str, folders: Iterable[Path]) -> Path | None:

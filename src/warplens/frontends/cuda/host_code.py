@@ -18,9 +18,9 @@ _HOST_HEADERS = re.compile(
      deque|exception|filesystem|format|forward_list|fstream|future|iomanip|ios|iosfwd|iostream|istream|list|
      locale|map|memory|mutex|new|ostream|queue|random|regex|set|sstream|stack|stdexcept|
      streambuf|string|string_view|system_error|thread|typeinfo|unordered_map|unordered_set|vector)
-    | (alloca|ctype|dirent|errno|fcntl|getopt|malloc|mpi|omp|pthread|sched|semaphore|signal|stdarg|strings|time|
-       unistd|windows)\.h
-    | sys/.*\.h | (bits|ext)/.*
+    | (alloca|ctype|dirent|dlfcn|errno|fcntl|getopt|glob|io|libgen|malloc|mpi|netdb|omp|poll|pthread|sched|
+       semaphore|signal|stdarg|strings|time|unistd|windows)\.h
+    | (arpa|net|netinet|sys)/.*\.h | (bits|ext)/.*
     | cuda_profiler_api\.h | cuda_gl_interop\.h | cuda_egl_interop\.h | cudaProfiler\.h | cuda_runtime_api\.h
     | cu(blas|dnn|fft|solver|sparse|tensor)\w*\.h | curand\.h | (nvrtc|nccl|nvml)\.h
     | nv(tx3/)?.*[tT]ool.*\.h(pp)? | nvtx3/.* | cudnn_frontend.*
