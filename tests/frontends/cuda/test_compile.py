@@ -390,6 +390,10 @@ def test_an_error_in_a_header_names_its_place_and_a_missing_one_the_remedy(tmp_p
 
 
 def test_types_that_nvcc_has_without_a_header() -> None:
-    used = "#include <arpa/inet.h>\n#include <glob.h>\n__global__ void k(uint *x, ulong a) { uint64_t z = *x; clock_t t = 2; ushort b = 1; *x = z * a + t + b; }"
+    used = """#include <arpa/inet.h>
+    #include <glob.h>
+    __global__ void k(uint *x, ulong a) {
+        uint64_t z = *x; clock_t t = 2; ushort b = 1; time_t n = 3; *x = z * a + t + b + n;
+    }"""
     assert compile_cuda(used).registers
     assert compile_cuda(f"typedef unsigned int uint;\n{used}").registers

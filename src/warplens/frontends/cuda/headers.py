@@ -61,7 +61,7 @@ DEVICE_RUNTIME = {
 }
 #: Types that nvcc has without a header, as the host's headers come first.
 HOST_TYPES = {"uint": "unsigned int", "ushort": "unsigned short", "ulong": "unsigned long", "clock_t": "long",
-              "ssize_t": "long"}  # fmt: skip
+              "ssize_t": "long", "time_t": "long"}  # fmt: skip
 TYPES_HEADER = "warplens_types.h"
 STANDARD_HEADERS[TYPES_HEADER] = "#pragma once\n#include <cuda/std/cstdint>\n" + "".join(
     f"typedef {meaning} {name};\n" for name, meaning in HOST_TYPES.items()
