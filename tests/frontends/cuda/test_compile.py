@@ -397,3 +397,11 @@ def test_types_that_nvcc_has_without_a_header() -> None:
     }"""
     assert compile_cuda(used).registers
     assert compile_cuda(f"typedef unsigned int uint;\n{used}").registers
+
+
+def test_a_header_with_host_code_keeps_the_headers_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "a.h").write_text('#include "b.h"\ninline void f() { std::string s; }\n')
+    (tmp_path / "lib" / "b.h").write_text("#define SIZE 4\n")
+    source = '#include "lib/a.h"\n__global__ void k(int *x) { *x = SIZE; }'
+    assert compile_cuda(source, folder=tmp_path).registers

@@ -266,12 +266,16 @@ class _Attempt:
         for file, line, _ in _DIAGNOSTIC.findall(log):
             lines.setdefault(file, set()).add(int(line))
         text = without_declarations(self.text, lines.pop(_PLACEHOLDER, ()))
-        headers, places = dict(self.headers), dict(self.places)
+        headers, places, folders = dict(self.headers), dict(self.places), list(self.options)
         for file, chosen in lines.items():
             if (name := _spelling(file, [self.text, *headers.values()])) is not None:
                 headers[name] = without_declarations(_header_text(file, name, headers), chosen)
                 places.setdefault(name, file)
-        return replace(self, text=text, headers=headers, places=places)
+                # What it includes lies beside the file, not beside the text in its place.
+                beside = f"-I{Path(file).resolve().parent}"
+                if Path(file).is_file() and beside not in folders:
+                    folders.append(beside)
+        return replace(self, text=text, headers=headers, places=places, options=folders)
 
     def left_out(self, source: str) -> str:
         found = line_ranges(with_plain_lambdas(source), with_plain_lambdas(self.text))
@@ -434,7 +438,7 @@ def _failure(log: str, name: str, kernels: tuple[str, ...], attempt: _Attempt) -
     if wheel:
         package = HEADER_WHEELS[wheel][0]
         remedy = f'; it is in the package {package}: install it, and write include = ["{wheel}"] in the workload file'
-    elif missing:
+    elif missing and re.search(r'"[^"]+\.\w+"', message):  # those of the standard library have no ending
         remedy = '; name its folder in the workload file: include = ["folder"]'
     elif any(_HOST_CODE.search(item[3]) for item in found):
         remedy = "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
