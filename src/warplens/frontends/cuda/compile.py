@@ -438,13 +438,14 @@ def _failure(log: str, name: str, kernels: tuple[str, ...], attempt: _Attempt) -
     if wheel:
         package = HEADER_WHEELS[wheel][0]
         remedy = f'; it is in the package {package}: install it, and write include = ["{wheel}"] in the workload file'
-    elif missing and re.search(r'"[^"]+\.\w+"', message):  # those of the standard library have no ending
-        remedy = '; name its folder in the workload file: include = ["folder"]'
-    elif any(_HOST_CODE.search(item[3]) for item in found):
-        remedy = "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
-        remedy += "code between #ifndef __CUDACC_RTC__ and #endif"
-        if "cannot open source file" in message:
-            remedy = '; name the folder of your headers, include = ["FOLDER"] in the workload file' + remedy
+    else:
+        if missing and re.search(r'"[^"]+\.\w+"', message):  # those of the standard library have no ending
+            remedy = '; name the folder of your headers, include = ["FOLDER"] in the workload file'
+        if any(_HOST_CODE.search(item[3]) for item in found):
+            remedy += (
+                "; host code and its headers are not compiled: put the kernels into a file of their own, or host "
+            )
+            remedy += "host code between #ifndef __CUDACC_RTC__ and #endif"
     return CompileError(f"{_shown(attempt.places.get(file, file))}:{line}: {message}{more}{remedy}")
 
 
