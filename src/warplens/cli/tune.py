@@ -160,7 +160,7 @@ def _show(result: Any, top: int, known: Any) -> None:
         measured = None if known is None else known.of(each.parameters)
         seen = "" if measured is None else f"; measured {show_seconds(measured, 3)}"
         spread = between(show_seconds(each.seconds_low, 3), show_seconds(each.seconds_high, 3))
-        limit = f"{each.limiter} {show_share(each.busy)}, occupancy {show_share(each.occupancy)}"
+        limit = f"{_limit(each)}, occupancy {show_share(each.occupancy)}"
         wrapped(f"{show_seconds(each.seconds, 3)} ({spread}), {limit}{seen}", f"{number:>3}  ", 5)
         wrapped(_settings(each.parameters, [name for name in names if name not in common]), "     ", 5)
     if common:
@@ -196,6 +196,12 @@ def _coverage(result: Any) -> str:
     return "; ".join(parts) + ("" if result.path is None else f". All rows: {result.path}")
 
 
+def _limit(candidate: Any) -> str:
+    from ..explanation.words import LIGHT_NAMES
+
+    return f"{LIGHT_NAMES.get(candidate.limiter, candidate.limiter)} {show_share(candidate.busy)}"
+
+
 def reasons(result: Any) -> list[str]:
     """Why the best wins: instructions and speed against a typical configuration, and which parameters matter."""
     found = []
@@ -203,7 +209,7 @@ def reasons(result: Any) -> list[str]:
         best, typical = result.candidates[0], result.candidates[len(result.candidates) // 2]
         fewer = best.instructions / typical.instructions
         faster = typical.seconds / best.seconds
-        of_typical = f"{typical.limiter} {show_share(typical.busy)}"
+        of_typical = f"limit: {_limit(typical)}"
         if faster < LEAST_FACTOR:
             found.append(f"The median takes hardly longer than the best ({show_factor(faster)}; {of_typical}).")
         else:
