@@ -256,7 +256,11 @@ def test_progress_counts_the_best_that_are_predicted_again(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("median", "text"),
     [
-        (2.0, "The best is 2.0× as fast as the median (limit: DRAM 90 %): 0.50× its instructions, executed 1.00× as fast."),
+        (
+            2.0,
+            "The best is 2.0× as fast as the median (limit: DRAM 90 %): 0.50× its instructions, executed "
+            "1.00× as fast.",
+        ),
         (1.02, "The median takes hardly longer than the best (1.02×; limit: DRAM 90 %)."),
     ],
 )
