@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 
@@ -56,6 +58,18 @@ def test_an_update_for_another_gpu_keeps_the_entries_of_those_of_the_project(pro
     assert document(good("check", "--json"))["verdicts"][0]["outcome"] == "same"
     out = good("check", "--update").replace("\n", " ")
     assert "1 entry, 1 as before, 1 removed;" in out
+
+
+def test_a_check_that_is_ended_leaves_no_checkout(project, monkeypatch, warplens_command):
+    places = []
+
+    def ended(scope, root, folder, progress):
+        places.append(folder)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("warplens.gate.Scope.snapshots_before", ended)
+    assert warplens_command("check", "--against", "HEAD")[0] == 143
+    assert places and not places[0].exists() and not list((project / ".git").glob("worktrees/*"))
 
 
 @pytest.mark.parametrize("edit", NO_OPS)

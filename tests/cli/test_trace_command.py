@@ -47,9 +47,9 @@ def test_usage(arguments, message):
 
 
 def test_a_command_that_is_ended_takes_away_what_it_began(tmp_path):
-    from warplens.cli.trace import _cleaned_up
+    from warplens.cli.common import cleaned_up
 
-    with pytest.raises(SystemExit, match="143"), _cleaned_up(), tempfile.TemporaryDirectory(dir=tmp_path):
+    with pytest.raises(SystemExit, match="143"), cleaned_up(), tempfile.TemporaryDirectory(dir=tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
     assert not list(tmp_path.iterdir()) and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

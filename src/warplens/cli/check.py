@@ -15,7 +15,7 @@ import click
 
 from . import completion
 from .check_history import show_bisection, show_history
-from .common import WIDTH, print_json, say, warn, wrapped
+from .common import WIDTH, cleaned_up, print_json, say, warn, wrapped
 from .options import FILE, gpus_option, json_option, pattern_of
 from .progress import waiting
 
@@ -110,6 +110,7 @@ def check(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     than --fail-above allows; 2: bad usage or input. Settings come from
     [tool.warplens.check] in pyproject.toml or [check] in warplens.toml.
     """
+    click.get_current_context().with_resource(cleaned_up())  # checked out revisions
     outputs = _Outputs(**{name: given.pop(name) for name in _Outputs.option_names()})
     _check_usage(given, outputs, as_json)
     from ..gate import load_project, scope_of

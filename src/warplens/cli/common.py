@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +18,16 @@ from ..formatting import show_seconds as show_seconds
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: with what it has begun taken away."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def print_json(document: Any) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +10,7 @@ import click
 
 from .._version import __version__
 from . import completion
-from .common import console, escape, print_json, say, show_name, show_number, show_seconds, table, warn
+from .common import cleaned_up, console, escape, print_json, say, show_name, show_number, show_seconds, table, warn
 from .options import json_option, parse_ranges
 from .progress import waiting
 
@@ -119,7 +115,7 @@ def _trace_program(
     wanted = None if launches is None else sorted(parse_ranges(launches, "--launch"))
     memory_bytes = BUFFER_BYTES if record_memory is None else _bytes_of(record_memory, "--record-memory")
     output.parent.mkdir(parents=True, exist_ok=True)
-    with _cleaned_up(), waiting("reconstructing the warps") as watch:
+    with cleaned_up(), waiting("reconstructing the warps") as watch:
         summary = trace_program(
             list(command),
             output,
@@ -138,16 +134,6 @@ def _trace_program(
         _show_program(summary)
     for text in summary.warnings:
         warn(text)
-
-
-@contextmanager
-def _cleaned_up() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: with what it has begun taken away."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _bytes_of(text: str, option: str) -> int:
