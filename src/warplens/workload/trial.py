@@ -13,8 +13,9 @@ import numpy as np
 
 from ..errors import CompileError, InputError, KernelFault, LimitReached, OutOfBounds
 from ..frontends.cuda.arguments import Argument, Built
-from ..frontends.cuda.draft import Draft, Sizes, draft_of
+from ..frontends.cuda.draft import Draft, draft_of
 from ..frontends.cuda.draft_rows import GUESSED
+from ..frontends.cuda.usual_sizes import Sizes
 from ..tomlfile import TomlFile
 from .source import compile_launch, cuda_launch_of
 

@@ -20,49 +20,18 @@ from .headers import folders_nearby, included_files
 from .host_calls import HostCode, HostLaunch, parameter_name
 from .launch_macros import with_launch_macros
 from .signatures import TEXTURES, TYPES, VECTORS, kernel_source
+from .usual_sizes import DEVICE, USUAL, Sizes, is_small, usual_size
 
 #: A grid that is computed from several guesses may be their product; one larger than this is guessed itself.
 _MOST_GUESSED_BLOCKS = 1 << 20
 _ROW_STARTS = re.compile(
     r"(?i)(row|col)?_?(ptrs?|offsets?|starts?|begins?)|(row|col)_?(ptrs?|offsets?|index)|indptr|offsets?"
 )
-_SMALL = re.compile(
-    r"(?i).*(stride|step|offset|radius|iter|level|pad|dilation|shift|seed|rank|flag|mode|depth|repeat|per_?sm).*"
-)
-#: Sizes that are seldom like others.
-_USUAL_SIZES = (
-    (re.compile(r"B|(?i:batch(_?size)?|bsz?)"), 8),
-    (re.compile(r"(?i)n_?h|(n|num)_?((kv|q)_?)?heads?"), 16),
-    (re.compile(r"(?i)head_?(dim|size)|hs"), 64),
-)
-#: What the runtime says of the GPU that the program runs on: an H100 SXM's.
-_DEVICE = {
-    "multiProcessorCount": 132, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
-    "maxBlocksPerMultiProcessor": 32, "sharedMemPerBlock": 49152, "sharedMemPerBlockOptin": 232448,
-    "sharedMemPerMultiprocessor": 233472, "regsPerBlock": 65536, "regsPerMultiprocessor": 65536,
-}  # fmt: skip
-_MULTIPROCESSORS = re.compile(r"(?i)(n|num|number)?(_?of)?_?(sms?|multi_?processors?)(_?(count|num))?")
-_BLOCKS = re.compile(r"(?i)(n|num|number_of|grid)?_?(blocks?|grid)_?(n|num|count|size|dim)?|block_?num")
-_THREADS = re.compile(r"(?i)(n|num|number_of)?_?threads?(_?per_?block)?|(block|tb)_?(size|dim)|(threads|tpb)")
-_COUNT = re.compile(r"(?i)n|\w*(size|len|length|count|total|elements?|numel|num|nnz)\w*|n_\w+|num_?\w+")
 
 
 def bare(kernel: str) -> str:
     """A kernel's name without namespaces and template arguments."""
     return kernel.partition("<")[0].rpartition("::")[2].strip()
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Guesses where a source shows no size: elements of arrays, the extent of one dimension, and the block."""
-
-    elements: int = 1 << 20
-    extent: int = 1024
-    block: tuple[int, ...] = ()
-    """Empty: what the kernel suggests."""
-
-
-USUAL = Sizes()
 
 
 @dataclass(frozen=True)
@@ -258,7 +227,7 @@ class _Drafting:
 
     def _assume(self, name: str) -> Value | None:
         """A guess for a name whose value the source does not show."""
-        property_of_device = _DEVICE.get(name.rpartition(".")[2])
+        property_of_device = DEVICE.get(name.rpartition(".")[2])
         if property_of_device is not None and "." in name:
             self.guesses += 1
             return property_of_device
@@ -268,25 +237,13 @@ class _Drafting:
         return self.assumed.setdefault(name, self._guess(name))
 
     def _guess(self, name: str) -> int:
-        if _THREADS.fullmatch(name):
-            return 256 if self.is_flat else 16
-        if _BLOCKS.fullmatch(name):
-            return -(-self.sizes.elements // 256)
-        if _MULTIPROCESSORS.fullmatch(name):
-            return _DEVICE["multiProcessorCount"]
-        if _SMALL.fullmatch(name):
-            return 1
-        for names, usual in _USUAL_SIZES:
-            if names.fullmatch(name):
-                return usual
-        is_count = self.is_flat and _COUNT.fullmatch(name) and not (len(name) == 1 and self.has_dimensions)
-        return self.sizes.elements if is_count else self.sizes.extent
+        return usual_size(name, self.sizes, is_flat=self.is_flat, has_dimensions=self.has_dimensions)
 
     @cached_property
     def has_dimensions(self) -> bool:
         """Whether the kernel takes the sizes of several dimensions, as M, N and K of a product."""
         plain = (text for text in self.kernel.parameters if not re.search(r"[*\[&]|float|double|bool", text))
-        return sum(not _SMALL.fullmatch(parameter_name(text)) for text in plain) > 1
+        return sum(not is_small(parameter_name(text)) for text in plain) > 1
 
     @property
     def is_flat(self) -> bool:
@@ -395,7 +352,7 @@ class _Drafting:
                 grid = ()
             if grid and block and math.prod(block) <= 1024:
                 shared = parts[2] if len(parts) > 2 and isinstance(parts[2], int) else 0
-                if source == GUESSED and shared > _DEVICE["sharedMemPerBlockOptin"]:
+                if source == GUESSED and shared > DEVICE["sharedMemPerBlockOptin"]:
                     shared = 0
                 if shared or not dynamic:
                     return grid, block, shared, source, source if shared else ""
