@@ -5,8 +5,8 @@
 The kernels of the suite ran on an H200 with fewer and fewer thread blocks on an SM (docs/validation/suite.md). All
 pairs of such launches of a kernel are compared as a gate compares two versions. `spent_otherwise` is the part of the
 time that goes to other stall categories, up to the next row's. `apart` and `within_80_percent` are the median and the
-80 % quantile of the difference of the two errors, `allowed` the mean of what the gate allows for, and `held` the
-share of the pairs that keep to it.
+80 % quantile of the difference of the logarithms of the two errors, `allowed` the mean of half the range that the
+gate gives to them, and `held` the share of the pairs that lie in it.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ def main() -> None:
     for _, launches in groupby(timings(), key=lambda each: each[0]):
         for (_, real, ours), (_, other_real, other) in combinations(launches, 2):
             change, low, high = paired_change(ours, other, same_launch=False)
-            apart = abs(math.log(other_real / real) - math.log(1.0 + change))
-            rows.append((spent_otherwise(ours, other), apart, (high - low) / 2.0 / (1.0 + change)))
-    part, apart, allowed = np.array(rows).T
+            apart = math.log(other_real / real) - math.log1p(change)
+            ends = (math.log1p(end) - math.log1p(change) for end in (low, high))
+            rows.append((spent_otherwise(ours, other), apart, *ends))
+    part, apart, low_end, high_end = np.array(rows).T
+    held, allowed, apart = (low_end <= apart) & (apart <= high_end), (high_end - low_end) / 2.0, abs(apart)
     print("spent_otherwise,pairs,apart,within_80_percent,allowed,held")
     for low, high in (*pairwise(BINS), (0.0, 1.0)):
         here = (part >= low) & (part <= high)
         numbers = np.median(apart[here]), np.quantile(apart[here], 0.8), allowed[here].mean()
-        held = (apart <= allowed)[here].mean()
         name = "all" if (low, high) == (0.0, 1.0) else f"{low:g}"
-        print(name, here.sum(), *(f"{each:.3f}" for each in numbers), f"{held:.2f}", sep=",")
+        print(name, here.sum(), *(f"{each:.3f}" for each in numbers), f"{held[here].mean():.2f}", sep=",")
 
 
 if __name__ == "__main__":

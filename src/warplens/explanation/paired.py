@@ -64,10 +64,12 @@ def paired_change(before: Timing, after: Timing, *, same_launch: bool = True) ->
     ratio = after.seconds / before.seconds
     scatter = ratio * _scatter(before, after)
     up, down = math.hypot(up, scatter), math.hypot(down, scatter)
-    alone = [max(before.crowded, after.crowded) - 1.0, *(() if same_launch else (below, above))]
-    own = ratio * math.sqrt(spent_otherwise(before, after)) * math.hypot(*alone)
-    up, down = max(up, own), max(down, own)
-    return ratio - 1.0, ratio - 1.0 - down, ratio - 1.0 + up
+    # What errs in either version on its own moves the logarithm of the ratio. Crowded warps make a version slower.
+    ends = () if same_launch else (math.log1p(-below), math.log1p(above))
+    part = math.sqrt(spent_otherwise(before, after))
+    shorter, longer = (part * math.hypot(math.log(each.crowded), *ends) for each in (before, after))
+    least, most = ratio * math.exp(-max(down / ratio, shorter)), ratio + max(up, ratio * math.expm1(longer))
+    return ratio - 1.0, least - 1.0, most - 1.0
 
 
 def _scatter(before: Timing, after: Timing) -> float:
