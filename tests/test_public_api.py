@@ -102,6 +102,7 @@ def test_the_tree_of_errors_is_exactly_this():
     [
         ("mdn", ["mdm", "volkov"], "did you mean 'mdm'?"),
         ("gpumech-", ["gpumech", "gpumech-mt", "mdm"], "did you mean 'gpumech' or 'gpumech-mt'?"),
+        ("tile", ["TILE", "block"], "did you mean 'TILE'?"),
         ("zzz", ["b", "a"], "valid: a, b"),
     ],
 )

@@ -135,7 +135,8 @@ def nearest(name: str, valid: Iterable[str], *, most: int = 3) -> str:
     """A remedy for a mistyped name: the nearest valid ones, else all of them if they are few."""
     valid = sorted(valid)
     few = len(valid) <= 40
-    close = get_close_matches(name, valid, n=most, cutoff=0.5 if few else 0.0)
-    if close:
+    # Whatever the case: macros are written in capitals, parameters typed without.
+    alike = get_close_matches(name.casefold(), {each.casefold() for each in valid}, most, 0.5 if few else 0.0)
+    if close := [each for like in alike for each in valid if each.casefold() == like][:most]:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     return "valid: " + ", ".join(valid)

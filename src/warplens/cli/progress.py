@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,8 +27,11 @@ LINE_EVERY_SECONDS = 10.0
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[Any]:
-    """A callback `report(done, total, part)` that shows progress on stderr once the work takes long."""
+def waiting(what: str, kept: Path | None = None) -> Iterator[Any]:
+    """A callback `report(done, total, part)` that shows progress on stderr once the work takes long.
+
+    Where the same command goes on from the file `kept`, one that is interrupted says so.
+    """
     started = shown = time.monotonic()
     bar: Progress | None = None
 
@@ -48,6 +52,10 @@ def waiting(what: str) -> Iterator[Any]:
 
     try:
         yield report
+    except KeyboardInterrupt:
+        if kept is not None and kept.exists():
+            click.echo(f"{kept} keeps what is finished: run the same command again to go on", err=True)
+        raise
     finally:
         if bar is not None:
             bar.stop()

@@ -133,7 +133,7 @@ def sweep(
     workloads = [workload for each in inputs for workload in selection.load(each, gpu=gpu)]
     if not workloads:
         raise selection.nothing()
-    with waiting("sweeping") as report:
+    with waiting("sweeping", output) as report:
         result = run_sweep(
             workloads,
             gpu,

@@ -100,7 +100,7 @@ def tune(
     documents, failure = [], ""
     for number, machine in enumerate(machines):
         own = machine.name if len(machines) > 1 else ""
-        with waiting(f"tuning {own}".rstrip()) as report:
+        with waiting(f"tuning {own}".rstrip(), _named(output, own)) as report:
             result = run_tuning(
                 found,
                 machine,
