@@ -31,6 +31,8 @@ from dataclasses import dataclass
 RESOLUTION = 0.02
 #: The range of a model that gives none, as parts of the time below and above.
 _UNKNOWN = (0.3, 0.3)
+#: A version takes at least this part of its predicted time, also where the range begins at nothing.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def paired_change(before: Timing, after: Timing, *, same_launch: bool = True) ->
     scatter = ratio * _scatter(before, after)
     up, down = math.hypot(up, scatter), math.hypot(down, scatter)
     # What errs in either version on its own moves the logarithm of the ratio. Crowded warps make a version slower.
-    ends = () if same_launch else (math.log1p(-below), math.log1p(above))
+    ends = () if same_launch else (math.log(max(1.0 - below, _LEAST)), math.log1p(above))
     part = math.sqrt(spent_otherwise(before, after))
     shorter, longer = (part * math.hypot(math.log(each.crowded), *ends) for each in (before, after))
     least, most = ratio * math.exp(-max(down / ratio, shorter)), ratio + max(up, ratio * math.expm1(longer))

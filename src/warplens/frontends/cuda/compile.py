@@ -257,7 +257,7 @@ class _Attempt:
             return replace(self, architecture=f"{own[0]}a")
         if header := stand_in(log):
             return replace(self, headers={**self.headers, **header})
-        if "--extended-lambda" in log and (text := with_plain_lambdas(self.text)) != self.text:
+        if "on lambda" in log and (text := with_plain_lambdas(self.text)) != self.text:
             return replace(self, text=text)
         for pattern, options in _AS_NVCC:
             if re.search(pattern, log) and not set(options) <= set(self.options):
