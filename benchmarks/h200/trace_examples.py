@@ -1,6 +1,6 @@
 """Traces the machine code of the CUDA and Triton examples on the GPU of this machine, and predicts them there.
 
-    python3 benchmarks/h200/trace_examples.py OUT [--most-seconds S] [--most-mib M]
+    python3 benchmarks/h200/trace_examples.py OUT [--most-seconds S] [--most-mib M] [--only EXAMPLE ...]
 
 One launch of each, a wave of thread blocks, several side by side. OUT/sass.jsonl has a line for each launch, with
 its prediction and how exact the trace is. OUT/traces.tar has the traces that fit into M MiB. Both grow as launches
@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "src")]
-JOBS, MOST_SECONDS_EACH = 10, 200.0
+JOBS, MOST_SECONDS_EACH = 10, 300.0
 
 
 def trace(script: str, name: str, kernel: str, path: str) -> None:
@@ -76,6 +76,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--most-seconds", type=float, default=150.0)
     parser.add_argument("--most-mib", type=float, default=11.0)
+    parser.add_argument("--only", action="append", help="this example; repeat")
     options = parser.parse_args()
     end, left_bytes = time.monotonic() + options.most_seconds, int(options.most_mib * (1 << 20))
     # A tracer that is out of time leaves raw records behind, which OUT must not hold.
@@ -85,6 +86,7 @@ def main() -> None:
                 run_one, end, Path(work) / f"{script[8:-3]}-{name.replace(' ', ',')}.wlt", script, name, kernel
             )
             for script, name, kernel in kernels()
+            if not options.only or name in options.only
         ]
         for job in as_completed(jobs):
             row = job.result()

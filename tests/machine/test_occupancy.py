@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warplens.errors import WorkloadError
-from warplens.machine import load_gpu, occupancy
+from warplens.machine import carve_out, compute_capabilities, gpu_names, load_gpu, occupancy
 
+CARVE_OUTS = Path(__file__).parents[2] / "benchmarks" / "h200" / "carve_outs.csv"
 GOLDEN = Path(__file__).parent / "data" / "occupancy_golden.csv"
 
 
@@ -149,3 +150,26 @@ def test_more_of_anything_never_gives_more_blocks(machine, threads, registers, s
     assert blocks(threads + 1, registers, shared) <= here
     assert blocks(threads, registers + 1, shared) <= here
     assert blocks(threads, registers, shared + 1) <= here
+
+
+class TestCarveOut:
+    def test_an_h200_sets_aside_what_was_measured(self):
+        """All but a few kernels that hardly use shared memory, for which the driver leaves the L1 more or less."""
+        gpu = load_gpu("h200")
+        lines = CARVE_OUTS.read_text("utf-8").splitlines()[1:]
+        off = []
+        for row in csv.DictReader(lines):
+            threads, shared, registers, measured = (int(value) for value in row.values())
+            fitting = occupancy(gpu, threads, registers, shared).blocks_per_sm
+            if carve_out(gpu, fitting, threads, shared) != measured:
+                off.append(shared)
+        assert len(off) <= 4 and max(off) <= 16
+
+    @pytest.mark.parametrize("name", compute_capabilities())
+    def test_every_compute_capability_has_its_sizes(self, name):
+        gpu = next(each for each in map(load_gpu, gpu_names()) if each.compute_capability == name)
+        most = int(gpu.shared_memory_bytes)
+        assert carve_out(gpu, 1, 128, most - gpu.with_defaults.occupancy.shared_memory_reserved_bytes) == most
+
+    def test_without_sizes_it_is_what_blocks_take(self):
+        assert carve_out(load_gpu("gtx1060"), 3, 128, 1000) == 3 * 1000 + 3 * 24

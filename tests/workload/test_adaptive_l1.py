@@ -10,7 +10,7 @@ import pytest
 from contract.recorded import ARRAY, FFMA, LDG, ROWS
 from making import gpu
 from reference.traces import Step, evenly, memory_trace
-from warplens import predict, simulate
+from warplens import load_gpu, predict, simulate
 from warplens.workload import Launch, adapted, workload_of_trace
 from warplens.workload.traced import cache_misses
 
@@ -40,13 +40,29 @@ def test_resident_blocks_take_their_part(shared, left):
     assert size(machine, shared_memory_per_block_bytes=shared, blocks_per_sm=2.0) == left
 
 
+@pytest.mark.parametrize(
+    ("name", "shared", "left"),
+    [("h200", 0, 216), ("h200", 8192, 92), ("h200", 49152, 60), ("rtx3090", 8192, 28), ("rtx2080ti", 0, 60)],
+)
+def test_a_driver_sets_shared_memory_aside(name, shared, left):
+    """128 threads: 16 of such blocks fit on an SM of the H200, 4 with 48 KiB each."""
+    found = adapted(load_gpu(name), Launch(threads_per_block=128, shared_memory_per_block_bytes=shared))
+    assert found.l1.size_bytes == left * 1024
+
+
+def test_a_size_that_is_asked_for_is_that_without_shared_memory():
+    machine = load_gpu("h200", {"l1.size": np.array([216, 316, 64]) * 1024})
+    assert size(machine).tolist() == [216 * 1024, 316 * 1024, 64 * 1024]
+    assert size(machine, shared_memory_per_block_bytes=49152).tolist() == [60 * 1024, 160 * 1024, 0]
+
+
 def test_a_batch_adapts_each_machine():
     machine = gpu("mdm2020", sms=1, l1__unified=np.array([16384, 65536]))
     assert size(machine, shared_memory_per_block_bytes=4096, blocks_per_sm=2.0).tolist() == [8192, 57344]
 
 
 def test_caches_and_simulator_follow():
-    machine = gpu("mdm2020", sms=1, l1__unified=16384, l1__streaming="true", noc__queue=64)
+    machine = gpu("mdm2020", sms=1, max_blocks=2, l1__unified=16384, l1__streaming="true", noc__queue=64)
     fits, does_not = launch(2048), launch(7168)
     assert cache_misses(fits, machine).l1_miss_ratio < 0.7 * cache_misses(does_not, machine).l1_miss_ratio
     ratios = [simulate(each, machine, "detailed").l1_miss_ratio for each in (fits, does_not)]
@@ -56,7 +72,7 @@ def test_caches_and_simulator_follow():
 
 
 def test_an_l1_of_the_same_size_is_the_same():
-    own = gpu("mdm2020", sms=1, l1__unified=16384)
-    given = gpu("mdm2020", sms=1, l1__size=16384 - 2 * 2048)
+    own = gpu("mdm2020", sms=1, max_blocks=2, l1__unified=16384)
+    given = gpu("mdm2020", sms=1, max_blocks=2, l1__size=16384 - 2 * 2048)
     for model in ("warplens", "mdm", "roofline"):
         assert predict(launch(2048), own, model).cycles == predict(launch(2048), given, model).cycles

@@ -14,7 +14,7 @@ from .load import (
     split_override,
     with_overrides,
 )
-from .occupancy import Occupancy, occupancy, warps_of_block
+from .occupancy import Occupancy, carve_out, occupancy, warps_of_block
 from .schema import Gpu, InstructionTiming, Quantity, parameters
 from .sources import DEFAULT_SOURCE, Source
 
@@ -29,6 +29,7 @@ __all__ = [
     "Parameter",
     "Quantity",
     "Source",
+    "carve_out",
     "compute_capabilities",
     "distinct",
     "find_parameter",

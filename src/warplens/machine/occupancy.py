@@ -1,9 +1,10 @@
-"""How many thread blocks fit on an SM: the CUDA occupancy rules."""
+"""How many thread blocks fit on an SM, and how much shared memory it sets aside: the CUDA occupancy rules."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,20 @@ import numpy as np
 from ..errors import WorkloadError
 from .load import load_gpu
 from .schema import Gpu, Quantity
+
+#: KiB of shared memory that an SM can be set to, by compute capability (CUDA programming guide).
+_CARVE_OUTS = MappingProxyType(
+    {
+        "7.0": (0, 8, 16, 32, 64, 96),
+        "7.5": (32, 64),
+        "8.0": (0, 8, 16, 32, 64, 100, 132, 164),
+        "8.6": (0, 8, 16, 32, 64, 100),
+        "8.9": (0, 8, 16, 32, 64, 100),
+        "9.0": (0, 8, 16, 32, 64, 100, 132, 164, 196, 228),
+        "10.0": (0, 8, 16, 32, 64, 100, 132, 164, 196, 228),
+        "12.0": (0, 8, 16, 32, 64, 100),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -65,9 +80,8 @@ def occupancy(
         limits["blocks"] = gpu.max_blocks
     if registers_per_thread and gpu.registers is not None:
         limits["registers"] = _blocks_by_registers(gpu, warps_per_block, registers_per_thread)
-    reserved = rules.shared_memory_reserved_bytes
-    if gpu.shared_memory_bytes is not None and np.any(np.add(shared_memory_per_block_bytes, reserved) > 0):
-        allocated = _round_up(shared_memory_per_block_bytes + reserved, rules.shared_memory_unit_bytes)
+    allocated = _allocated(gpu, shared_memory_per_block_bytes)
+    if gpu.shared_memory_bytes is not None and np.any(allocated > 0):
         fits = np.floor_divide(gpu.shared_memory_bytes, allocated)
         most = rules.shared_memory_per_block_bytes
         limits["shared memory"] = fits if most is None else np.where(shared_memory_per_block_bytes > most, 0, fits)
@@ -81,6 +95,37 @@ def occupancy(
         warps_per_sm=int(blocks) * warps_per_block if scalar else blocks * warps_per_block,
         warps_per_block=warps_per_block,
         limits={name: (int(value) if np.ndim(value) == 0 else value) for name, value in limits.items()},
+    )
+
+
+def carve_out(
+    gpu: Gpu, blocks_per_sm: Quantity, threads_per_block: int, shared_memory_per_block_bytes: int
+) -> Quantity:
+    """Bytes of shared memory that an SM sets aside for a kernel of which so many blocks fit.
+
+    GPUs can be set to some sizes only, of which the driver takes one. Where a machine
+    gives `spare_shared_memory_bytes`, it leaves room for as many blocks again up to
+    that size, except for blocks of the most threads (benchmarks/h200/carve_outs.csv).
+    """
+    rules = gpu.with_defaults.occupancy
+    allocated = _allocated(gpu, shared_memory_per_block_bytes)
+    wanted = np.multiply(blocks_per_sm, allocated)
+    sizes = _CARVE_OUTS.get(gpu.compute_capability or "")
+    if sizes is None:
+        return wanted
+    if rules.spare_shared_memory_bytes is not None and threads_per_block != rules.max_threads_per_block:
+        most = np.inf if gpu.max_blocks is None else gpu.max_blocks
+        again = np.minimum(np.multiply(2, blocks_per_sm), most) * allocated
+        wanted = np.maximum(wanted, np.minimum(again, rules.spare_shared_memory_bytes))
+    steps = np.multiply(sizes, 1024)
+    return steps[np.minimum(np.searchsorted(steps, wanted), len(steps) - 1)]
+
+
+def _allocated(gpu: Gpu, shared_memory_per_block_bytes: int) -> Quantity:
+    """Shared memory that a block takes, with what the system reserves."""
+    rules = gpu.with_defaults.occupancy
+    return _round_up(
+        np.add(shared_memory_per_block_bytes, rules.shared_memory_reserved_bytes), rules.shared_memory_unit_bytes
     )
 
 

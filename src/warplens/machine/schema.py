@@ -77,7 +77,7 @@ class L1Cache(_WritePolicy):
         "lines of stores that wait in an SM for the network; others to them merge", minimum=0, default=0, most=1 << 12
     )
     unified_bytes: Quantity = count(
-        "adaptive L1: storage of L1 and shared memory together, of which the L1 has what a launch's blocks leave"
+        "storage of L1 and shared memory together, of which the L1 has what the shared memory of a launch leaves"
     )
     streaming: Quantity = flag("streaming L1: the NoC queue, not the MSHRs, limits misses in flight", default=False)
     reserving: Quantity = flag("misses of a streaming L1 take lines while in flight: they limit them", default=False)
@@ -209,6 +209,9 @@ class OccupancyRules:
     shared_memory_unit_bytes: Quantity = count("shared memory is allocated in multiples of this", default=1)
     shared_memory_reserved_bytes: Quantity = count("shared memory that is reserved per block", minimum=0, default=0)
     shared_memory_per_block_bytes: Quantity = count("shared memory a block may use")
+    spare_shared_memory_bytes: Quantity = count(
+        "up to this, an SM sets shared memory aside for twice the blocks that fit; if absent, for those that fit"
+    )
 
 
 @dataclass(frozen=True)

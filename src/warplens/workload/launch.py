@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OverrideError, WorkloadError, nearest
-from ..machine import Gpu, Quantity, occupancy, warps_of_block
+from ..machine import Gpu, Quantity, carve_out, occupancy, warps_of_block
 from ..traces import LaunchTrace
 from ..units import LARGEST, parse_number
 
@@ -94,12 +94,23 @@ def resident(launch: Launch, gpu: Gpu) -> Residency:
 
 
 def adapted(gpu: Gpu, launch: Launch) -> Gpu:
-    """The machine with the L1 that a launch's shared memory leaves of the storage that they share, if they do."""
-    storage = gpu.l1.unified_bytes
+    """The machine with the L1 that a launch's shared memory leaves of the storage that they share, if they do.
+
+    A machine's L1 size is that without shared memory. It may be less than the
+    storage: so much of it is no L1 anyway, also where the size is changed.
+    """
+    storage, named = gpu.l1.unified_bytes, (gpu.original or gpu).l1
     if storage is None:
         return gpu
-    shared = np.multiply(resident(launch, gpu).blocks_per_sm, launch.shared_memory_per_block_bytes or 0)
-    left = np.maximum(np.floor(np.subtract(storage, shared)), 0.0)
+    never_l1: Quantity = 0
+    if named.unified_bytes is not None and named.size_bytes is not None:
+        never_l1 = np.subtract(named.unified_bytes, named.size_bytes)
+        if "l1.size" in gpu.overrides:
+            storage = np.add(gpu.l1.size_bytes, never_l1)
+    fitting = resident(dataclasses.replace(launch, blocks=None), gpu).blocks_per_sm
+    shared = launch.shared_memory_per_block_bytes or 0
+    taken = np.maximum(carve_out(gpu, fitting, launch.threads_per_block or 0, shared), never_l1)
+    left = np.maximum(np.floor(np.subtract(storage, taken)), 0.0)
     size = left.astype(np.int64) if np.ndim(left) else int(left)
     return dataclasses.replace(gpu, l1=dataclasses.replace(gpu.l1, size_bytes=size))
 

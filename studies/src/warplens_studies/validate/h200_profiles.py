@@ -121,6 +121,7 @@ def placed_launch(workload: Workload, blocks: int) -> tuple[Workload, Gpu]:
     machine = load_gpu(MACHINE)
     if not blocks:
         return workload, machine
+    machine = replace(machine, l1=replace(machine.l1, unified_bytes=None))
     fitting = float(np.max(resident(workload.launch, machine).blocks_per_sm))
     placed = workload.with_overrides({"launch.blocks_per_sm": min(float(blocks), fitting)})
     return placed, with_overrides(machine, {"l1.size_bytes": SWEEP_L1_BYTES})
