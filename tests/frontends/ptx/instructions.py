@@ -23,6 +23,9 @@ KINDS = {
     "pred": ("pred", "u32", np.uint32),
     "count": ("b32", "b32", np.uint32),
     "field": ("b32", "b32", np.uint32),
+    "bit": ("b32", "b32", np.uint32),
+    "steps": ("b32", "b32", np.uint32),
+    "codes": ("b16", "b16", np.uint16),
     "turn": ("f32", "f32", np.uint32),
 }
 CASES_IN_A_KERNEL = 16
@@ -209,8 +212,8 @@ def unmeasured_cases() -> Iterator[Case]:
         yield from _each(f"{{min,max}}{{,.NaN}}.xorsign.abs.{kind}", kind, f"{kind} {kind}")
     yield from _each("cvt.{rn,rz}{,.relu}.satfinite.{bf16,f16}x2.f32", "b32", "f32 f32")
     yield from _each("cvt.rn.satfinite.{bf16,f16}.f32", "b16", "f32")
-    yield from _each("cvt.{rn,rz}{,.relu}{,.satfinite}.tf32.f32", "f32", "f32")
-    yield from _each("cvt.rna{,.satfinite}.tf32.f32", "f32", "f32")
+    yield from _each("cvt.{rn,rz}{,.relu}{,.satfinite}.tf32.f32", "b32", "f32")
+    yield from _each("cvt.rna{,.satfinite}.tf32.f32", "b32", "f32")
     yield from _each("cvt.pack.sat.{u,s}16.s32", "b32", "b32 b32")
     yield from _each("cvt.pack.sat.{u,s}{8,4,2}.s32.b32", "b32", "b32 b32 b32")
     yield from _each("{add,sub,mul}{,.rz,.rm.ftz}.f32x2", "f32x2", "f32x2 f32x2")
@@ -219,6 +222,127 @@ def unmeasured_cases() -> Iterator[Case]:
         names = f"{{vadd,vsub,vavrg,vabsdiff,vmin,vmax}}{count}"
         yield from _each(f"{names}.{{u,s}}32.{{u,s}}32.{{u,s}}32{{,.sat,.add}}", "b32", "b32 b32 b32")
         yield from _each(f"vset{count}.{{u,s}}32.{{u,s}}32.{{eq,ne,lt,le,gt,ge}}{{,.add}}", "b32", "b32 b32 b32")
+
+
+def further_cases() -> Iterator[Case]:
+    """Flushed and combined forms, conversions of bfloat16 and of 8-bit floats, approximations of halves."""
+    comparisons = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
+    for kind in ("f16", "f16x2"):
+        yield from _each(f"{{add,sub,mul}}{{,.rn}}.ftz{{,.sat}}.{kind}", kind, f"{kind} {kind}")
+        yield from _each(f"fma.rn.ftz{{,.sat,.relu}}.{kind}", kind, f"{kind} {kind} {kind}")
+        yield from _each(f"{{min,max}}.ftz{{,.NaN}}{{,.xorsign.abs}}.{kind}", kind, f"{kind} {kind}")
+        yield from _each(f"{{abs,neg}}.ftz.{kind}", kind, kind)
+    for kind in ("bf16", "bf16x2"):
+        yield from _each(f"{{add,sub,mul}}{{,.rn}}.{kind}", kind, f"{kind} {kind}")
+    yield from _each(f"setp.{comparisons}.ftz.f16", "pred", "f16 f16")
+    yield from _each("setp.{lt,geu}.bf16x2", "pred pred", "bf16x2 bf16x2")
+    for kind in ("f16x2", "bf16x2"):
+        yield from _each(f"setp.{{eq,gtu,nan}}.{{and,or,xor}}.{kind}", "pred pred", f"{kind} {kind} pred")
+        yield from _each(f"set.{{le,num}}.{{and,xor}}.{kind}.{kind}", kind, f"{kind} {kind} pred")
+    yield from _each("setp.{ge,leu}.ftz.f16x2", "pred pred", "f16x2 f16x2")
+    yield from _each("set.{ne,gtu}.ftz.{f16x2,u32}.f16x2", "b32", "f16x2 f16x2")
+    for kind in ("f16", "bf16", "f32", "f64", "b16", "b32", "b64"):
+        names = [kind] if kind[0] != "b" or kind == "bf16" else [f"{sign}{kind[1:]}" for sign in "us"]
+        more = ",ltu,num" if kind in names else ""
+        forms = ",".join(names)
+        to = "pred" if kind in ("f16", "bf16") else "pred pred"
+        yield from _each(f"setp.{{lt,ne{more}}}.{{and,or,xor}}.{{{forms}}}", to, f"{kind} {kind} pred")
+        yield from _each(f"set.{{ge,eq{more}}}.{{u32,s32}}.{{{forms}}}", "b32", f"{kind} {kind}")
+        yield from _each(f"set.{{le{more}}}.{{and,or,xor}}.u32.{{{forms}}}", "b32", f"{kind} {kind} pred")
+        if kind not in ("f16", "bf16"):
+            yield from _each(f"set.{{lt{more}}}.f32.{{{forms}}}", "f32", f"{kind} {kind}")
+        if kind != "bf16":
+            yield from _each(f"set.{{gt{more}}}.f16.{{{forms}}}", "f16", f"{kind} {kind}")
+        yield from _each(f"set.{{gt{more}}}.bf16.{{{forms}}}", "bf16", f"{kind} {kind}")
+    yield from _each("set.{lt,geu}.{u16,s16}.f16", "b16", "f16 f16")
+    yield from _each("set.{lt,geu}.{u16,s16}.bf16", "b16", "bf16 bf16")
+    yield from _each("slct.ftz.{b,u,s}32.f32", "b32", "b32 b32 f32")
+    yield from _each("slct.f32.s32", "f32", "f32 f32 b32")
+    yield from _each("slct.f64.f32", "f64", "f64 f64 f32")
+    yield from _each("slct{,.ftz}.u64.f32", "b64", "b64 b64 f32")
+    yield from _each("selp.f32", "f32", "f32 f32 pred")
+    yield from _each("selp.f64", "f64", "f64 f64 pred")
+    yield from _each("mad24.hi.{s,u}32", "b32", "b32 b32 b32")
+    yield from _each("mad24.hi.sat.s32", "b32", "b32 b32 b32")
+    for table in ("0x01", "0x80", "0xfe", "0x17", "0xca", "0xd8", "0x3c"):
+        yield from _each("lop3.b32", "b32", "b32 b32 b32", table)
+        yield from _each("lop3.{or,and}.b32", "b32 pred", "b32 b32 b32 pred", table)
+    yield from _each("bmsk.{clamp,wrap}.b32", "b32", "count count")
+    yield from _each("szext.{clamp,wrap}.{u,s}32", "b32", "b32 count")
+    yield from _each("fns.b32", "b32", "b32 bit steps")
+    yield from _each("mad.hi.cc.{s,u}32+madc.lo.cc.u32+addc.s32", "b32 b32 b32", "b32 b32 b32")
+    yield from _each("mad.lo.cc.s64+madc.hi.cc.s64+addc.u64", "b64 b64 b64", "b64 b64 b64")
+    yield from _each("add.cc.s32+addc.cc.s32+subc.cc.s32+addc.s32", "b32 b32 b32 b32", "b32 b32 b32 b32")
+    yield from _each("cvt.rn.satfinite{,.relu}.{e4m3,e5m2}x2.f32", "b16", "f32 f32")
+    yield from _each("cvt.rn.satfinite{,.relu}.{e4m3,e5m2}x2.f16x2", "b16", "f16x2")
+    yield from _each("cvt.rn{,.relu}.f16x2.{e4m3,e5m2}x2", "f16x2", "codes")
+    yield from _each("cvt.f32.bf16", "f32", "bf16")
+    yield from _each("cvt.f64.bf16", "f64", "bf16")
+    yield from _each("cvt.{rn,rz,rm,rp}.bf16.f16", "bf16", "f16")
+    yield from _each("cvt.{rn,rz,rm,rp}.f16.bf16", "f16", "bf16")
+    yield from _each("cvt.{rn,rz,rm,rp}.bf16.f64", "bf16", "f64")
+    yield from _each("cvt.{rm,rp}.bf16.f32", "bf16", "f32")
+    yield from _each("cvt.{rni,rzi,rmi,rpi}.bf16.bf16", "bf16", "bf16")
+    yield from _each("cvt{,.rni,.rpi}.sat.f16.f16", "f16", "f16")
+    yield from _each("cvt.{rm,rp}{,.ftz}.f16.f32", "f16", "f32")
+    yield from _each("cvt.{rn,rz}.relu.f16.f32", "f16", "f32")
+    yield from _each("cvt.{rm,rp}{,.sat}.f16.f64", "f16", "f64")
+    yield from _each("cvt.sat.f64.f16", "f64", "f16")
+    yield from _each("cvt.sat.f64.f32", "f64", "f32")
+    yield from _each("cvt.{rzi,rpi}.sat.f32.f32", "f32", "f32")
+    yield from _each("cvt.{rni,rmi}.sat.f64.f64", "f64", "f64")
+    for bits in ("16", "32", "64"):
+        yield from _each(f"cvt.{{rni,rzi,rmi,rpi}}.{{s,u}}{bits}.bf16", f"b{bits}", "bf16")
+        yield from _each(f"cvt.{{rn,rz,rm,rp}}.bf16.{{s,u}}{bits}", "bf16", f"b{bits}")
+        yield from _each(f"cvt.rn.sat.f16.{{s,u}}{bits}", "f16", f"b{bits}")
+        yield from _each(f"cvt.rn.sat.f32.{{s,u}}{bits}", "f32", f"b{bits}")
+        yield from _each(f"cvt.rz.sat.f64.{{s,u}}{bits}", "f64", f"b{bits}")
+        yield from _each(f"cvt.rmi{{,.sat}}.ftz.{{s,u}}{bits}.f32", f"b{bits}", "f32")
+    for kind in ("f16", "f64"):
+        yield from _each(f"cvt.{{rni,rzi}}.{{s,u}}8.{kind}", "b32", kind)
+        yield from _each(f"cvt.rn.{kind}.{{s,u}}8", kind, "b32")
+    for kind in ("f16", "f16x2"):
+        yield from _each(f"ex2.approx.{kind}", kind, kind, ulps=2)
+        yield from _each(f"tanh.approx.{kind}", kind, kind, ulps=2, absolute=2.0**-10.987)
+    for kind in ("bf16", "bf16x2"):
+        yield from _each(f"ex2.approx.ftz.{kind}", kind, kind, ulps=2)
+        yield from _each(f"tanh.approx.{kind}", kind, kind, ulps=2, absolute=2.0**-8)
+    # The lower 32 bits are 0, and of the operand they are not read.
+    yield from _each("{rcp,rsqrt}.approx.ftz.f64", "f64", "f64", ulps=2.0**33)
+    yield from _each("rsqrt.approx.f64", "f64", "f64", ulps=2.0**33)
+
+
+def atomic_cases() -> Iterator[Case]:
+    """Atomics on memory of one thread: from the memory's content and operands, its old and its new content."""
+    for space in ("global", "shared", "generic"):
+        atom = "atom" if space == "generic" else f"atom.{space}"
+        for bits in ("32", "64"):
+            b = f"b{bits}"
+            names = f"add.u{bits}" + "".join(f",{each}.b{bits}" for each in ("and", "or", "xor", "exch"))
+            names += "".join(f",{each}.{sign}{bits}" for each in ("min", "max") for sign in "us")
+            names += ",add.s32,inc.u32,dec.u32" if bits == "32" else ""
+            yield from _each(f"{atom}.{{{names}}}", f"{b} {b}", f"{b} {b}")
+            yield from _each(f"{atom}.cas.{b}", f"{b} {b}", f"{b} {b} {b}")
+        yield from _each(f"{atom}.cas.b16", "b16 b16", "b16 b16 b16")
+        for kind in ("f32", "f64"):
+            yield from _each(f"{atom}.add.{kind}", f"{kind} {kind}", f"{kind} {kind}")
+        for kind in ("f16", "bf16", "f16x2", "bf16x2"):
+            yield from _each(f"{atom}.add.noftz.{kind}", f"{kind} {kind}", f"{kind} {kind}")
+        yield from _each(f"{atom}.{{exch,cas}}.b128", "b64 b64 b64 b64", "b64 b64")
+    for kind in ("f16", "bf16", "f16x2", "bf16x2"):
+        for count in (2, 4) if "x2" in kind else (2, 4, 8):
+            kinds = " ".join([kind] * count)
+            yield from _each(
+                f"{{atom,red}}.global.{{add,min,max}}.noftz.v{count}.{kind}", f"{kinds} {kinds}", f"{kind} {kind}"
+            )
+    for count in (2, 4):
+        kinds = " ".join(["f32"] * count)
+        yield from _each(f"{{atom,red}}.global.add.v{count}.f32", f"{kinds} {kinds}", "f32 f32")
+    for kind in ("f32", "f64", "b32", "b64"):
+        names = f"add.{kind}" if kind[0] == "f" else f"add.u{kind[1:]},max.s{kind[1:]},xor.{kind}"
+        yield from _each(f"red{{.global,.shared}}.{{{names}}}", f"{kind} {kind}", f"{kind} {kind}")
+    for kind in ("f16", "bf16", "f16x2", "bf16x2"):
+        yield from _each(f"red.global.add.noftz.{kind}", f"{kind} {kind}", f"{kind} {kind}")
 
 
 def cases() -> list[Case]:
@@ -258,6 +382,12 @@ def edges(kind: str) -> list[int]:
         return [0, 1, 2, 3, 7, 8, 15, 16, 24, 31, 32, 33, 40, 63, 64, 65, 127, 255, 256, 0x7FFFFFFF, 0xFFFFFFFF]
     if kind == "field":
         return [0, 1, 2, 3, 7, 8, 15, 16, 24, 31, 32, 33, 40, 63, 64, 65, 127, 255]
+    if kind == "bit":
+        return list(range(32))
+    if kind == "steps":
+        return [each & 0xFFFFFFFF for each in (0, 1, 2, 3, 5, 16, 31, 32, 33, 1 << 30, -1, -2, -3, -5, -16, -31, -32)]
+    if kind == "codes":
+        return [code | (code * 7 + 3) % 256 << 8 for code in range(256)]
     if kind == "turn":
         angles = np.linspace(-3.2, 3.2, 40, dtype=np.float32)
         return [*angles.view(np.uint32).tolist(), 0, 0x80000000, 0x7F800000, 0x7FC00000]
@@ -288,7 +418,7 @@ def inputs(sources: tuple[str, ...], rows: int, seed: int = 1) -> list[np.ndarra
     found = []
     for kind, column in zip(sources, columns, strict=True):
         dtype = KINDS[kind][2]
-        if kind not in ("pred", "count", "field", "turn"):
+        if kind not in ("pred", "count", "field", "bit", "steps", "codes", "turn"):
             extra = random.integers(0, 1 << 63, 32, dtype=np.uint64) * np.uint64(2)
             column = [*column, *(int(each) >> (64 - 8 * np.dtype(dtype).itemsize) for each in extra)]
         else:
@@ -305,6 +435,11 @@ def _code(case: Case, to: list[str], sources: list[str]) -> str:
         return f"mov.{case.to[0]} {to[0]}, {{{sources[0]}, {sources[1]}}};"
     if case.name.startswith("mov.unpack"):
         return f"mov.{case.sources[0]} {{{to[0]}, {to[1]}}}, {sources[0]};"
+    if case.name.startswith(("atom", "red.")):
+        return _atomic_code(case, to, sources)
+    if case.name.startswith(("lop3.or", "lop3.and")):
+        *words, flag = sources
+        return f"{case.name} {to[0]}|{to[1]}, {', '.join(words)}, {case.literals[0]}, {flag};"
     if "+" in case.name:
         lines = []
         for position, name in enumerate(case.name.split("+")):
@@ -316,6 +451,40 @@ def _code(case: Case, to: list[str], sources: list[str]) -> str:
         return "\n    ".join(lines)
     target = "|".join(to) if case.name.startswith(("setp", "shfl", "match")) else ", ".join(to)
     return f"{case.name} {', '.join((target, *sources, *case.literals))};"
+
+
+def _atomic_code(case: Case, to: list[str], sources: list[str]) -> str:
+    """Fill the thread's memory, keep what is there before and after; vectors take two sources in turn."""
+    old, new = to[: len(to) // 2], to[len(to) // 2 :]
+    shared = ".shared" in case.name
+    space = "shared" if shared else "global"
+    kinds = case.to[: len(old)]
+    size = np.dtype(KINDS[kinds[0]][2]).itemsize
+    start = [sources[each % 2] for each in range(len(old))]
+    places = [f"[%m+{size * each}]" for each in range(len(old))]
+    memory = [KINDS[each][1] for each in kinds]
+    lines = [f"mov.u64 %m, {'room' if shared else 'scratch'};", "mov.u32 %t, %tid.x;"]
+    lines.append("mad.wide.u32 %m, %t, 16, %m;" if shared else "mad.lo.s64 %m, %index, 16, %m;")
+    lines += [f"st.{space}.{kind} {at}, {each};" for kind, at, each in zip(memory, places, start, strict=True)]
+    if case.name.startswith("red"):
+        lines += [f"ld.{space}.{kind} {each}, {at};" for kind, at, each in zip(memory, places, old, strict=True)]
+    if not shared and ".global" not in case.name:
+        lines.append("cvta.global.u64 %m, %m;")
+    target = f"{old[0]}, "
+    given = ", ".join(sources[1:])
+    if case.name.endswith("b128"):
+        lines += [f"mov.b128 %q1, {{{sources[0]}, {sources[0]}}};", f"mov.b128 %q2, {{{sources[1]}, {sources[0]}}};"]
+        target, given = "%q0, ", "%q1, %q2" if ".cas." in case.name else "%q2"
+    elif len(old) > 1:
+        target = f"{{{', '.join(old)}}}, "
+        given = f"{{{', '.join(sources[(each + 1) % 2] for each in range(len(old)))}}}"
+    lines.append(f"{case.name} {'' if case.name.startswith('red') else target}[%m], {given};")
+    if case.name.endswith("b128"):
+        lines.append(f"mov.b128 {{{old[0]}, {old[1]}}}, %q0;")
+    if not shared and ".global" not in case.name:
+        lines.append("cvta.to.global.u64 %m, %m;")
+    lines += [f"ld.{space}.{kind} {each}, {at};" for kind, at, each in zip(memory, places, new, strict=True)]
+    return "\n    ".join(lines)
 
 
 def kernel(group: list[Case]) -> str:
@@ -330,7 +499,8 @@ def kernel(group: list[Case]) -> str:
     lines = [
         ".reg .pred %off;",
         ".reg .b32 %i, %n, %t, %c;",
-        ".reg .b64 %a, %index, %at;",
+        ".reg .b64 %a, %index, %at, %m;",
+        ".reg .b128 %q<3>;",
         "ld.param.u32 %n, [rows];",
         "mov.u32 %i, %ctaid.x;",
         "mov.u32 %c, %ntid.x;",
@@ -365,8 +535,12 @@ def kernel(group: list[Case]) -> str:
                 lines += [f"selp.u32 %t, 1, 0, {to[place]};", "st.global.u32 [%at], %t;"]
             else:
                 lines.append(f"st.global.{memory} [%at], {to[place]};")
+    if any(case.name.startswith(("atom", "red.")) for case in group):
+        lines.insert(0, ".shared .align 16 .b8 room[2048];")
     body = "\n".join(f"    {line}" for line in lines)
     head = ".version 8.6\n.target sm_90\n.address_size 64\n"
+    if any(case.name.startswith(("atom", "red.")) for case in group):
+        head += ".global .align 16 .b8 scratch[32768];\n"
     return f"{head}.visible .entry cases(\n{parameters}\n)\n{{\n{body}\nDONE:\n    ret;\n}}\n"
 
 

@@ -29,6 +29,9 @@ def near(case: Case, kind: str, bits: int, other: int) -> bool:
         return True
     if not case.ulps:
         return False
+    if kind.endswith("x2"):
+        halves = [(bits >> shift & 0xFFFF, other >> shift & 0xFFFF) for shift in (0, 16)]
+        return all(near(case, kind[:-2], *each) for each in halves)
     form = FORMATS[kind]
     distance = abs(to_float(decode(bits, form)) - to_float(decode(other, form)))
     return ulps_apart(bits, other, form) <= case.ulps or distance <= case.absolute

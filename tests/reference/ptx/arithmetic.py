@@ -10,7 +10,7 @@ from fractions import Fraction
 from warplens.frontends.ptx.program import Instruction, Type
 
 from . import floats
-from .floats import FORMATS, NAN, Format, Value, decode, encode
+from .floats import E4M3, E5M2, FORMATS, NAN, Format, Value, decode, encode
 from .integers import OPERATIONS, NotCoveredError, clamp, compared, integer_order, limits, number, ones
 
 #: Instructions whose results GPUs only approximate.
@@ -228,11 +228,41 @@ def converted(item: Instruction, values: Sequence[int]) -> int:
     if item.has("tf32"):
         return _to_tf32(item, values[0])
     to, source = item.types[-2], item.types[-1]
+    if source.kind in _CODES:
+        return _pair([decode(values[0] >> 8 * half & 255, _CODES[source.kind]) for half in (0, 1)], item, to)
+    if to.kind in _CODES:
+        if source.packed == 2:
+            values = [values[0] >> 16, values[0] & ones(16)]
+        return _pair([decode(each, form_of(source)) for each in reversed(values)], item, to)
     if to.packed == 2:
         half = Type(to.kind, to.bits)
         upper, lower = (_convert(item, half, source, each) for each in values)
         return upper << 16 | lower
     return _convert(item, to, source, values[0])
+
+
+_CODES = {"e4m3": E4M3, "e5m2": E5M2}
+
+
+def _pair(values: list[Value], item: Instruction, to: Type) -> int:
+    """Two numbers, the first one in the lower half."""
+    if item.has("relu"):
+        values = [Value(0, "finite") if each.kind != "nan" and each.sign else each for each in values]
+    if to.kind in _CODES:
+        low, high = (_nearest_code(each, _CODES[to.kind]) for each in values)
+        return low | high << 8
+    low, high = (encode(each, form_of(to)) for each in values)
+    return low | high << 16
+
+
+def _nearest_code(value: Value, form: Format) -> int:
+    """By search among all finite numbers; of two equally near, the even code."""
+    if value.kind == "nan":
+        return form.nan
+    found = [(code, decode(code, form)) for code in range(form.nan)]
+    known = [(code, each.size) for code, each in found if each.kind == "finite"]
+    size = known[-1][1] if value.kind == "inf" else value.size
+    return min(known, key=lambda each: (abs(each[1] - size), each[0] % 2))[0] | value.sign << 7
 
 
 def _packed(item: Instruction, values: Sequence[int]) -> int:

@@ -144,7 +144,8 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
     place = item.operands[1 if returns else 0]
     given = item.operands[2 if returns else 1 :]
     if isinstance(given[0], Vector):
-        return _vector_sum(warp, item, lane, place, given[0].items)
+        targets = _vector(item.operands[0]) if returns else ()
+        return _vector_update(warp, item, lane, place, given[0].items, targets)
     values = [warp.value(lane, each, kind) for each in given]
     found, address, recorded = _place(warp, item, lane, place, space_of(item), kind.bytes)
     name = next(
@@ -165,14 +166,23 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
     return recorded
 
 
-def _vector_sum(warp: _Warp, item: Instruction, lane: int, place: Operand, given: tuple[Operand, ...]) -> int:
-    """red.add of several floats side by side."""
+def _vector_update(
+    warp: _Warp,
+    item: Instruction,
+    lane: int,
+    place: Operand,
+    given: tuple[Operand, ...],
+    targets: tuple[Operand, ...],
+) -> int:
+    """Several floats side by side; `targets` get what was there."""
     kind = item.types[-1]
     found, address, recorded = _place(warp, item, lane, place, space_of(item), kind.bytes * len(given))
-    for position, each in enumerate(given):
-        at = address + position * kind.bytes
-        new = arithmetic.float_atomic(item, kind, found.read(at, kind.bytes), warp.value(lane, each, kind))
-        found.write(at, kind.bytes, new)
+    before = [found.read(address + position * kind.bytes, kind.bytes) for position in range(len(given))]
+    values = [warp.value(lane, each, kind) for each in given]
+    for position, (old, value) in enumerate(zip(before, values, strict=True)):
+        found.write(address + position * kind.bytes, kind.bytes, arithmetic.float_atomic(item, kind, old, value))
+    for target, old in zip(targets, before, strict=bool(targets)):
+        warp.write(lane, target, old)
     return recorded
 
 

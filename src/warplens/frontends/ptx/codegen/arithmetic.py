@@ -142,6 +142,8 @@ def _float_sign(g: KernelBuilder, item: FlatInstruction, kind: Type, bits: Value
     builder = g.builder
     if kind.bits == 32 and item.instruction.has("ftz"):
         bits = g.as_bits(rounding.flush(g, g.as_float(bits)))
+    if kind.bits == 16 and item.instruction.has("ftz"):
+        bits = rounding.flush_bits(g, bits, kind.kind)
     sign = g.integer(kind.bits, 1 << (kind.bits - 1))
     size = builder.and_(bits, builder.not_(sign))
     changed = builder.xor(bits, sign) if item.opcode == "neg" else size

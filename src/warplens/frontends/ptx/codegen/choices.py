@@ -36,7 +36,10 @@ def _compared_floats(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Val
     builder = g.builder
     comparison = item.instruction.modifiers[0]
     if kind.bits == 16:
-        numbers = [rounding.widen(g, g.resize(each, 16), kind.kind) for each in (a, b)]
+        halves = [g.resize(each, 16) for each in (a, b)]
+        if item.instruction.has("ftz"):
+            halves = [rounding.flush_bits(g, each, kind.kind) for each in halves]
+        numbers = [rounding.widen(g, each, kind.kind) for each in halves]
     else:
         numbers = [g.as_float(each) for each in (a, b)]
         if item.instruction.has("ftz") and kind.bits == 32:

@@ -225,12 +225,29 @@ def _integer_to_float(g: KernelBuilder, item: FlatInstruction, target: Type, sou
         return getattr(inner.builder, name)(given, floats(width))
 
     if target.bits == 16 and mode == "rn":
+        value = _of_53_bits(g, value, signed=source.is_signed) if source.bits == 64 else value
         single = rounding.to_odd_single(g, getattr(g.builder, name)(value, floats(64)))
+        if item.instruction.has("sat"):
+            single = rounding.saturate(g, single)
         return rounding.narrow(g, single, target.kind)
     number = rounding.in_mode(g, mode, name, floats(width), convert, value)
     if item.instruction.has("sat"):
         number = rounding.saturate(g, number)
     return rounding.narrow(g, number, target.kind, mode) if target.bits == 16 else g.as_bits(number)
+
+
+def _of_53_bits(g: KernelBuilder, value: Value, *, signed: bool) -> Value:
+    """Integers that doubles hold: of large ones, the lowest bit that stays marks what is lost."""
+    builder = g.builder
+    shift = builder.ashr if signed else builder.lshr
+    lost = builder.and_(value, g.integer(64, 0x7FF))
+    inexact = g.resize(builder.icmp_unsigned("!=", lost, g.integer(64, 0)), 64)
+    upper = builder.or_(shift(value, g.integer(64, 11)), inexact)
+    beyond = shift(value, g.integer(64, 53))
+    fits = builder.icmp_unsigned("==", beyond, g.integer(64, 0))
+    if signed:
+        fits = builder.or_(fits, builder.icmp_unsigned("==", beyond, g.integer(64, -1)))
+    return builder.select(fits, value, builder.shl(upper, g.integer(64, 11)))
 
 
 def _to_single(lanes: Lanes, number: Value) -> Value:

@@ -27,6 +27,9 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
         raise g.not_covered(item)
 
     def small(*parts: Value) -> Value:
+        flushing = item.instruction.has("ftz")
+        if flushing:
+            parts = tuple(rounding.flush_bits(g, each, kind.kind) for each in parts)
         wide = [rounding.widen(g, each, kind.kind) for each in parts]
         if operation == "fma":
             doubles = [g.builder.fpext(each, floats(64)) for each in wide]
@@ -37,7 +40,8 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
             result = rounding.saturate(g, result)
         if item.instruction.has("relu"):
             result = rounding.relu(g, result)
-        return rounding.narrow(g, result, kind.kind)
+        bits = rounding.narrow(g, result, kind.kind)
+        return rounding.flush_bits(g, bits, kind.kind) if flushing else bits
 
     def large(*parts: Value) -> Value:
         numbers = [g.as_float(each) for each in parts]
@@ -82,17 +86,18 @@ def _function(g: KernelBuilder, item: FlatInstruction) -> None:
     if (kind.packed != 1 or kind.bits == 16) and item.opcode not in ("ex2", "tanh"):
         raise g.not_covered(item)
     (bits,) = sources(g, item, kind, 1)
+    flushing = item.instruction.has("ftz")
     if kind.bits == 16:
-        found = g.packed(
-            kind,
-            lambda part: rounding.narrow(g, _value(g, item, rounding.widen(g, part, kind.kind), 32), kind.kind),
-            bits,
-        )
-        return g.write(item, found)
-    flushing = kind.bits == 32 and item.instruction.has("ftz")
-    value = rounding.flush(g, g.as_float(bits)) if flushing else g.as_float(bits)
+
+        def small(part: Value) -> Value:
+            found = rounding.narrow(g, _value(g, item, rounding.widen(g, part, kind.kind), 32), kind.kind)
+            return rounding.flush_bits(g, found, kind.kind) if flushing else found
+
+        return g.write(item, g.packed(kind, small, bits))
+    flush = rounding.flush if kind.bits == 32 else rounding.flush_double
+    value = flush(g, g.as_float(bits)) if flushing else g.as_float(bits)
     result = _value(g, item, value, kind.bits)
-    return g.write(item, rounding.result_bits(g, rounding.flush(g, result) if flushing else result))
+    return g.write(item, rounding.result_bits(g, flush(g, result) if flushing else result))
 
 
 def _value(g: KernelBuilder, item: FlatInstruction, value: Value, width: int) -> Value:
@@ -169,6 +174,8 @@ def float_minimum(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value,
         if signs:  # of the sizes, with the product's sign
             x, y = (builder.and_(each, builder.not_(top)) for each in (x, y))
         if kind.bits == 16:
+            if item.instruction.has("ftz"):
+                x, y = rounding.flush_bits(g, x, kind.kind), rounding.flush_bits(g, y, kind.kind)
             x, y = rounding.widen(g, x, kind.kind), rounding.widen(g, y, kind.kind)
         else:
             x, y = g.as_float(x), g.as_float(y)

@@ -28,6 +28,20 @@ def flush(g: Lanes, value: Value) -> Value:
     return g.as_float(g.builder.select(small, zero, bits))
 
 
+def flush_bits(g: Lanes, bits: Value, kind: str) -> Value:
+    """The same for 16-bit floats, as bits: half precision (f) or bfloat16 (bf)."""
+    exponent = g.integer(16, 0x7F80 if kind == "bf" else 0x7C00)
+    small = g.builder.icmp_unsigned("==", g.builder.and_(bits, exponent), g.integer(16, 0))
+    return g.builder.select(small, g.builder.and_(bits, g.integer(16, 0x8000)), bits)
+
+
+def flush_double(g: Lanes, value: Value) -> Value:
+    """The same for doubles, which only approximate reciprocals flush."""
+    size = g.intrinsic("fabs", value)
+    small = g.builder.fcmp_ordered("<", size, g.real(64, 2.0**-1022))
+    return g.builder.select(small, g.intrinsic("copysign", g.real(64, 0.0), value), value)
+
+
 def result_bits(g: Lanes, value: Value) -> Value:
     """A result as bits: single-precision instructions return one NaN only, whatever those of their operands."""
     bits = g.as_bits(value)
@@ -162,7 +176,7 @@ def widen(g: Lanes, bits: Value, kind: str) -> Value:
 
 
 def narrow(g: Lanes, value: Value, kind: str, mode: str = "rn") -> Value:
-    """Singles to 16 bits; bfloat16 to nearest even or towards zero only."""
+    """Singles to 16 bits."""
     builder = g.builder
     nan = builder.fcmp_unordered("uno", value, value)
     canonical = g.integer(16, CANONICAL_NAN[16])
@@ -178,6 +192,10 @@ def narrow(g: Lanes, value: Value, kind: str, mode: str = "rn") -> Value:
     if mode == "rn":
         bias = builder.add(g.integer(32, 0x7FFF), builder.and_(upper, g.integer(32, 1)))
         rounded = builder.lshr(builder.add(bits, bias), g.integer(32, 16))
+    elif mode in ("rm", "rp"):  # away from zero if the sign is that of the mode; infinities have no lower bits
+        away = builder.icmp_signed("<" if mode == "rm" else ">=", bits, g.integer(32, 0))
+        ones = builder.select(away, g.integer(32, 0xFFFF), g.integer(32, 0))
+        rounded = builder.lshr(builder.add(bits, ones), g.integer(32, 16))
     return builder.select(nan, canonical, g.resize(rounded, 16))
 
 
