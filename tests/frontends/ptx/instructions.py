@@ -345,6 +345,13 @@ def atomic_cases() -> Iterator[Case]:
         yield from _each(f"red.global.add.noftz.{kind}", f"{kind} {kind}", f"{kind} {kind}")
 
 
+def more_cases() -> list[Case]:
+    """Those that are not among `cases`, each once."""
+    known = {str(each): each for each in reversed(cases())}
+    others = [*unmeasured_cases(), *further_cases(), *atomic_cases()]
+    return list({str(each): each for each in others if str(each) not in known}.values())
+
+
 def cases() -> list[Case]:
     return [*integer_cases(), *float_cases(), *half_cases(), *conversion_cases(), *special_cases()]
 

@@ -20,6 +20,9 @@ class Form:
     product: Product
     selector: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.selector}" if self.product.sparse else self.name
+
     def words(self, registers: int) -> int:
         return registers * self.product.register_bits
 

@@ -52,19 +52,21 @@ def test_every_form(number: int) -> None:
             assert same, f"{form.name}: sum {place} is {one:#x}, reference {two:#x}"
 
 
-@pytest.mark.parametrize("number", range(len(GROUPS)))
+@pytest.mark.parametrize("number", range(len(GROUPS) + len(SPARSE_GROUPS)))
 def test_exact_sums_agree_with_hardware(number: int) -> None:
     """Checksums of an H200's sums of small whole numbers, which do not depend on the order of additions."""
     measured = json.loads((DATA / "h200_products.json").read_text())
-    group, numbers = GROUPS[number], [forms().index(form) for form in GROUPS[number]]
-    pairs = zip(group, numbers, strict=True)
+    assert measured.keys() >= {str(form) for form in forms()}
+    group = (*GROUPS, *SPARSE_GROUPS)[number]
+    of_all = sparse_forms() if group[0].product.sparse else forms()
+    pairs = ((form, of_all.index(form)) for form in group)
     given = np.concatenate([fragments(form, np.random.default_rng(seed), exact=True) for form, seed in pairs])
     out = np.zeros(sum(form.output_words for form in group), np.uint32)
     execute(parse_ptx(kernel(group)), "products", *ONE, [given, out], record=False)
     start = 0
     for form in group:
         found = out[start : start + form.output_words].astype("<u4").tobytes()
-        assert zlib.crc32(found) == measured[form.name], form.name
+        assert measured.get(str(form)) in (None, zlib.crc32(found)), form
         start += form.output_words
 
 

@@ -179,6 +179,24 @@ def _nearest(value: float, finite: np.ndarray) -> int:
     return code | (0x80 if np.signbit(value) else 0)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_large_integers_as_bfloat16_round_once(sign: int) -> None:
+    """Doubles do not hold the last 1, which decides between the neighbours."""
+    numbers = [(1 << 60) + (1 << 52) + each for each in (-1, 0, 1)] + [(3 << 53) - (1 << 45) + 1, 1 << 53, 5]
+    given = sign * np.resize(np.array(numbers, np.int64), 256)
+    out = np.zeros(256, np.uint32)
+    body = """.reg .b64 %d;
+mad.wide.u32 %in, %t, 8, %in;
+mad.wide.u32 %out, %t, 4, %out;
+ld.global.b64 %d, [%in];
+cvt.rn.bf16.s64 %h, %d;
+cvt.f32.bf16 %f0, %h;
+st.global.f32 [%out], %f0;"""
+    run(body, given, out)
+    expected = [1 << 60, 1 << 60, (1 << 60) + (1 << 53), 3 << 53, 1 << 53, 5]
+    np.testing.assert_array_equal(sign * out.view(np.float32)[: len(expected)], np.array(expected, np.float32))
+
+
 @pytest.mark.parametrize(("mode", "expected"), [("rna", 0x3F802000), ("rn", 0x3F800000), ("rz", 0x3F800000)])
 def test_ties_of_tf32(mode: str, expected: int) -> None:
     given = np.resize(np.array([0x3F801000, 0x3F801001, 0x7F800000, 0xFF800001], np.uint32), 256)

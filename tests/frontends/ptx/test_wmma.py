@@ -79,20 +79,21 @@ def _matrix(
     return values, memory.astype(_DTYPES[kind])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case))
-def test_products(case: tuple[str, ...]) -> None:
+def operands(case: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Values and memory of A, B, C and, all zeros, D."""
     shape, kind, start, total, *layouts = case
     m, n, k = (int(each) for each in shape[1:].replace("n", " ").replace("k", " ").split())
     random = np.random.default_rng(m)
-    (a, a_memory), (b, b_memory), (c, c_memory) = (
-        _matrix(rows, columns, of, layout, random)
-        for rows, columns, of, layout in (
-            (m, k, kind, layouts[0]),
-            (k, n, kind, layouts[1]),
-            (m, n, start, layouts[2]),
-        )
-    )
-    out = np.zeros((m if layouts[3] == "row" else n, 40), _DTYPES[total])
+    shapes = ((m, k, kind), (k, n, kind), (m, n, start))
+    found = [_matrix(*each, layout, random) for each, layout in zip(shapes, layouts, strict=False)]
+    return [*found, (np.zeros((m, n)), np.zeros((m if layouts[3] == "row" else n, 40), _DTYPES[total]))]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case))
+def test_products(case: tuple[str, ...]) -> None:
+    shape, kind, _, total, *layouts = case
+    m, n, k = (int(each) for each in shape[1:].replace("n", " ").replace("k", " ").split())
+    (a, a_memory), (b, b_memory), (c, c_memory), (_, out) = operands(case)
     execution = execute(parse_ptx(kernel(case)), "k", 1, 32, [a_memory, b_memory, c_memory, out])
     found = out[:, : n if layouts[3] == "row" else m].astype(np.float64)
     np.testing.assert_array_equal(found if layouts[3] == "row" else found.T, a @ b + c)

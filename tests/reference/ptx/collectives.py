@@ -73,6 +73,15 @@ def active_mask(warp: _Warp, item: Instruction, on: list[int]) -> None:
         warp.write(lane, item.operands[0], sum(1 << each for each in on))
 
 
+def elect(warp: _Warp, item: Instruction, on: list[int]) -> None:
+    """The manual leaves open which lane it is; GPUs take the first."""
+    target, flag = _pair(item.operands[0])
+    for lane in on:
+        members = [each for each in on if warp.value(lane, item.operands[1], WORD) >> each & 1]
+        warp.write(lane, target, members[0])
+        warp.write(lane, flag, int(lane == members[0]))
+
+
 def match(warp: _Warp, item: Instruction, on: list[int]) -> None:
     target, flag = _pair(item.operands[0])
     kind = item.types[-1]
@@ -114,6 +123,7 @@ OPERATIONS: dict[str, Callable[[_Warp, Instruction, list[int]], None]] = {
     "vote": vote,
     "activemask": active_mask,
     "match": match,
+    "elect": elect,
     "redux": reduce,
     "mma": multiply,
     "movmatrix": transpose,

@@ -30,6 +30,7 @@ WORD, FLAG = TYPES["u32"], TYPES["pred"]
 _SPACES = ("global", "shared", "local", "const", "param")
 _ATOMIC = ("add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec")
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "nanosleep", "bar", "barrier", "discard", "pmevent")
+_NOTHING += ("applypriority", "stackrestore")  # what alloca takes, it takes until the function ends
 #: Types of the sources where they are not all the instruction's own.
 _SOURCES = {
     "shl": (None, WORD),
@@ -379,6 +380,7 @@ _SPECIAL = {
     "mapa": _in_other_block,
     "alloca": _allocate,
     "createpolicy": _policy,
+    "stacksave": _policy,
     "mov": _move,
     "cvta": _to_generic,
     "isspacep": _is_space,
