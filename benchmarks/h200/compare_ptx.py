@@ -143,8 +143,9 @@ def _snippets() -> Iterator[Kernel]:
     for kind in (*kinds, "branches"):
         for body in SNIPPETS[kind]:
             # Hopper has no st.bulk; addresses are not the same; which lanes meet again after a branch is open.
-            absent = ("st.bulk", "ld.param", "cvta.to.shared.u64 %d2", *(["activemask"] if kind == "branches" else []))
-            if any(each in body for each in absent):
+            if kind == "branches" and "activemask" in body:
+                continue
+            if any(each in body for each in ("st.bulk", "ld.param", "cvta.to.shared.u64 %d2")):
                 continue
             threads = 64 if kind == "shuffles" else THREADS  # whole warps
             given = arguments(threads)
@@ -202,6 +203,7 @@ def measure(folder: Path, out: Path) -> None:
     names = [path.stem for path in sorted(folder.glob("*.npz"))]
     results = out / "forms.jsonl"
     results.touch()
+    reported = time.monotonic()
     for _ in range(STARTS):
         if len(_finished(results)) == len(names):
             break
@@ -212,6 +214,9 @@ def measure(folder: Path, out: Path) -> None:
             time.sleep(0.05)
             if results.stat().st_size != size:
                 size, changed, patience = results.stat().st_size, time.monotonic(), PATIENCE
+            if time.monotonic() - reported > 3:
+                _report(results, out, names)
+                reported = time.monotonic()
         hangs = process.poll() is None
         if hangs:
             process.kill()
@@ -230,7 +235,8 @@ def _finished(results: Path) -> set[str]:
 
 
 def _read(results: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in results.read_text().splitlines()]
+    """Whole lines: the last one may still be written."""
+    return [json.loads(line) for line in results.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def _append(results: Path, row: dict[str, Any]) -> None:
@@ -379,7 +385,8 @@ def adopt(out: Path) -> None:
         path = DATA / f"h200_{name}.json"
         before = path.read_text()
         indent = before.splitlines()[1].partition('"')[0]
-        lines = [f"{indent}{json.dumps(key)}: {json.dumps(value)}" for key, value in (json.loads(before) | held).items()]
+        both = json.loads(before) | held
+        lines = [f"{indent}{json.dumps(key)}: {json.dumps(value)}" for key, value in both.items()]
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

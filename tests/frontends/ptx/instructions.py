@@ -282,6 +282,7 @@ def further_cases() -> Iterator[Case]:
     yield from _each("cvt.{rn,rz,rm,rp}.f16.bf16", "f16", "bf16")
     yield from _each("cvt.{rn,rz,rm,rp}.bf16.f64", "bf16", "f64")
     yield from _each("cvt.{rm,rp}.bf16.f32", "bf16", "f32")
+    yield from _each("cvt.{rn,rz,rp}.ftz.bf16.f32", "bf16", "f32")
     yield from _each("cvt.{rni,rzi,rmi,rpi}.bf16.bf16", "bf16", "bf16")
     yield from _each("cvt{,.rni,.rpi}.sat.f16.f16", "f16", "f16")
     yield from _each("cvt.{rm,rp}{,.ftz}.f16.f32", "f16", "f32")
@@ -294,7 +295,7 @@ def further_cases() -> Iterator[Case]:
     for bits in ("16", "32", "64"):
         yield from _each(f"cvt.{{rni,rzi,rmi,rpi}}.{{s,u}}{bits}.bf16", f"b{bits}", "bf16")
         yield from _each(f"cvt.{{rn,rz,rm,rp}}.bf16.{{s,u}}{bits}", "bf16", f"b{bits}")
-        yield from _each(f"cvt.rn.sat.f16.{{s,u}}{bits}", "f16", f"b{bits}")
+        yield from _each(f"cvt.{{rn,rz,rp}}.sat.f16.{{s,u}}{bits}", "f16", f"b{bits}")
         yield from _each(f"cvt.rn.sat.f32.{{s,u}}{bits}", "f32", f"b{bits}")
         yield from _each(f"cvt.rz.sat.f64.{{s,u}}{bits}", "f64", f"b{bits}")
         yield from _each(f"cvt.rmi{{,.sat}}.ftz.{{s,u}}{bits}.f32", f"b{bits}", "f32")
@@ -329,6 +330,10 @@ def atomic_cases() -> Iterator[Case]:
         for kind in ("f16", "bf16", "f16x2", "bf16x2"):
             yield from _each(f"{atom}.add.noftz.{kind}", f"{kind} {kind}", f"{kind} {kind}")
         yield from _each(f"{atom}.{{exch,cas}}.b128", "b64 b64 b64 b64", "b64 b64")
+    yield from _each("red.relaxed.gpu.global.{inc,dec}.u32", "b32 b32", "b32 b32")
+    yield from _each("red.release.cluster.shared.min.s64", "b64 b64", "b64 b64")
+    yield from _each("atom.relaxed.sys.global.{exch.b64,max.s64}", "b64 b64", "b64 b64")
+    yield from _each("atom.acq_rel.cta.shared.cas.b64", "b64 b64", "b64 b64 b64")
     for kind in ("f16", "bf16", "f16x2", "bf16x2"):
         for count in (2, 4) if "x2" in kind else (2, 4, 8):
             kinds = " ".join([kind] * count)

@@ -318,6 +318,7 @@ def test_without_recording_there_is_no_trace():
         ("add.u32 %r1, %r9, 1;", "neither declared nor a supported special register"),
         ("bra nowhere;", "needs a label"),
         ("add.u32 %r1;", "operand 2 is missing"),
+        (".reg .b16 %h; fma.rn.oob.f16 %h, %h, %h, %h;", "fma.rn.oob.f16: this form .* is not supported"),
         ("barrier.cluster.acquire;", "this form of the instruction is not supported"),
         ("{ .param .b8 p; ld.param.pred %r1, [p]; }", "a parameter of a call cannot be a predicate"),
         ("mov.u32 %r1, 5", "expected ';', found"),

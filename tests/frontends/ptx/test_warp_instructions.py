@@ -100,6 +100,8 @@ VOTES += [
 VOTES += [
     "elect.sync %r2|%p1, -1; selp.u32 %r3, 1, 0, %p1;",
     f"{_TILES} elect.sync %r2|%p1, %r4; selp.u32 %r3, 1, 0, %p1;",
+    f"{_TILES} cvt.u64.u32 %d0, %r5; match.all.sync.b64 %r2|%p1, %d0, %r4; selp.u32 %r3, 1, 0, %p1; "
+    "mov.b64 %d1, {%c, %a}; match.all.sync.b64 %r6|%p2, %d1, %r4; @%p2 mov.u32 %r3, %r6;",
 ]
 _AXES = [f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
 _LANES = [*(f"lanemask_{each}" for each in ("eq", "le", "lt", "ge", "gt")), "laneid", "dynamic_smem_size"]
@@ -205,7 +207,8 @@ ACCESSES = [
     "createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %d0, [%in], 128, 256; "
     "ld.global.L2::cache_hint.v2.b32 {%r2, %r3}, [%table], %d0;",
     "createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %d0, 0f3F000000; "
-    "ld.global.L1::no_allocate.L2::cache_hint.b32 %r2, [%own], %d0; ld.global.L1::evict_last.L2::64B.b32 %r3, [%own];",
+    "ld.global.L1::no_allocate.L2::cache_hint.b32 %r2, [%own], %d0; "
+    "ld.global.L1::evict_last.L2::64B.b32 %r3, [%own];",
     "ld.global.ca.b32 %r2, [%own]; ld.global.cg.b32 %r4, [%own+4]; xor.b32 %r2, %r2, %r4; "
     "ld.global.cs.b32 %r4, [%own]; add.u32 %r2, %r2, %r4; ld.global.lu.b32 %r4, [%own]; xor.b32 %r2, %r2, %r4; "
     "ld.global.cv.b32 %r3, [%own+4];",

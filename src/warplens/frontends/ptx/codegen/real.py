@@ -23,7 +23,7 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
     """add, sub, mul, div and fma, with .ftz, .sat and the rounding modes."""
     mode = next((each for each in rounding.DIRECTED if item.instruction.has(each)), "rn")
     values = sources(g, item, kind, count)
-    if kind.bits == 16 and (mode != "rn" or operation == "div"):
+    if item.instruction.has("oob") or (kind.bits == 16 and (mode != "rn" or operation == "div")):
         raise g.not_covered(item)
 
     def small(*parts: Value) -> Value:
