@@ -91,7 +91,8 @@ def prepare(folder: Path) -> None:
 
 def _instructions() -> Iterator[Kernel]:
     """Instructions of single threads on edge values: those whose results no test knows yet, and approximations."""
-    from frontends.ptx.instructions import arrays, cases, groups, kernel, more_cases
+    from frontends.ptx.instructions import arrays, cases, groups, kernel
+    from frontends.ptx.more_instructions import more_cases
 
     chosen: dict[str, list[Any]] = {"instructions": [], "approximations": [], "atomics": []}
     for case in (*more_cases(), *(each for each in cases() if each.ulps)):

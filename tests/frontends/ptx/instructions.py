@@ -48,7 +48,7 @@ class Case:
         return " ".join((self.name, *self.literals))
 
 
-def _each(names: str, to: str, sources: str, *literals: str, ulps: float = 0, absolute: float = 0.0) -> list[Case]:
+def every(names: str, to: str, sources: str, *literals: str, ulps: float = 0, absolute: float = 0.0) -> list[Case]:
     """add.{s,u}32 and the like: one case for every choice in braces."""
     parts = [piece.split("}") for piece in names.split("{")]
     choices = [[parts[0][0]]]
@@ -65,94 +65,94 @@ def integer_cases() -> Iterator[Case]:
         names += [f"{op}.b{bits}" for op in ("and", "or", "xor")]
         names += [f"{op}.{sign}{bits}" for op in ("div", "rem") for sign in "su"]
         yield from (Case(name, (b,), (b, b)) for name in names)
-        yield from _each(f"mad.{{lo,hi}}.{{s,u}}{bits}", b, f"{b} {b} {b}")
-        yield from _each(f"{{abs,neg}}.s{bits}", b, b)
-        yield from _each(f"{{not,cnot}}.b{bits}", b, b)
-        yield from _each(f"{{shl.b,shr.b,shr.u,shr.s}}{bits}", b, f"{b} count")
-        yield from _each(f"sad.{{s,u}}{bits}", b, f"{b} {b} {b}")
-        yield from _each(f"selp.b{bits}", b, f"{b} {b} pred")
-        yield from _each(f"slct.b{bits}.s32", b, f"{b} {b} b32")
-        yield from _each(f"slct.b{bits}.f32", b, f"{b} {b} f32")
-        yield from _each(f"setp.{{eq,ne,lt,le,gt,ge}}.{{s,u}}{bits}", "pred", f"{b} {b}")
-        yield from _each(f"setp.{{lo,ls,hi,hs}}.u{bits}", "pred", f"{b} {b}")
-        yield from _each(f"setp.{{eq,ne}}.b{bits}", "pred", f"{b} {b}")
-        yield from _each(f"setp.lt.{{and,or,xor}}.s{bits}", "pred pred", f"{b} {b} pred")
-        yield from _each(f"set.{{eq,gt}}.u32.s{bits}", "b32", f"{b} {b}")
-        yield from _each(f"set.le.and.f32.u{bits}", "f32", f"{b} {b} pred")
+        yield from every(f"mad.{{lo,hi}}.{{s,u}}{bits}", b, f"{b} {b} {b}")
+        yield from every(f"{{abs,neg}}.s{bits}", b, b)
+        yield from every(f"{{not,cnot}}.b{bits}", b, b)
+        yield from every(f"{{shl.b,shr.b,shr.u,shr.s}}{bits}", b, f"{b} count")
+        yield from every(f"sad.{{s,u}}{bits}", b, f"{b} {b} {b}")
+        yield from every(f"selp.b{bits}", b, f"{b} {b} pred")
+        yield from every(f"slct.b{bits}.s32", b, f"{b} {b} b32")
+        yield from every(f"slct.b{bits}.f32", b, f"{b} {b} f32")
+        yield from every(f"setp.{{eq,ne,lt,le,gt,ge}}.{{s,u}}{bits}", "pred", f"{b} {b}")
+        yield from every(f"setp.{{lo,ls,hi,hs}}.u{bits}", "pred", f"{b} {b}")
+        yield from every(f"setp.{{eq,ne}}.b{bits}", "pred", f"{b} {b}")
+        yield from every(f"setp.lt.{{and,or,xor}}.s{bits}", "pred pred", f"{b} {b} pred")
+        yield from every(f"set.{{eq,gt}}.u32.s{bits}", "b32", f"{b} {b}")
+        yield from every(f"set.le.and.f32.u{bits}", "f32", f"{b} {b} pred")
     for bits in ("32", "64"):
         b = f"b{bits}"
-        yield from _each(f"{{popc,clz}}.b{bits}", "b32", b)
-        yield from _each(f"brev.b{bits}", b, b)
-        yield from _each(f"bfind{{,.shiftamt}}.{{s,u}}{bits}", "b32", b)
-        yield from _each(f"bfe.{{s,u}}{bits}", b, f"{b} field field")
-        yield from _each(f"bfi.b{bits}", b, f"{b} {b} field field")
-    yield from _each("{add,sub}.sat.s32", "b32", "b32 b32")
-    yield from _each("mad.hi.sat.s32", "b32", "b32 b32 b32")
-    yield from _each("mul.wide.{s,u}16", "b32", "b16 b16")
-    yield from _each("mul.wide.{s,u}32", "b64", "b32 b32")
-    yield from _each("mad.wide.{s,u}16", "b32", "b16 b16 b32")
-    yield from _each("mad.wide.{s,u}32", "b64", "b32 b32 b64")
-    yield from _each("mul24.{lo,hi}.{s,u}32", "b32", "b32 b32")
-    yield from _each("mad24.lo.{s,u}32", "b32", "b32 b32 b32")
-    yield from _each("prmt.b32{,.f4e,.b4e,.rc8,.ecl,.ecr,.rc16}", "b32", "b32 b32 b32")
-    yield from _each("dp4a.{s,u}32.{s,u}32", "b32", "b32 b32 b32")
-    yield from _each("dp2a.{lo,hi}.{s,u}32.{s,u}32", "b32", "b32 b32 b32")
+        yield from every(f"{{popc,clz}}.b{bits}", "b32", b)
+        yield from every(f"brev.b{bits}", b, b)
+        yield from every(f"bfind{{,.shiftamt}}.{{s,u}}{bits}", "b32", b)
+        yield from every(f"bfe.{{s,u}}{bits}", b, f"{b} field field")
+        yield from every(f"bfi.b{bits}", b, f"{b} {b} field field")
+    yield from every("{add,sub}.sat.s32", "b32", "b32 b32")
+    yield from every("mad.hi.sat.s32", "b32", "b32 b32 b32")
+    yield from every("mul.wide.{s,u}16", "b32", "b16 b16")
+    yield from every("mul.wide.{s,u}32", "b64", "b32 b32")
+    yield from every("mad.wide.{s,u}16", "b32", "b16 b16 b32")
+    yield from every("mad.wide.{s,u}32", "b64", "b32 b32 b64")
+    yield from every("mul24.{lo,hi}.{s,u}32", "b32", "b32 b32")
+    yield from every("mad24.lo.{s,u}32", "b32", "b32 b32 b32")
+    yield from every("prmt.b32{,.f4e,.b4e,.rc8,.ecl,.ecr,.rc16}", "b32", "b32 b32 b32")
+    yield from every("dp4a.{s,u}32.{s,u}32", "b32", "b32 b32 b32")
+    yield from every("dp2a.{lo,hi}.{s,u}32.{s,u}32", "b32", "b32 b32 b32")
     for table in ("0x96", "0xe8", "0x1b"):
-        yield from _each("lop3.b32", "b32", "b32 b32 b32", table)
-    yield from _each("shf.{l,r}.{wrap,clamp}.b32", "b32", "b32 b32 count")
-    yield from _each("{and,or,xor}.pred", "pred", "pred pred")
-    yield from _each("not.pred", "pred", "pred")
+        yield from every("lop3.b32", "b32", "b32 b32 b32", table)
+    yield from every("shf.{l,r}.{wrap,clamp}.b32", "b32", "b32 b32 count")
+    yield from every("{and,or,xor}.pred", "pred", "pred pred")
+    yield from every("not.pred", "pred", "pred")
 
 
 def float_cases() -> Iterator[Case]:
     comparisons = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
     for ftz in ("", ".ftz"):
-        yield from _each(f"{{add,sub,mul}}.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32 f32")
-        yield from _each(f"{{add,sub,mul}}.{{rn,rz}}{ftz}.sat.f32", "f32", "f32 f32")
-        yield from _each(f"fma.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32 f32 f32")
-        yield from _each(f"fma.rn{ftz}.sat.f32", "f32", "f32 f32 f32")
-        yield from _each(f"div.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32 f32")
-        yield from _each(f"{{rcp,sqrt}}.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32")
-        yield from _each(f"{{abs,neg}}{ftz}.f32", "f32", "f32")
-        yield from _each(f"{{min,max}}{ftz}{{,.NaN}}.f32", "f32", "f32 f32")
-        yield from _each(f"setp.{comparisons}{ftz}.f32", "pred", "f32 f32")
-        yield from _each(f"set.gtu{ftz}.u32.f32", "b32", "f32 f32")
-        yield from _each(f"set.gtu{ftz}.f32.f32", "f32", "f32 f32")
-        yield from _each(f"setp.geu.or{ftz}.f32", "pred pred", "f32 f32 pred")
-        yield from _each(f"div.{{approx,full}}{ftz}.f32", "f32", "f32 f32", ulps=2)
-        yield from _each(f"{{rcp,sqrt,rsqrt}}.approx{ftz}.f32", "f32", "f32", ulps=3)
-        yield from _each(f"ex2.approx{ftz}.f32", "f32", "f32", ulps=3)
-        yield from _each(f"lg2.approx{ftz}.f32", "f32", "f32", ulps=3, absolute=2.0**-21)
-        yield from _each(f"{{sin,cos}}.approx{ftz}.f32", "f32", "turn", ulps=3, absolute=2.0**-20)
-    yield from _each("tanh.approx.f32", "f32", "f32", ulps=4, absolute=2.0**-10)
-    yield from _each("{add,sub,mul}.{rn,rz,rm,rp}.f64", "f64", "f64 f64")
-    yield from _each("fma.{rn,rz,rm,rp}.f64", "f64", "f64 f64 f64")
-    yield from _each("div.{rn,rz,rm,rp}.f64", "f64", "f64 f64")
-    yield from _each("{rcp,sqrt}.{rn,rz,rm,rp}.f64", "f64", "f64")
-    yield from _each("{abs,neg}.f64", "f64", "f64")
-    yield from _each("{min,max}.f64", "f64", "f64 f64")
-    yield from _each(f"setp.{comparisons}.f64", "pred", "f64 f64")
-    yield from _each("set.ltu.u32.f64", "b32", "f64 f64")
-    yield from _each("testp.{finite,infinite,number,notanumber,normal,subnormal}.f32", "pred", "f32")
-    yield from _each("testp.{finite,infinite,number,notanumber,normal,subnormal}.f64", "pred", "f64")
-    yield from _each("copysign.f32", "f32", "f32 f32")
-    yield from _each("copysign.f64", "f64", "f64 f64")
+        yield from every(f"{{add,sub,mul}}.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32 f32")
+        yield from every(f"{{add,sub,mul}}.{{rn,rz}}{ftz}.sat.f32", "f32", "f32 f32")
+        yield from every(f"fma.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32 f32 f32")
+        yield from every(f"fma.rn{ftz}.sat.f32", "f32", "f32 f32 f32")
+        yield from every(f"div.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32 f32")
+        yield from every(f"{{rcp,sqrt}}.{{rn,rz,rm,rp}}{ftz}.f32", "f32", "f32")
+        yield from every(f"{{abs,neg}}{ftz}.f32", "f32", "f32")
+        yield from every(f"{{min,max}}{ftz}{{,.NaN}}.f32", "f32", "f32 f32")
+        yield from every(f"setp.{comparisons}{ftz}.f32", "pred", "f32 f32")
+        yield from every(f"set.gtu{ftz}.u32.f32", "b32", "f32 f32")
+        yield from every(f"set.gtu{ftz}.f32.f32", "f32", "f32 f32")
+        yield from every(f"setp.geu.or{ftz}.f32", "pred pred", "f32 f32 pred")
+        yield from every(f"div.{{approx,full}}{ftz}.f32", "f32", "f32 f32", ulps=2)
+        yield from every(f"{{rcp,sqrt,rsqrt}}.approx{ftz}.f32", "f32", "f32", ulps=3)
+        yield from every(f"ex2.approx{ftz}.f32", "f32", "f32", ulps=3)
+        yield from every(f"lg2.approx{ftz}.f32", "f32", "f32", ulps=3, absolute=2.0**-21)
+        yield from every(f"{{sin,cos}}.approx{ftz}.f32", "f32", "turn", ulps=3, absolute=2.0**-20)
+    yield from every("tanh.approx.f32", "f32", "f32", ulps=4, absolute=2.0**-10)
+    yield from every("{add,sub,mul}.{rn,rz,rm,rp}.f64", "f64", "f64 f64")
+    yield from every("fma.{rn,rz,rm,rp}.f64", "f64", "f64 f64 f64")
+    yield from every("div.{rn,rz,rm,rp}.f64", "f64", "f64 f64")
+    yield from every("{rcp,sqrt}.{rn,rz,rm,rp}.f64", "f64", "f64")
+    yield from every("{abs,neg}.f64", "f64", "f64")
+    yield from every("{min,max}.f64", "f64", "f64 f64")
+    yield from every(f"setp.{comparisons}.f64", "pred", "f64 f64")
+    yield from every("set.ltu.u32.f64", "b32", "f64 f64")
+    yield from every("testp.{finite,infinite,number,notanumber,normal,subnormal}.f32", "pred", "f32")
+    yield from every("testp.{finite,infinite,number,notanumber,normal,subnormal}.f64", "pred", "f64")
+    yield from every("copysign.f32", "f32", "f32 f32")
+    yield from every("copysign.f64", "f64", "f64 f64")
 
 
 def half_cases() -> Iterator[Case]:
     for kind in ("f16", "f16x2"):
-        yield from _each(f"{{add,sub,mul}}.rn{{,.sat}}.{kind}", kind, f"{kind} {kind}")
-        yield from _each(f"fma.rn{{,.sat,.relu}}.{kind}", kind, f"{kind} {kind} {kind}")
+        yield from every(f"{{add,sub,mul}}.rn{{,.sat}}.{kind}", kind, f"{kind} {kind}")
+        yield from every(f"fma.rn{{,.sat,.relu}}.{kind}", kind, f"{kind} {kind} {kind}")
     for kind in ("bf16", "bf16x2"):
-        yield from _each(f"fma.rn{{,.relu}}.{kind}", kind, f"{kind} {kind} {kind}")
+        yield from every(f"fma.rn{{,.relu}}.{kind}", kind, f"{kind} {kind} {kind}")
     for kind in ("f16", "f16x2", "bf16", "bf16x2"):
-        yield from _each(f"{{min,max}}{{,.NaN}}.{kind}", kind, f"{kind} {kind}")
-        yield from _each(f"{{abs,neg}}.{kind}", kind, kind)
+        yield from every(f"{{min,max}}{{,.NaN}}.{kind}", kind, f"{kind} {kind}")
+        yield from every(f"{{abs,neg}}.{kind}", kind, kind)
     for kind in ("f16", "bf16"):
-        yield from _each(
+        yield from every(
             f"setp.{{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}}.{kind}", "pred", f"{kind} {kind}"
         )
-    yield from _each("setp.{lt,geu}.f16x2", "pred pred", "f16x2 f16x2")
+    yield from every("setp.{lt,geu}.f16x2", "pred pred", "f16x2 f16x2")
 
 
 def conversion_cases() -> Iterator[Case]:
@@ -165,196 +165,40 @@ def conversion_cases() -> Iterator[Case]:
         if not fits:  # .sat is refused where nothing can be cut off
             yield Case(f"cvt.sat.{a}{to}.{b}{source}", *registers)
     for form, bits in product(("f16", "f32", "f64"), ("16", "32", "64")):
-        yield from _each(f"cvt.{{rni,rzi,rmi,rpi}}.{{s,u}}{bits}.{form}", f"b{bits}", form)
-        yield from _each(f"cvt.{{rn,rz,rm,rp}}.{form}.{{s,u}}{bits}", form, f"b{bits}")
-    yield from _each("cvt.rzi.{s,u}8.f32", "b32", "f32")
-    yield from _each("cvt.rn.f32.{s,u}8", "f32", "b32")
-    yield from _each("cvt.rzi.ftz.{s,u}32.f32", "b32", "f32")
-    yield from _each("cvt.{rn,rz,rm,rp}{,.ftz}{,.sat}.f32.f64", "f32", "f64")
-    yield from _each("cvt{,.ftz}.f64.f32", "f64", "f32")
-    yield from _each("cvt.{rn,rz}{,.ftz}.f16.f32", "f16", "f32")
-    yield from _each("cvt.{rn,rz}.f16.f64", "f16", "f64")
-    yield from _each("cvt.rn.sat.f16.f32", "f16", "f32")
-    yield from _each("cvt{,.ftz,.sat}.f32.f16", "f32", "f16")
-    yield from _each("cvt.f64.f16", "f64", "f16")
-    yield from _each("cvt.{rni,rzi,rmi,rpi}{,.ftz,.sat}.f32.f32", "f32", "f32")
-    yield from _each("cvt.{rni,rzi,rmi,rpi}.f64.f64", "f64", "f64")
-    yield from _each("cvt.{rni,rzi,rmi,rpi}.f16.f16", "f16", "f16")
-    yield from _each("cvt{,.ftz}.sat.f32.f32", "f32", "f32")
-    yield from _each("cvt.sat.f64.f64", "f64", "f64")
-    yield from _each("cvt.{rn,rz}{,.relu}.bf16.f32", "bf16", "f32")
-    yield from _each("cvt.{rn,rz}{,.relu}.bf16x2.f32", "bf16x2", "f32 f32")
-    yield from _each("cvt.{rn,rz}{,.relu}.f16x2.f32", "f16x2", "f32 f32")
+        yield from every(f"cvt.{{rni,rzi,rmi,rpi}}.{{s,u}}{bits}.{form}", f"b{bits}", form)
+        yield from every(f"cvt.{{rn,rz,rm,rp}}.{form}.{{s,u}}{bits}", form, f"b{bits}")
+    yield from every("cvt.rzi.{s,u}8.f32", "b32", "f32")
+    yield from every("cvt.rn.f32.{s,u}8", "f32", "b32")
+    yield from every("cvt.rzi.ftz.{s,u}32.f32", "b32", "f32")
+    yield from every("cvt.{rn,rz,rm,rp}{,.ftz}{,.sat}.f32.f64", "f32", "f64")
+    yield from every("cvt{,.ftz}.f64.f32", "f64", "f32")
+    yield from every("cvt.{rn,rz}{,.ftz}.f16.f32", "f16", "f32")
+    yield from every("cvt.{rn,rz}.f16.f64", "f16", "f64")
+    yield from every("cvt.rn.sat.f16.f32", "f16", "f32")
+    yield from every("cvt{,.ftz,.sat}.f32.f16", "f32", "f16")
+    yield from every("cvt.f64.f16", "f64", "f16")
+    yield from every("cvt.{rni,rzi,rmi,rpi}{,.ftz,.sat}.f32.f32", "f32", "f32")
+    yield from every("cvt.{rni,rzi,rmi,rpi}.f64.f64", "f64", "f64")
+    yield from every("cvt.{rni,rzi,rmi,rpi}.f16.f16", "f16", "f16")
+    yield from every("cvt{,.ftz}.sat.f32.f32", "f32", "f32")
+    yield from every("cvt.sat.f64.f64", "f64", "f64")
+    yield from every("cvt.{rn,rz}{,.relu}.bf16.f32", "bf16", "f32")
+    yield from every("cvt.{rn,rz}{,.relu}.bf16x2.f32", "bf16x2", "f32 f32")
+    yield from every("cvt.{rn,rz}{,.relu}.f16x2.f32", "f16x2", "f32 f32")
 
 
 def special_cases() -> Iterator[Case]:
     """Cases whose text is more than name and operands: see `_code`."""
-    yield from _each("add.cc.u32+addc.cc.u32+addc.u32", "b32 b32 b32", "b32 b32 b32 b32")
-    yield from _each("add.cc.u64+addc.u64", "b64 b64", "b64 b64 b64 b64")
-    yield from _each("sub.cc.u32+subc.cc.u32+subc.u32", "b32 b32 b32", "b32 b32 b32 b32")
-    yield from _each("sub.cc.s64+subc.s64", "b64 b64", "b64 b64 b64 b64")
-    yield from _each("mad.lo.cc.u32+madc.hi.cc.u32+addc.u32", "b32 b32 b32", "b32 b32 b32")
-    yield from _each("mad.lo.cc.u64+madc.hi.u64", "b64 b64", "b64 b64 b64")
-    yield from _each("mov.pack.b64.b32", "b64", "b32 b32")
-    yield from _each("mov.unpack.b32.b64", "b32 b32", "b64")
-    yield from _each("mov.pack.b32.b16", "b32", "b16 b16")
-    yield from _each("mov.unpack.b16.b32", "b16 b16", "b32")
-
-
-def unmeasured_cases() -> Iterator[Case]:
-    """Cases that hardware has not been asked about, or not the one that was."""
-    yield from _each("add.{u16x2,s16x2}", "b32", "b32 b32")
-    yield from _each("{min,max}.{u16x2,s16x2,s16x2.relu,s32.relu}", "b32", "b32 b32")
-    for kind in ("f16x2", "bf16x2"):
-        yield from _each(f"set.{{eq,ne,lt,geu,nan}}.{kind}.{kind}", kind, f"{kind} {kind}")
-        yield from _each(f"set.gt.or.u32.{kind}", "b32", f"{kind} {kind} pred")
-    for kind in ("f16", "f16x2", "bf16", "bf16x2", "f32"):
-        yield from _each(f"{{min,max}}{{,.NaN}}.xorsign.abs.{kind}", kind, f"{kind} {kind}")
-    yield from _each("cvt.{rn,rz}{,.relu}.satfinite.{bf16,f16}x2.f32", "b32", "f32 f32")
-    yield from _each("cvt.rn.satfinite.{bf16,f16}.f32", "b16", "f32")
-    yield from _each("cvt.{rn,rz}{,.relu}{,.satfinite}.tf32.f32", "b32", "f32")
-    yield from _each("cvt.rna{,.satfinite}.tf32.f32", "b32", "f32")
-    yield from _each("cvt.pack.sat.{u,s}16.s32", "b32", "b32 b32")
-    yield from _each("cvt.pack.sat.{u,s}{8,4,2}.s32.b32", "b32", "b32 b32 b32")
-    yield from _each("{add,sub,mul}{,.rz,.rm.ftz}.f32x2", "f32x2", "f32x2 f32x2")
-    yield from _each("fma.{rn,rp}{,.ftz}.f32x2", "f32x2", "f32x2 f32x2 f32x2")
-    for count in "24":
-        names = f"{{vadd,vsub,vavrg,vabsdiff,vmin,vmax}}{count}"
-        yield from _each(f"{names}.{{u,s}}32.{{u,s}}32.{{u,s}}32{{,.sat,.add}}", "b32", "b32 b32 b32")
-        yield from _each(f"vset{count}.{{u,s}}32.{{u,s}}32.{{eq,ne,lt,le,gt,ge}}{{,.add}}", "b32", "b32 b32 b32")
-
-
-def further_cases() -> Iterator[Case]:
-    """Flushed and combined forms, conversions of bfloat16 and of 8-bit floats, approximations of halves."""
-    comparisons = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
-    for kind in ("f16", "f16x2"):
-        yield from _each(f"{{add,sub,mul}}{{,.rn}}.ftz{{,.sat}}.{kind}", kind, f"{kind} {kind}")
-        yield from _each(f"fma.rn.ftz{{,.sat,.relu}}.{kind}", kind, f"{kind} {kind} {kind}")
-        yield from _each(f"{{min,max}}.ftz{{,.NaN}}{{,.xorsign.abs}}.{kind}", kind, f"{kind} {kind}")
-        yield from _each(f"{{abs,neg}}.ftz.{kind}", kind, kind)
-    for kind in ("bf16", "bf16x2"):
-        yield from _each(f"{{add,sub,mul}}{{,.rn}}.{kind}", kind, f"{kind} {kind}")
-    yield from _each(f"setp.{comparisons}.ftz.f16", "pred", "f16 f16")
-    yield from _each("setp.{lt,geu}.bf16x2", "pred pred", "bf16x2 bf16x2")
-    for kind in ("f16x2", "bf16x2"):
-        yield from _each(f"setp.{{eq,gtu,nan}}.{{and,or,xor}}.{kind}", "pred pred", f"{kind} {kind} pred")
-        yield from _each(f"set.{{le,num}}.{{and,xor}}.{kind}.{kind}", kind, f"{kind} {kind} pred")
-    yield from _each("setp.{ge,leu}.ftz.f16x2", "pred pred", "f16x2 f16x2")
-    yield from _each("set.{ne,gtu}.ftz.{f16x2,u32}.f16x2", "b32", "f16x2 f16x2")
-    for kind in ("f16", "bf16", "f32", "f64", "b16", "b32", "b64"):
-        names = [kind] if kind[0] != "b" or kind == "bf16" else [f"{sign}{kind[1:]}" for sign in "us"]
-        more = ",ltu,num" if kind in names else ""
-        forms = ",".join(names)
-        to = "pred" if kind in ("f16", "bf16") else "pred pred"
-        yield from _each(f"setp.{{lt,ne{more}}}.{{and,or,xor}}.{{{forms}}}", to, f"{kind} {kind} pred")
-        yield from _each(f"set.{{ge,eq{more}}}.{{u32,s32}}.{{{forms}}}", "b32", f"{kind} {kind}")
-        yield from _each(f"set.{{le{more}}}.{{and,or,xor}}.u32.{{{forms}}}", "b32", f"{kind} {kind} pred")
-        if kind not in ("f16", "bf16"):
-            yield from _each(f"set.{{lt{more}}}.f32.{{{forms}}}", "f32", f"{kind} {kind}")
-        if kind != "bf16":
-            yield from _each(f"set.{{gt{more}}}.f16.{{{forms}}}", "f16", f"{kind} {kind}")
-        yield from _each(f"set.{{gt{more}}}.bf16.{{{forms}}}", "bf16", f"{kind} {kind}")
-    yield from _each("set.{lt,geu}.{u16,s16}.f16", "b16", "f16 f16")
-    yield from _each("set.{lt,geu}.{u16,s16}.bf16", "b16", "bf16 bf16")
-    yield from _each("slct.ftz.{b,u,s}32.f32", "b32", "b32 b32 f32")
-    yield from _each("slct.f32.s32", "f32", "f32 f32 b32")
-    yield from _each("slct.f64.f32", "f64", "f64 f64 f32")
-    yield from _each("slct{,.ftz}.u64.f32", "b64", "b64 b64 f32")
-    yield from _each("selp.f32", "f32", "f32 f32 pred")
-    yield from _each("selp.f64", "f64", "f64 f64 pred")
-    yield from _each("mad24.hi.{s,u}32", "b32", "b32 b32 b32")
-    yield from _each("mad24.hi.sat.s32", "b32", "b32 b32 b32")
-    for table in ("0x01", "0x80", "0xfe", "0x17", "0xca", "0xd8", "0x3c"):
-        yield from _each("lop3.b32", "b32", "b32 b32 b32", table)
-        yield from _each("lop3.{or,and}.b32", "b32 pred", "b32 b32 b32 pred", table)
-    yield from _each("bmsk.{clamp,wrap}.b32", "b32", "count count")
-    yield from _each("szext.{clamp,wrap}.{u,s}32", "b32", "b32 count")
-    yield from _each("fns.b32", "b32", "b32 bit steps")
-    yield from _each("mad.hi.cc.{s,u}32+madc.lo.cc.u32+addc.s32", "b32 b32 b32", "b32 b32 b32")
-    yield from _each("mad.lo.cc.s64+madc.hi.cc.s64+addc.u64", "b64 b64 b64", "b64 b64 b64")
-    yield from _each("add.cc.s32+addc.cc.s32+subc.cc.s32+addc.s32", "b32 b32 b32 b32", "b32 b32 b32 b32")
-    yield from _each("cvt.rn.satfinite{,.relu}.{e4m3,e5m2}x2.f32", "b16", "f32 f32")
-    yield from _each("cvt.rn.satfinite{,.relu}.{e4m3,e5m2}x2.f16x2", "b16", "f16x2")
-    yield from _each("cvt.rn{,.relu}.f16x2.{e4m3,e5m2}x2", "f16x2", "codes")
-    yield from _each("cvt.f32.bf16", "f32", "bf16")
-    yield from _each("cvt.f64.bf16", "f64", "bf16")
-    yield from _each("cvt.{rn,rz,rm,rp}.bf16.f16", "bf16", "f16")
-    yield from _each("cvt.{rn,rz,rm,rp}.f16.bf16", "f16", "bf16")
-    yield from _each("cvt.{rn,rz,rm,rp}.bf16.f64", "bf16", "f64")
-    yield from _each("cvt.{rm,rp}.bf16.f32", "bf16", "f32")
-    yield from _each("cvt.{rn,rz,rp}.ftz.bf16.f32", "bf16", "f32")
-    yield from _each("cvt.{rni,rzi,rmi,rpi}.bf16.bf16", "bf16", "bf16")
-    yield from _each("cvt{,.rni,.rpi}.sat.f16.f16", "f16", "f16")
-    yield from _each("cvt.{rm,rp}{,.ftz}.f16.f32", "f16", "f32")
-    yield from _each("cvt.{rn,rz}.relu.f16.f32", "f16", "f32")
-    yield from _each("cvt.{rm,rp}{,.sat}.f16.f64", "f16", "f64")
-    yield from _each("cvt.sat.f64.f16", "f64", "f16")
-    yield from _each("cvt.sat.f64.f32", "f64", "f32")
-    yield from _each("cvt.{rzi,rpi}.sat.f32.f32", "f32", "f32")
-    yield from _each("cvt.{rni,rmi}.sat.f64.f64", "f64", "f64")
-    for bits in ("16", "32", "64"):
-        yield from _each(f"cvt.{{rni,rzi,rmi,rpi}}.{{s,u}}{bits}.bf16", f"b{bits}", "bf16")
-        yield from _each(f"cvt.{{rn,rz,rm,rp}}.bf16.{{s,u}}{bits}", "bf16", f"b{bits}")
-        yield from _each(f"cvt.{{rn,rz,rp}}.sat.f16.{{s,u}}{bits}", "f16", f"b{bits}")
-        yield from _each(f"cvt.rn.sat.f32.{{s,u}}{bits}", "f32", f"b{bits}")
-        yield from _each(f"cvt.rz.sat.f64.{{s,u}}{bits}", "f64", f"b{bits}")
-        yield from _each(f"cvt.rmi{{,.sat}}.ftz.{{s,u}}{bits}.f32", f"b{bits}", "f32")
-    for kind in ("f16", "f64"):
-        yield from _each(f"cvt.{{rni,rzi}}.{{s,u}}8.{kind}", "b32", kind)
-        yield from _each(f"cvt.rn.{kind}.{{s,u}}8", kind, "b32")
-    for kind in ("f16", "f16x2"):
-        yield from _each(f"ex2.approx.{kind}", kind, kind, ulps=2)
-        yield from _each(f"tanh.approx.{kind}", kind, kind, ulps=2, absolute=2.0**-10.987)
-    for kind in ("bf16", "bf16x2"):
-        yield from _each(f"ex2.approx.ftz.{kind}", kind, kind, ulps=2)
-        yield from _each(f"tanh.approx.{kind}", kind, kind, ulps=2, absolute=2.0**-8)
-    # The lower 32 bits are 0, and of the operand they are not read.
-    yield from _each("{rcp,rsqrt}.approx.ftz.f64", "f64", "f64", ulps=2.0**33)
-    yield from _each("rsqrt.approx.f64", "f64", "f64", ulps=2.0**33)
-
-
-def atomic_cases() -> Iterator[Case]:
-    """Atomics on memory of one thread: from the memory's content and operands, its old and its new content."""
-    for space in ("global", "shared", "generic"):
-        atom = "atom" if space == "generic" else f"atom.{space}"
-        for bits in ("32", "64"):
-            b = f"b{bits}"
-            names = f"add.u{bits}" + "".join(f",{each}.b{bits}" for each in ("and", "or", "xor", "exch"))
-            names += "".join(f",{each}.{sign}{bits}" for each in ("min", "max") for sign in "us")
-            names += ",add.s32,inc.u32,dec.u32" if bits == "32" else ""
-            yield from _each(f"{atom}.{{{names}}}", f"{b} {b}", f"{b} {b}")
-            yield from _each(f"{atom}.cas.{b}", f"{b} {b}", f"{b} {b} {b}")
-        yield from _each(f"{atom}.cas.b16", "b16 b16", "b16 b16 b16")
-        for kind in ("f32", "f64"):
-            yield from _each(f"{atom}.add.{kind}", f"{kind} {kind}", f"{kind} {kind}")
-        for kind in ("f16", "bf16", "f16x2", "bf16x2"):
-            yield from _each(f"{atom}.add.noftz.{kind}", f"{kind} {kind}", f"{kind} {kind}")
-        yield from _each(f"{atom}.{{exch,cas}}.b128", "b64 b64 b64 b64", "b64 b64")
-    yield from _each("red.relaxed.gpu.global.{inc,dec}.u32", "b32 b32", "b32 b32")
-    yield from _each("red.release.cluster.shared.min.s64", "b64 b64", "b64 b64")
-    yield from _each("atom.relaxed.sys.global.{exch.b64,max.s64}", "b64 b64", "b64 b64")
-    yield from _each("atom.acq_rel.cta.shared.cas.b64", "b64 b64", "b64 b64 b64")
-    for kind in ("f16", "bf16", "f16x2", "bf16x2"):
-        for count in (2, 4) if "x2" in kind else (2, 4, 8):
-            kinds = " ".join([kind] * count)
-            yield from _each(
-                f"{{atom,red}}.global.{{add,min,max}}.noftz.v{count}.{kind}", f"{kinds} {kinds}", f"{kind} {kind}"
-            )
-    for count in (2, 4):
-        kinds = " ".join(["f32"] * count)
-        yield from _each(f"{{atom,red}}.global.add.v{count}.f32", f"{kinds} {kinds}", "f32 f32")
-    for kind in ("f32", "f64", "b32", "b64"):
-        names = f"add.{kind}" if kind[0] == "f" else f"add.u{kind[1:]},max.s{kind[1:]},xor.{kind}"
-        yield from _each(f"red{{.global,.shared}}.{{{names}}}", f"{kind} {kind}", f"{kind} {kind}")
-    for kind in ("f16", "bf16", "f16x2", "bf16x2"):
-        yield from _each(f"red.global.add.noftz.{kind}", f"{kind} {kind}", f"{kind} {kind}")
-
-
-def more_cases() -> list[Case]:
-    """Those that are not among `cases`, each once."""
-    known = {str(each): each for each in reversed(cases())}
-    others = [*unmeasured_cases(), *further_cases(), *atomic_cases()]
-    return list({str(each): each for each in others if str(each) not in known}.values())
+    yield from every("add.cc.u32+addc.cc.u32+addc.u32", "b32 b32 b32", "b32 b32 b32 b32")
+    yield from every("add.cc.u64+addc.u64", "b64 b64", "b64 b64 b64 b64")
+    yield from every("sub.cc.u32+subc.cc.u32+subc.u32", "b32 b32 b32", "b32 b32 b32 b32")
+    yield from every("sub.cc.s64+subc.s64", "b64 b64", "b64 b64 b64 b64")
+    yield from every("mad.lo.cc.u32+madc.hi.cc.u32+addc.u32", "b32 b32 b32", "b32 b32 b32")
+    yield from every("mad.lo.cc.u64+madc.hi.u64", "b64 b64", "b64 b64 b64")
+    yield from every("mov.pack.b64.b32", "b64", "b32 b32")
+    yield from every("mov.unpack.b32.b64", "b32 b32", "b64")
+    yield from every("mov.pack.b32.b16", "b32", "b16 b16")
+    yield from every("mov.unpack.b16.b32", "b16 b16", "b32")
 
 
 def cases() -> list[Case]:

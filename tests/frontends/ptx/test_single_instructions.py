@@ -15,7 +15,8 @@ from reference.ptx.floats import decode, to_float, ulps_apart
 from warplens.frontends.ptx import execute, parse_ptx
 
 from .comparing import FORMATS, same
-from .instructions import Case, arrays, cases, groups, kernel, more_cases
+from .instructions import Case, arrays, cases, groups, kernel
+from .more_instructions import more_cases
 
 DATA = Path(__file__).parent / "data"
 BLOCK = 128
