@@ -179,6 +179,8 @@ def _warpgroup_kernel(case: tuple) -> str:
     )
     lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
     lines += [f"st.global.b32 [%own+{number * 512}], {each};" for number, each in enumerate(sums)]
+    if sparse and "tf32" in kinds:  # its metadata have two values only
+        lines = ["and.b32 %a1, %a1, 0x11111111;", "mad.lo.u32 %a1, %a1, 10, 0x44444444;", *lines]
     # A in the first 8 KB, B in the second; core matrices of 1024 bytes each way, in any swizzle.
     descriptors = [swizzle << 62 | 64 << 32 | 8 << 16 | start >> 4 for start in (0, 16384)]
     body = "\n".join(lines)

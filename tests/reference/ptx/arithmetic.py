@@ -42,6 +42,8 @@ def _output(item: Instruction, kind: Type, value: Value, mode: str = "rn") -> in
         value = floats.saturate(value)
     if item.has("relu") and value.kind != "nan" and (value.sign or value.is_zero):
         value = Value(0, "finite")
+    if item.has("ftz") and kind.bits == 16:  # before it is rounded
+        value = floats.flush(value, form)
     bits = encode(value, form, mode)
     if item.has("ftz"):
         bits = encode(floats.flush(decode(bits, form), form), form)
@@ -327,8 +329,8 @@ def _convert(item: Instruction, to: Type, source: Type, bits: int) -> int:
     return clamp(-size if found.sign else size, to) & ones(to.bits)
 
 
-def float_atomic(item: Instruction, kind: Type, old: int, added: int) -> int:
-    """atom.add, .min and .max on floats; fp32 in global memory keeps subnormals as LLVM and the manual's .f32 do."""
+def float_atomic(item: Instruction, kind: Type, old: int, added: int, *, shared: bool = False) -> int:
+    """atom.add, .min and .max on floats; sums of singles flush subnormal numbers outside shared memory."""
     if kind.packed == 2:
         half = Type(kind.kind, kind.bits)
         low = float_atomic(item, half, old & ones(16), added & ones(16))
@@ -337,4 +339,7 @@ def float_atomic(item: Instruction, kind: Type, old: int, added: int) -> int:
     if not item.has("add"):
         named = replace(item, opcode="min" if item.has("min") else "max")
         return encode(_least_or_most(named, [decode(old, form), decode(added, form)]), form)
+    if kind.bits == 32 and not shared:
+        flushing = replace(item, modifiers=(*item.modifiers, "ftz"))
+        return _output(flushing, kind, floats.add(*_inputs(flushing, kind, (old, added))))
     return encode(floats.add(decode(old, form), decode(added, form)), form)

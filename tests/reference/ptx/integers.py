@@ -60,7 +60,8 @@ def _multiply_add(item: Instruction, kind: Type, values: Sequence[int]) -> int:
 def _multiply_24(item: Instruction, kind: Type, values: Sequence[int]) -> int:
     a, b = (signed(each, 24) if kind.is_signed else each & ones(24) for each in values[:2])
     product = a * b >> 16 if item.has("hi") else a * b
-    return product + (number(values[2], kind) if item.opcode == "mad24" else 0)
+    result = product + (number(values[2], kind) if item.opcode == "mad24" else 0)
+    return clamp(result, kind) if item.has("sat") else result
 
 
 def _add(item: Instruction, kind: Type, values: Sequence[int]) -> int:
@@ -254,11 +255,11 @@ def _extend(item: Instruction, kind: Type, values: Sequence[int]) -> int:
 
 
 def with_carry(item: Instruction, kind: Type, values: Sequence[int], carry: int) -> tuple[int, int]:
-    """add, addc, sub, subc, mad, madc with .cc: the sum and the carry (borrow) out."""
+    """add, addc, sub, subc, mad, madc with .cc: the sum and the carry out, which is 0 where hardware borrows."""
     incoming = carry if item.opcode in ("addc", "subc", "madc") else 0
     if item.opcode in ("sub", "subc"):
-        result = values[0] - values[1] - incoming
-        return result & ones(kind.bits), int(result < 0)
+        result = values[0] - values[1] - (1 - carry if item.opcode == "subc" else 0)
+        return result & ones(kind.bits), int(result >= 0)
     if item.opcode in ("mad", "madc"):
         product = _high(number(values[0], kind) * number(values[1], kind), item, kind) & ones(kind.bits)
         result = product + values[2] + incoming

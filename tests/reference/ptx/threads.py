@@ -156,7 +156,7 @@ def _atomic(warp: _Warp, item: Instruction, lane: int) -> int:
     )
     old = found.read(address, kind.bytes)
     if kind.is_float and (name == "add" or kind.bits == 16):
-        new = arithmetic.float_atomic(item, kind, old, values[0])
+        new = arithmetic.float_atomic(item, kind, old, values[0], shared=found.name == "shared")
     elif kind.is_float:
         raise NotCoveredError(item.name)
     else:

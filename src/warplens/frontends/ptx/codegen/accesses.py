@@ -230,8 +230,12 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
     def real(self: Fields, old: Value, a: Value, b: Value) -> Value:
         number = floats(kind.bits).element
         builder = self.builder
+        if kind.bits == 32:
+            old, a = (builder.and_(each, _kept(builder, each, b)) for each in (old, a))
         total = builder.fadd(builder.bitcast(old, number), builder.bitcast(a, number))
         bits = builder.bitcast(total, old.type)
+        if kind.bits == 32:
+            bits = builder.and_(bits, _kept(builder, bits, b))
         missing = builder.fcmp_unordered("uno", total, total)
         return builder.select(missing, ir.Constant(old.type, CANONICAL_NAN[kind.bits]), bits)
 
@@ -240,6 +244,13 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
             return None
         return real if kind.bits in (32, 64) else small
     return integer if name in ("add", "and", "or", "xor", "min", "max", "exch", "cas", "inc", "dec") else None
+
+
+def _kept(builder: ir.IRBuilder, bits: Value, flushes: Value) -> Value:
+    """The bits of a single that an atomic sum keeps: of a subnormal number its sign, where `flushes` is not 0."""
+    exponent = builder.and_(bits, i32(0x7F800000))
+    small = builder.and_(builder.icmp_unsigned("==", exponent, i32(0)), builder.icmp_unsigned("!=", flushes, i32(0)))
+    return builder.select(small, i32(-1 << 31), i32(-1))
 
 
 def _small_update(self: Fields, kind: Type, name: str, old: Value, added: Value) -> Value:
@@ -280,6 +291,13 @@ def _small_update(self: Fields, kind: Type, name: str, old: Value, added: Value)
     return total
 
 
+def _flushes(g: KernelBuilder, address: Value, space: str) -> Value:
+    """Whether atomic sums of singles flush subnormal numbers: in global memory, as on hardware."""
+    offset = g.builder.sub(address, g.integer(64, SHARED_WINDOW))
+    outside = g.builder.icmp_unsigned(">=", offset, g.integer(64, WINDOW_BYTES))
+    return g.resize(outside, 32) if space == "generic" else g.integer(32, int(space == "global"))
+
+
 @lowers("atom", "red")
 def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
     use = _use(g, item)
@@ -294,6 +312,8 @@ def _atomic(g: KernelBuilder, item: FlatInstruction) -> None:
     address = address_of(g, item, g.operand(item, first))
     operands = [g.read(each, kind) for each in _parts(g.operand(item, first + 1))]
     seconds = [g.read(g.operand(item, first + 2), kind)] if name == "cas" else operands
+    if kind.is_float and kind.bits == 32:
+        seconds = [_flushes(g, address, use.space)] * len(operands)
     if len(operands) * kind.bytes != use.access_bytes:
         raise g.not_covered(item)
     mask = g.mask(item)

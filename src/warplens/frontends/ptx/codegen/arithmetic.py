@@ -42,18 +42,15 @@ def _addc(g: KernelBuilder, item: FlatInstruction) -> None:
 def _with_carry(
     g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value, b: Value, *, subtract: bool, carry_in: bool
 ) -> None:
+    """Sums with carry. A difference is a + ~b + 1 as on hardware, which sets the carry where nothing is borrowed."""
     builder = g.builder
-    operate = builder.sub if subtract else builder.add
-    result = operate(a, b)
-    out = builder.icmp_unsigned("<", a, b) if subtract else builder.icmp_unsigned("<", result, a)
-    if carry_in:
-        carry = g.resize(g.read_register(CARRY), kind.bits)
-        again = operate(result, carry)
-        more = builder.icmp_unsigned("<", result, carry) if subtract else builder.icmp_unsigned("<", again, result)
-        out, result = builder.or_(out, more), again
+    first = builder.add(a, builder.not_(b) if subtract else b)
+    carry = g.resize(g.read_register(CARRY), kind.bits) if carry_in else g.integer(kind.bits, int(subtract))
+    result = builder.add(first, carry)
     g.write(item, result)
     if item.instruction.has("cc"):
-        g.write_register(item, CARRY, out)
+        overflows = [builder.icmp_unsigned("<", *each) for each in ((first, a), (result, first))]
+        g.write_register(item, CARRY, builder.or_(*overflows))
 
 
 def _product(g: KernelBuilder, item: FlatInstruction, kind: Type, a: Value, b: Value) -> Value:
@@ -98,7 +95,8 @@ def _mul24(g: KernelBuilder, item: FlatInstruction) -> None:
         product = builder.lshr(product, g.integer(64, 16))
     result = g.resize(product, 32)
     if item.opcode == "mad24":
-        result = builder.add(result, g.read(g.operand(item, 3), kind))
+        c = g.read(g.operand(item, 3), kind)
+        result = g.intrinsic("sadd.sat", result, c) if item.instruction.has("sat") else builder.add(result, c)
     g.write(item, result)
 
 

@@ -40,8 +40,9 @@ def lower_float(g: KernelBuilder, item: FlatInstruction, kind: Type, operation: 
             result = rounding.saturate(g, result)
         if item.instruction.has("relu"):
             result = rounding.relu(g, result)
-        bits = rounding.narrow(g, result, kind.kind)
-        return rounding.flush_bits(g, bits, kind.kind) if flushing else bits
+        if flushing:  # before it is rounded
+            result = rounding.flush_below(g, result, 32, 2.0 ** (-126 if kind.kind == "bf" else -14))
+        return rounding.narrow(g, result, kind.kind)
 
     def large(*parts: Value) -> Value:
         numbers = [g.as_float(each) for each in parts]
@@ -94,10 +95,14 @@ def _function(g: KernelBuilder, item: FlatInstruction) -> None:
             return rounding.flush_bits(g, found, kind.kind) if flushing else found
 
         return g.write(item, g.packed(kind, small, bits))
-    flush = rounding.flush if kind.bits == 32 else rounding.flush_double
-    value = flush(g, g.as_float(bits)) if flushing else g.as_float(bits)
+
+    def flush(value: Value) -> Value:
+        # Of doubles, only approximate reciprocals flush.
+        return rounding.flush(g, value) if kind.bits == 32 else rounding.flush_below(g, value, 64, 2.0**-1022)
+
+    value = flush(g.as_float(bits)) if flushing else g.as_float(bits)
     result = _value(g, item, value, kind.bits)
-    return g.write(item, rounding.result_bits(g, flush(g, result) if flushing else result))
+    return g.write(item, rounding.result_bits(g, flush(result) if flushing else result))
 
 
 def _value(g: KernelBuilder, item: FlatInstruction, value: Value, width: int) -> Value:

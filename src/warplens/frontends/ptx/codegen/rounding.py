@@ -35,11 +35,10 @@ def flush_bits(g: Lanes, bits: Value, kind: str) -> Value:
     return g.builder.select(small, g.builder.and_(bits, g.integer(16, 0x8000)), bits)
 
 
-def flush_double(g: Lanes, value: Value) -> Value:
-    """The same for doubles, which only approximate reciprocals flush."""
-    size = g.intrinsic("fabs", value)
-    small = g.builder.fcmp_ordered("<", size, g.real(64, 2.0**-1022))
-    return g.builder.select(small, g.intrinsic("copysign", g.real(64, 0.0), value), value)
+def flush_below(g: Lanes, value: Value, bits: int, least: float) -> Value:
+    """Numbers below `least` to zero, with their sign."""
+    small = g.builder.fcmp_ordered("<", g.intrinsic("fabs", value), g.real(bits, least))
+    return g.builder.select(small, g.intrinsic("copysign", g.real(bits, 0.0), value), value)
 
 
 def result_bits(g: Lanes, value: Value) -> Value:
