@@ -4,6 +4,7 @@
     compare_ptx.py measure FOLDER OUT   on a GPU, with CuPy: OUT/ptx.csv has a row per family of forms,
                                         OUT/forms.jsonl all forms, OUT/checksums.json those of the GPU's results
                                         where they agree
+    compare_ptx.py again FOLDER OUT     without a GPU: what was prepared anew, with the checksums in OUT/forms.jsonl
     compare_ptx.py adopt OUT            checksums into the data that tests compare with
 
 Products named "exact" have sums that are representable whatever the order. The others show how
@@ -35,7 +36,13 @@ BLOCK = 128
 FIRST_PATIENCE, PATIENCE, STARTS = 90, 15, 12
 ROUNDED = {"f16": 2.0**-10, "f32": 2.0**-22}
 #: Fraction bits, and the NaN that tests put in the place of all, by kind.
-FORMATS = {"f16": (10, 0x7FFF), "bf16": (7, 0x7FFF), "f32": (23, 0x7FFFFFFF), "f64": (52, 0x7FF8 << 48)}
+FORMATS = {
+    "f16": (10, 0x7FFF),
+    "bf16": (7, 0x7FFF),
+    "f32": (23, 0x7FFFFFFF),
+    "tf32": (23, 0x7FFFFFFF),
+    "f64": (52, 0x7FF8 << 48),
+}
 COLUMNS = ["group", "family", "forms", "equal", "words", "different", "beyond_tolerance", "nan_bits"]
 COLUMNS += ["largest_ulps", "largest_relative", "detail"]
 
@@ -112,7 +119,7 @@ def _instructions() -> Iterator[Kernel]:
                 kinds = list(enumerate(case.to, start=place))
                 place += len(kinds)
                 known = "" if case.ulps else "instructions"
-                forms.append(Form(str(case), _family(case.name), kinds, case.ulps, case.absolute, known))
+                forms.append(Form(str(case), _family(case.name), kinds, case.ulps, case.absolute, known_as=known))
             yield Kernel(
                 str(group[0]),
                 label,
@@ -324,7 +331,7 @@ def _text(value: Any) -> str:
 
 
 def _bits(kind: str) -> int:
-    return {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}[kind]
+    return {"f16": 16, "bf16": 16, "f64": 64}.get(kind, 32)
 
 
 def _is_nan(bits: np.ndarray, kind: str) -> np.ndarray:
@@ -336,7 +343,7 @@ def _is_nan(bits: np.ndarray, kind: str) -> np.ndarray:
 def _numbers(bits: np.ndarray, kind: str) -> np.ndarray:
     if kind == "bf16":
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return bits.view({"f16": np.float16, "f32": np.float32, "f64": np.float64}[kind]).astype(np.float64)
+    return bits.view({"f16": np.float16, "f64": np.float64}.get(kind, np.float32)).astype(np.float64)
 
 
 def _compare_floats(row: dict[str, Any], kind: str, gpu: np.ndarray, cpu: np.ndarray) -> None:
@@ -392,6 +399,31 @@ def _report(results: Path, out: Path, names: list[str]) -> None:
     (out / "checksums.json").write_text(json.dumps(checksums, indent=0))
 
 
+def again(folder: Path, out: Path) -> None:
+    """Forms that agree with what the GPU gave since warplens changed; prints those that do no more."""
+    rows = _read(out / "forms.jsonl")
+    measured: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for form in (form for row in rows for form in row.get("forms", ())):
+        measured.setdefault((form["family"], form["name"]), []).append(form)
+    for path in sorted(folder.glob("*.npz")):
+        held = np.load(path)
+        launch = json.loads(str(held["launch"]))
+        results = {int(name[3:]): held[name] for name in held.files if name.startswith("out")}
+        for form in launch["forms"]:
+            known = next(iter(measured.get((form["family"], form["name"]), ())), None)
+            same = _compared(form, results, results, [])
+            if known is None:
+                print("not measured:", form["name"])
+                continue
+            measured[form["family"], form["name"]].remove(known)
+            if same["checksums"] == known["checksums"]:
+                known |= same | {"nan_bits": known["nan_bits"]}
+            elif not known["different"]:
+                print("different now:", form["name"])
+    (out / "forms.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _report(out / "forms.jsonl", out, [row["kernel"] for row in rows])
+
+
 def adopt(out: Path) -> None:
     """The GPU's checksums, into those that tests compare with."""
     found = json.loads((out / "checksums.json").read_text())
@@ -406,4 +438,6 @@ def adopt(out: Path) -> None:
 
 if __name__ == "__main__":
     command, *paths = sys.argv[1:]
-    {"prepare": prepare, "measure": measure, "run": run, "adopt": adopt}[command](*(Path(each) for each in paths))
+    {"prepare": prepare, "measure": measure, "run": run, "again": again, "adopt": adopt}[command](
+        *(Path(each) for each in paths)
+    )

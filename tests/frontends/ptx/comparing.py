@@ -13,7 +13,7 @@ from warplens.traces import IRREGULAR
 
 from .programs import THREAD_BYTES, Program
 
-FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
+FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "tf32": F32, "f64": F64}
 
 
 def records(execution: Any) -> dict[tuple[int, int], list[Record]]:

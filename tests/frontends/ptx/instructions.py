@@ -27,7 +27,7 @@ KINDS = {
     "steps": ("b32", "b32", np.uint32),
     "codes": ("b16", "b16", np.uint16),
     "turn": ("f32", "f32", np.uint32),
-    "least": ("b16", "b16", np.uint16),
+    "tf32": ("b32", "b32", np.uint32),
 }
 CASES_IN_A_KERNEL = 16
 
@@ -248,8 +248,6 @@ def edges(kind: str) -> list[int]:
     if kind == "turn":
         angles = np.linspace(-3.2, 3.2, 40, dtype=np.float32)
         return [*angles.view(np.uint32).tolist(), 0, 0x80000000, 0x7F800000, 0x7FC00000]
-    if kind == "least":  # products around the smallest normal half
-        return [0, 0x8000, 0x3BFF, 0x400, 0x8400]
     if kind in ("b16", "b32", "b64"):
         bits = int(kind[1:])
         top = 1 << (bits - 1)
