@@ -76,3 +76,13 @@ def test_an_l1_of_the_same_size_is_the_same():
     given = gpu("mdm2020", sms=1, max_blocks=2, l1__size=16384 - 2 * 2048)
     for model in ("warplens", "mdm", "roofline"):
         assert predict(launch(2048), own, model).cycles == predict(launch(2048), given, model).cycles
+
+
+@pytest.mark.parametrize("key", ["clock", "launch.warps_per_sm"])
+def test_a_batch_is_like_its_machines(key):
+    """Of machines, or of residents that leave an L1 of different sizes."""
+    values = np.array([1.2e9, 1.7e9]) if key == "clock" else np.array([1.0, 2.0, 8.0])
+    for name in ("h200", "v100"):
+        together = predict(launch(7168), name, overrides={key: values})
+        alone = [predict(launch(7168), name, overrides={key: value}).cycles for value in values.tolist()]
+        assert np.broadcast_to(together.cycles, len(values)).tolist() == pytest.approx(alone, rel=1e-12)

@@ -316,7 +316,7 @@ class Gpu:
     sources: Mapping[str, Source] = field(default_factory=dict)
     nominal_clock_hz: float = 0.0
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    #: The machine as named, if this one has overrides.
+    #: The machine as named, if this one has overrides or is adapted to a launch.
     original: Gpu | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..analysis.atomics import atomic_passes
 from ..analysis.spinning import spins
 from ..errors import MissingInputError
 from ..machine import Gpu
-from ..workload import Facts, Needs, resident
+from ..workload import Facts, Needs, adapted, resident
 from ..workload.facts import batch_shape
 from ..workload.samples import form_of, latencies_of, sample_batches
 from . import _network_records as k
@@ -253,9 +253,10 @@ class Warplens(Model):
 
     def _named(self, case: Case, demand: Demand, rows: Any) -> Any:
         """The machine as named, if the case has overrides; a row each where launches of a batch differ."""
-        if case.gpu.original is None:
+        if case.gpu.original is None or not case.gpu.overrides:
             return None
-        launch, gpu = case.workload.launch, case.gpu.original
+        launch = case.workload.launch
+        gpu = adapted(case.gpu.original, launch)
         facts = Facts(case.workload, gpu, batch_shape(launch, gpu), resident(launch, gpu))
         machines = self._machines(Case(facts, case.model_name), demand)
         return machines[rows] if facts.shape else machines

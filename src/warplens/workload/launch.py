@@ -99,20 +99,20 @@ def adapted(gpu: Gpu, launch: Launch) -> Gpu:
     A machine's L1 size is that without shared memory. It may be less than the
     storage: so much of it is no L1 anyway, also where the size is changed.
     """
-    storage, named = gpu.l1.unified_bytes, (gpu.original or gpu).l1
+    storage, named = gpu.l1.unified_bytes, gpu.original or gpu
     if storage is None:
         return gpu
     never_l1: Quantity = 0
-    if named.unified_bytes is not None and named.size_bytes is not None:
-        never_l1 = np.subtract(named.unified_bytes, named.size_bytes)
+    if named.l1.unified_bytes is not None and named.l1.size_bytes is not None:
+        never_l1 = np.subtract(named.l1.unified_bytes, named.l1.size_bytes)
         if "l1.size" in gpu.overrides:
-            storage = np.add(gpu.l1.size_bytes, never_l1)
+            storage = np.add(gpu.overrides["l1.size"], never_l1)
     fitting = resident(dataclasses.replace(launch, blocks=None), gpu).blocks_per_sm
     shared = launch.shared_memory_per_block_bytes or 0
     taken = np.maximum(carve_out(gpu, fitting, launch.threads_per_block or 0, shared), never_l1)
     left = np.maximum(np.floor(np.subtract(storage, taken)), 0.0)
     size = left.astype(np.int64) if np.ndim(left) else int(left)
-    return dataclasses.replace(gpu, l1=dataclasses.replace(gpu.l1, size_bytes=size))
+    return dataclasses.replace(gpu, l1=dataclasses.replace(gpu.l1, size_bytes=size), original=named)
 
 
 def launch_with_overrides(launch: Launch, overrides: Mapping[str, Any]) -> Launch:

@@ -23,7 +23,7 @@ from ..errors import MissingInputError
 from ..formatting import bare_name
 from ..machine import INSTRUCTION_CLASSES, Gpu, machine_of_batch
 from ..traces import LaunchTrace
-from .launch import Launch, launch_of, launch_with_overrides
+from .launch import Launch, adapted, launch_of, launch_with_overrides
 from .measured import MeasuredRun
 from .results import Results
 
@@ -126,13 +126,14 @@ class Workload:
         return dataclasses.replace(self, launch=launch, launch_overrides={**self.launch_overrides, **applied})
 
     def one_of(self, gpu: Gpu, index: int) -> tuple[Gpu, Workload]:
-        """One machine of a batch, and this workload with its residents there."""
+        """One machine of a batch, adapted to this workload, and the workload with its residents there."""
         launch = {
             f"launch.{key}": getattr(self.launch, key)[index]
             for key in ("warps_per_sm", "blocks_per_sm")
             if isinstance(getattr(self.launch, key), np.ndarray)
         }
-        return machine_of_batch(gpu, index), self.with_overrides(launch) if launch else self
+        own = self.with_overrides(launch) if launch else self
+        return adapted(machine_of_batch(gpu, index), own.launch), own
 
     def __repr__(self) -> str:
         views = ", ".join(view for view in VIEWS if self.offers(view))
