@@ -60,7 +60,11 @@ def test_examples_match_numpy(example: Any, name: str) -> None:
 @pytest.mark.parametrize("gpu", ["h200", "a100"])
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_larger_examples_match_numpy(example: Any, name: str, gpu: str) -> None:
-    ran(example(name).example(), gpu)
+    if name == "fp8_matmul" and gpu == "a100":  # its tensor cores take no fp8
+        with pytest.raises(CompileError, match=r"matmul\.py: line \d+: .*fp8e4nv not supported"):
+            ran(example(name).example(), gpu)
+    else:
+        ran(example(name).example(), gpu)
 
 
 def test_constants_options_and_configurations_are_tritons(example: Any) -> None:
