@@ -119,7 +119,7 @@ def renew(page: Path) -> None:
         lines.append(f"| {' | '.join((name, *cells))} |\n")
         print(lines[-1], end="", flush=True)
     said = [
-        f"{100 * statistics.mean(map(abs, each)):.0f} % in {what} ({len(each)} launches, "
+        f"{100 * statistics.mean(map(abs, each)):.1f} % in {what} ({len(each)} launches, "
         f"{sum(abs(one) > 0.4 for one in each)} above 40 %)"
         for what, each in errors.items()
     ]

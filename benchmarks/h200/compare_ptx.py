@@ -43,7 +43,7 @@ FORMATS = {
     "tf32": (23, 0x7FFFFFFF),
     "f64": (52, 0x7FF8 << 48),
 }
-COLUMNS = ["group", "family", "forms", "equal", "words", "different", "beyond_tolerance", "nan_bits"]
+COLUMNS = ["group", "family", "forms", "equal", "apart", "words", "different", "beyond_tolerance", "nan_bits"]
 COLUMNS += ["largest_ulps", "largest_relative", "detail"]
 
 
@@ -390,12 +390,12 @@ def _report(results: Path, out: Path, names: list[str]) -> None:
             most = [f"{max(form[key] for form in forms):.3g}" for key in ("ulps_apart", "relative")]
             equal = sum(not form["different"] for form in forms)
             detail = "; ".join(f"{form['name']}: {form['beyond']}" for form in wrong)[:200]
-            writer.writerow([group, family, len(forms), equal, *total.values(), *most, detail])
+            writer.writerow([group, family, len(forms), equal, len(wrong), *total.values(), *most, detail])
         for group, name, reason in errors:
-            writer.writerow([group, name, 1, 0, "", "", "", "", "", "", reason])
+            writer.writerow([group, name, 1, 0, *[""] * 7, reason])
         left = len(names) - len(_finished(results))
         if left:
-            writer.writerow(["", "not run", left, 0, "", "", "", "", "", "", ""])
+            writer.writerow(["", "not run", left, 0, *[""] * 8])
     (out / "checksums.json").write_text(json.dumps(checksums, indent=0))
 
 

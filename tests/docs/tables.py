@@ -295,6 +295,18 @@ def compared_runs() -> str:
     return _table(heads, found)
 
 
+def compared_ptx() -> str:
+    """PTX executed here and on an H200, by group."""
+    with (ROOT / "benchmarks" / "h200" / "ptx.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = []
+    for group in (*dict.fromkeys(row["group"] for row in rows), "**all**"):
+        own = [row for row in rows if group in (row["group"], "**all**")]
+        forms, equal, apart = (sum(int(row[name]) for row in own) for name in ("forms", "equal", "apart"))
+        found.append((group.replace("_", " "), *map(str, (forms, equal, forms - equal - apart, apart))))
+    return _table(("group", "forms", "the same bits", "within the tolerance", "beyond it"), found)
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "machine-keys": machine_keys,
     "instruction-keys": instruction_keys,
@@ -313,6 +325,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "mutants": mutants,
     "program-runs": program_runs,
     "compared-api": compared_api,
+    "compared-ptx": compared_ptx,
     "compared-runs": compared_runs,
     "reproductions": reproductions.summary,
     "omitted": reproductions.omitted,

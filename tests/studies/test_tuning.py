@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,3 +222,29 @@ def test_page_shows_what_is_kept(page: str) -> None:
     gpus = {each.gpu for each in read_sets()}
     stale = outdated(DOCS / page, "tuning", sections(tuning.kept_rows(), Limits.kept(gpus), kept_searches(gpus)))
     assert not stale, f"run warplens validate tuning --markdown docs/{page}"
+
+
+def test_the_text_says_what_the_rows_say() -> None:
+    """Counts and ratios that no table of the page shows."""
+    rows = {(row.gpu, row.clock, row.configuration): row for row in tuning.kept_rows()}
+    text = (DOCS / "validation/tuning.md").read_text(encoding="utf-8")
+
+    def ratios(gpu: str, clock: str, block: str = "") -> dict[str, float]:
+        """Predicted over measured time, of configurations whose text has `block`."""
+        return {
+            key[2]: float(row.predicted_ms) / float(row.measured_ms)
+            for key, row in rows.items()
+            if key[:2] == (gpu, clock) and block in key[2]
+        }
+
+    base, boost = (ratios("a100-40gb-pcie", clock) for clock in ("base", "boost"))
+    near = {name for name, ratio in base.items() if abs(ratio - 1.0) <= 0.2}
+    others = [name for name, ratio in boost.items() if abs(ratio - 1.0) <= 0.2 and name not in near]
+    assert f"{len(near)} of the {len(base)} times are within 20 %" in text
+    assert f"and {len(others)} others within 20 % of that at the boost clock" in text
+    narrow = ratios("rtx3090", "boost", "block_size_x=2 ")
+    assert f"whose median is {statistics.median(narrow.values()):.2f} in {len(narrow)} configurations" in text
+    slow = [name for name, ratio in ratios("rtx3090", "boost").items() if ratio >= 1.5]
+    assert "Four for the RTX 3090 are" in text and len(slow) == 4 and narrow.keys() >= set(slow)
+    assert "Eight for the A100 are" in text and sum(ratio >= 1.5 for ratio in base.values()) == 8
+    assert max(ratios("rtx2080ti", "sustained").values()) < 1.5

@@ -1,4 +1,4 @@
-"""Instructions whose results on hardware came later, or are not known: video, flushed halves, bfloat16, atomics."""
+"""More instructions: video, flushed halves, bfloat16, atomics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .instructions import Case, cases, every
 
 
-def unmeasured_cases() -> Iterator[Case]:
+def packed_cases() -> Iterator[Case]:
     """Packed integers and floats, conversions that saturate, SIMD video instructions."""
     yield from every("add.{u16x2,s16x2}", "b32", "b32 b32")
     yield from every("{min,max}.{u16x2,s16x2,s16x2.relu,s32.relu}", "b32", "b32 b32")
@@ -159,5 +159,5 @@ def atomic_cases() -> Iterator[Case]:
 def more_cases() -> list[Case]:
     """Those that are not among `cases`, each once."""
     known = {str(each): each for each in reversed(cases())}
-    others = [*unmeasured_cases(), *further_cases(), *atomic_cases()]
+    others = [*packed_cases(), *further_cases(), *atomic_cases()]
     return list({str(each): each for each in others if str(each) not in known}.values())

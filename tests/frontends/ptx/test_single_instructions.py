@@ -96,7 +96,9 @@ def digest(kind: str, values: np.ndarray) -> int:
 def test_oracle_agrees_with_hardware() -> None:
     """Checksums of an H200's results on the same inputs (exact instructions only)."""
     measured = json.loads((DATA / "h200_instructions.json").read_text())
-    assert measured.keys() >= {str(case) for case in cases() if not case.ulps}
+    unknown = {str(case) for case in (*cases(), *more_cases()) if not case.ulps} - measured.keys()
+    # Hopper lacks pairs of singles and most saturated tf32; it ignores .ftz in directed conversions to halves.
+    assert all("f32x2" in name or ".satfinite.tf32" in name or ".ftz.f16.f32" in name for name in unknown), unknown
     wrong = []
     for number, group in enumerate(GROUPS):
         outputs = iter(oracle(number, ROWS))

@@ -228,6 +228,7 @@ def _update(name: str, kind: Type) -> runtime._Update | None:
         return _small_update(self, kind, name, old, a)
 
     def real(self: Fields, old: Value, a: Value, b: Value) -> Value:
+        """Sums; of singles, `b` says whether subnormal numbers are flushed."""
         number = floats(kind.bits).element
         builder = self.builder
         if kind.bits == 32:
