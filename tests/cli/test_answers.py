@@ -25,7 +25,7 @@ L1          █▉··················   9 %
 L2          █████████···········  45 %
 DRAM        ███████████████████▊  98 %
 occupancy   100 %, 64 of 64 warps per SM
-note        the range allows mostly for queues and rounding
+note        the range allows mostly for how memory requests queue
 
 advice needs a trace: run the kernel, or record it on a GPU
 
@@ -51,7 +51,7 @@ L1          █▉··················   9 %
 L2          █████████···········  45 %
 DRAM        ███████████████████▊  98 %
 occupancy   50 %, 64 of 128 warps per SM; limited by registers
-note        the range allows mostly for queues and rounding
+note        the range allows mostly for how memory requests queue
 
 1  15.5 → 5 µs, 3.1× faster (2.6 to 4.0×)                     uncoalesced-stores
    Uncoalesced stores: 32.0 sectors per request, where 4.0 would do; lanes are

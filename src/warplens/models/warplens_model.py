@@ -347,7 +347,7 @@ class Warplens(Model):
             "the GPU's own instructions, of which PTX says little": case.array(
                 OF_PTX * (1.0 - self._machine_share(case)) if case.workload.is_ptx else 0.0
             ),
-            "queues and rounding": case.array(ALWAYS),
+            "how memory requests queue": case.array(ALWAYS),
         }
         stacked = np.stack(list(parts.values()))
         up = np.sqrt((stacked**2).sum(axis=0))
