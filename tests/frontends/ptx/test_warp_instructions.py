@@ -204,6 +204,10 @@ ACCESSES = [
     "st.shared.v4.b32 [%r1], {%a, %b, %c, %t}; bar.sync 0; cvt.u64.u32 %d0, %r1; cvta.shared.u64 %d0, %d0; "
     "@%p0 st.bulk [%d0], 8, 0; bar.sync 0; ld.shared.v2.u64 {%d1, %d2}, [%r1]; cvt.u32.u64 %r2, %d1;",
     "prefetch.global.L2 [%own]; nanosleep.u32 20; mov.u32 %r2, 1;",
+    # Sums of subnormal numbers stay in shared memory, also through a generic address.
+    "mov.u32 %r4, 0x000fffff; st.shared.u32 [%r1], %r4; cvt.u64.u32 %d0, %r1; cvta.shared.u64 %d0, %d0; "
+    "mov.b32 %f0, %r4; red.add.f32 [%d0], %f0; ld.shared.u32 %r2, [%r1]; atom.shared.add.f32 %f1, [%r1], %f0; "
+    "ld.shared.u32 %r3, [%r1];",
     "createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %d0, [%in], 128, 256; "
     "ld.global.L2::cache_hint.v2.b32 {%r2, %r3}, [%table], %d0;",
     "createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %d0, 0f3F000000; "
