@@ -15,7 +15,7 @@ from warplens.traces import StaticInstruction
 from .strategies import ROWS, latency, small_gpu
 
 #: What is noted of arrivals, in the order of the columns.
-NOTED = ("L1", "L1 left", "LLC", "LLC left", "bank", "channel", "shared")
+NOTED = ("L1", "L1 left", "LLC", "LLC left", "bank", "channel", "shared", "crossed")
 COUNTERS = [name.upper() for name in records.COUNTERS.names]
 
 

@@ -81,7 +81,7 @@ def machines(draw: st.DrawFn) -> Gpu:
     line = draw(st.sampled_from((32, 64, 128, 128, 256)))
     l1_ways, llc_ways = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     return small_gpu(
-        sms=draw(st.integers(1, 3)),
+        sms=draw(st.sampled_from((1, 2, 3, 5))),
         l1={
             "line_bytes": line,
             "sector_bytes": draw(st.sampled_from((None, line, line // 2, line // 4, line // 32))),
@@ -94,6 +94,7 @@ def machines(draw: st.DrawFn) -> Gpu:
             "size_bytes": draw(st.integers(0, 11)) * llc_ways * line or None,
             "ways": llc_ways,
             "banks": draw(st.sampled_from((None, 1, 2, 3))),
+            "partitions": draw(st.sampled_from((None, 1, 2, 2, 3))),
             "fetch_bytes": draw(st.sampled_from((None, line // 4, line // 2, line))),
         }
         | draw(write_policies),

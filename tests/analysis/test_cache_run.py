@@ -116,6 +116,6 @@ def test_what_is_missing_is_named():
 
 
 def test_an_llc_with_fewer_sets_than_banks_has_one_bank():
-    sets = {"llc.ways": 16, "l1.line": 128, "llc.banks": 8}
+    sets = {"llc.ways": 16, "l1.line": 128, "llc.banks": 8, "llc.partitions": 1}
     assert run_of(sets | {"llc.size": 8 * 16 * 128}).config.llc_banks == 8
     assert run_of(sets | {"llc.size": 7 * 16 * 128}).config.llc_banks == 1

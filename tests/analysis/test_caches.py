@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from warplens.analysis import _cache_records as records
 from warplens.analysis import _progress_kernels, events, order_window
 from warplens.analysis._round_kernels import TURNS
 from warplens.errors import MachineError, MissingInputError, OptionError
+from warplens.machine import load_gpu
 
 from .comparing import COUNTERS, SMALL_LLC, as_events, assert_same, simulate
 from .strategies import ROWS, chunked, launches, machines, small_gpu, timed_machines
@@ -413,3 +417,63 @@ def test_the_oldest_line_may_leave_in_the_cycle_in_which_it_comes(monkeypatch):
     tags, states, coming = np.array([1, 0]), np.zeros(2, np.int64), np.array([8.0, 3.0])
     assert plain(_progress_kernels.make_room)(2, 0, 2, 8.0, tags, states, coming) == 0.0
     assert tags.tolist() == [1, 0]
+
+
+# -- an LLC in halves -------------------------------------------------------------------------
+
+
+def measured_halves():
+    """(before, then) -> {MiB: (MiB from DRAM, MiB that cross)} of a pass on an H200."""
+    path = Path(__file__).parents[2] / "benchmarks" / "h200" / "halves.csv"
+    found: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
+    for row in csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")):
+        passes = found.setdefault((row["before"], row["then"]), {})
+        passes[int(row["mebibytes"])] = float(row["dram_mib"]), float(row["crossing_mib"])
+    return found
+
+
+#: Of the H200's SMs and LLC; a pass of so many MiB reads so many KiB here.
+SCALE = 1024 / 16
+
+
+@functools.cache
+def pass_of_halves(whose: str, mebibytes: int) -> float:
+    """MiB that a second pass reads from DRAM, where each SM has read its own part in the first."""
+    gpu = load_gpu("h200")
+    lines = int(mebibytes * 2**20 / SCALE / 128 / gpu.sms)
+    other = {"own": 0, "far": 2}[whose]  # SMs 0 and 1 use one half, 2 and 3 the other one
+
+    def read(sm: int) -> list[Step]:
+        return [Step(LDG, evenly(128 * (sm * lines + line), 4, 32)) for line in range(lines)]
+
+    small = dataclasses.replace(
+        gpu,
+        l1=dataclasses.replace(gpu.l1, size_bytes=0, unified_bytes=None),
+        llc=dataclasses.replace(gpu.llc, size_bytes=int(gpu.llc.size_bytes / SCALE), banks=3),
+    )
+    first = simulate([[read(sm)] for sm in range(gpu.sms)], small, 1, "progress")
+    both = simulate([[read(sm) + read(sm ^ other)] for sm in range(gpu.sms)], small, 1, "progress")
+    return (both.dram_read_bytes - first.dram_read_bytes) / first.dram_read_bytes * mebibytes
+
+
+@pytest.mark.parametrize("whose", ["own", "far"])
+def test_halves_keep_what_those_of_an_h200_keep(whose):
+    """A quarter apart at most, but where the cache begins to overflow: there, a MiB more changes much."""
+    for mebibytes, (dram, _) in measured_halves()["read own", f"read {whose}"].items():
+        near = (0.45 if mebibytes == 44 else 0.25) * mebibytes
+        assert pass_of_halves(whose, mebibytes) == pytest.approx(dram, abs=near), mebibytes
+    assert pass_of_halves("far", 40) > 5 * pass_of_halves("own", 40)
+
+
+def test_a_line_crosses_once():
+    """Two pairs of SMs load lines one after the other; of those at home with the first pair, each once."""
+    gpu = dataclasses.replace(load_gpu("h200"), sms=4)
+    gpu = dataclasses.replace(gpu, l1=dataclasses.replace(gpu.l1, size_bytes=0, unified_bytes=None))
+    crossed = []
+    for line in range(8):
+        waits = [Step(FADD)] * 2000
+        warps = [[waits * sm + [Step(LDG, evenly(128 * line, 4, 32))]] for sm in range(4)]
+        found = simulate([[warp] for (warp,) in warps], gpu, 1, "progress")
+        assert found.column("llc_misses").sum() == 4 and found.column("llc_hits").sum() == 12
+        crossed.append(int(found.arrival("crossed").sum()))
+    assert set(crossed) == {0, 1}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reference.traces import Step, evenly, memory_trace
-from warplens.analysis import EventStream, instruction_kinds
+from warplens.analysis import EventStream, instruction_kinds, simulate_caches
 from warplens.analysis.first_touches import first_touches
 from warplens.machine import load_gpu
 from warplens.traces import MemoryTrace, StaticInstruction
@@ -94,6 +94,20 @@ def test_what_other_blocks_have_brought_is_in_the_l2():
     for found in (alone, shared):
         assert (found.column("llc_hits") + found.column("llc_misses"))[0] >= 8
         assert found.levels[0].sum() == pytest.approx(1.0)
+
+
+def test_nobody_waits_for_what_other_blocks_have_brought():
+    trace = recorded(APART, either)
+    gpu, workload = load_gpu("h200"), workload_of_trace(trace)
+    (run,), _ = runs_of(workload, gpu, resident(workload.launch, gpu), (), "the test")
+    found = simulate_caches(
+        EventStream(trace, LINE, lambda name: 0.0), instruction_kinds(trace.static), run, LAUNCHED
+    )
+    assert found.arrival("llc")[0] > 0
+    after = touches(trace).applied(found, run.config)
+    for name in ("llc", "llc_left", "crossed"):
+        assert after.arrival(name) == pytest.approx(found.arrival(name) * touches(trace).share)
+    assert after.arrival("l1") == pytest.approx(found.arrival("l1"))
 
 
 def test_an_l2_that_is_too_small_loses_it_before_the_next_part():

@@ -16,7 +16,7 @@ Rows = Sequence[StaticInstruction]
 
 
 def machine() -> Gpu:
-    """Two SMs of an H200, with 2/132 of its bandwidths and about as much of its L2."""
+    """Two SMs of an H200, with 2/132 of its bandwidths and about as much of its L2: both use one half."""
     part = 2 / 132
     h200 = gpu("h200")
     return gpu(
@@ -26,6 +26,7 @@ def machine() -> Gpu:
         noc__bandwidth=h200.noc.bandwidth_bytes_per_s * part,
         noc__write_bandwidth=h200.noc.write_bandwidth_bytes_per_s * part,
         llc__size=5 * 96 * 16 * 128,
+        llc__partitions=1,
     )
 
 

@@ -19,9 +19,9 @@ def test_the_table_is_sound() -> None:
     ("opcode", "name", "space", "width"),
     [
         ("IADD3.X", "int32", "none", 0),
-        ("IMAD.MOV.U32", "int32", "none", 0),
-        ("XMAD.PSL.CBCC", "int32", "none", 0),
-        ("UIADD3", "int32", "none", 0),
+        ("IMAD.MOV.U32", "int32_mad", "none", 0),
+        ("XMAD.PSL.CBCC", "int32_mad", "none", 0),
+        ("UIADD3", "uniform", "none", 0),
         ("ISETP.GE.AND", "int32", "none", 0),
         ("FFMA.FTZ", "fp32", "none", 0),
         ("FSETP.GT.AND", "fp32", "none", 0),

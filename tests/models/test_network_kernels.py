@@ -45,7 +45,7 @@ def random_stream(generator: np.random.Generator, blocks: int, warps: int, event
     table["dram_reads"] = np.where(goes & (level != k.LLC), table["misses"], 0.0)
     table["dram_writes"] = np.where(goes, generator.uniform(0, 3, total), 0.0)
     table["weight"] = generator.choice([1.0, 1.0, 3.5], total)
-    table["left"] = generator.choice([0.0, 0.4], total)
+    table["left"], table["from_dram"] = generator.choice([0.0, 0.4], total), generator.uniform(0.0, 1.0, total)
     table["set_lines"] = generator.uniform(0, 9, total)
     for name in ("bank", "channel", "spread", "scatter"):
         table[name] = generator.uniform(0, 5, total) * generator.integers(0, 2, total)

@@ -34,12 +34,14 @@ class Geometry:
     allocate: bool = True
     together: int = 1
     l1_hashed: bool = False
+    partitions: int = 1
 
     @classmethod
     def of(cls, gpu: Gpu) -> Geometry:
         """Sets from sizes. An LLC with fewer sets than banks has one bank."""
         line = gpu.l1.line_bytes
-        llc_sets = (gpu.llc.size_bytes or 0) // (line * (gpu.llc.ways or 1))
+        partitions = gpu.llc.partitions or 1
+        llc_sets = (gpu.llc.size_bytes or 0) // (line * (gpu.llc.ways or 1) * partitions)
         banks = gpu.llc.banks or 1
         if llc_sets < banks:
             banks = 1
@@ -58,10 +60,16 @@ class Geometry:
             gpu.llc.write_allocate is not False,
             min(max((gpu.llc.fetch_bytes or 0) * sectors // line, 1), sectors),
             bool(gpu.l1.hashed),
+            partitions,
         )
 
     def l1_set(self, number: int) -> int:
         return l1_set(number, self.l1_sets, self.l1_hashed)
+
+
+def spread(number: int, places: int) -> int:
+    """One of some places, by a hash of a line's number."""
+    return ((number * 0x1E3779B97F4A7C15) % (1 << 63) >> 31) % places
 
 
 def l1_set(number: int, sets: int, hashed: bool) -> int:
@@ -85,13 +93,15 @@ class Line:
 class Moved:
     """What one line makes of requests: that left the SM, that missed the LLC, and sectors that DRAM gives and gets.
 
-    And of a dirty line that leaves for it: its number, sectors written back to the LLC, and from there to DRAM.
+    Those that another partition of the LLC was asked. And of a dirty line that leaves for it: its number, sectors
+    written back to the LLC, and from there to DRAM.
     """
 
     left: int
     missed: int = 0
     read: int = 0
     stored: int = 0
+    crossing: int = 0
     leaver: int = 0
     written_back: int = 0
     stored_back: int = 0
@@ -118,6 +128,9 @@ class Lru:
         here.move_to_end(number)
         return here[number], gone
 
+    def discard(self, place: tuple[int, int], number: int) -> None:
+        self.sets.get(place, OrderedDict()).pop(number, None)
+
     def drop(self, place: tuple[int, int], number: int) -> Line:
         return self.sets[place].pop(number)
 
@@ -131,7 +144,7 @@ class Memory:
     def __init__(self, geometry: Geometry) -> None:
         self.geometry = geometry
         self.l1 = [Lru(geometry.l1_ways) for _ in range(geometry.sms)]
-        self.llc = Lru(geometry.llc_ways)
+        self.llc = [Lru(geometry.llc_ways) for _ in range(geometry.partitions)]
         self.counts: dict[int, Counter[str]] = {}
         #: Of loads whose data were on their way: how many, and the part of the wait that was left, by level.
         self.arrivals: dict[int, Counter[str]] = {}
@@ -158,12 +171,13 @@ class Memory:
         if leaver is not None and self.geometry.l1_write_back:
             moved.leaver, line = leaver
             before = count["DRAM_WRITES"]
-            moved.written_back = self._write_back(moved.leaver, line, count)
+            moved.written_back = self._write_back(sm, moved.leaver, line, count)
             moved.stored_back = count["DRAM_WRITES"] - before
         if asked:
             before, read_before = count["DRAM_WRITES"], count["DRAM_READS"]
             sent = {granule for granule in granules if self.sector(granule) in asked}
-            moved.missed = min(len(self._through_llc(event.kind, number, sent, asked, count)), moved.left)
+            lost, crossing = self._through_partitions(sm, event.kind, number, sent, asked, count)
+            moved.missed, moved.crossing = min(len(lost), moved.left), len(crossing)
             moved.read = count["DRAM_READS"] - read_before
             moved.stored = count["DRAM_WRITES"] - before
             count["LLC_HITS"] += moved.left - moved.missed
@@ -201,31 +215,65 @@ class Memory:
         line.written |= {granule for granule in granules if self.sector(granule) in kept}
         return missing, touched - kept if geometry.l1_write_back else touched, gone
 
-    def _write_back(self, number: int, line: Line, count: Counter[str]) -> int:
+    def _write_back(self, sm: int, number: int, line: Line, count: Counter[str]) -> int:
         """What an L1 has written of a line goes to the LLC like a store, on account of who made it leave; sectors."""
         sectors = {self.sector(granule) for granule in line.written}
         if sectors:
-            lost = self._through_llc("store", number, line.written, sectors, count)
+            lost, _ = self._through_partitions(sm, "store", number, line.written, sectors, count)
             count["WRITEBACK_MISSES"] += len(lost)
             count["WRITEBACK_HITS"] += len(sectors) - len(lost)
         return len(sectors)
 
+    def _through_partitions(
+        self, sm: int, kind: str, number: int, granules: set[int], asked: set[int], count: Counter[str]
+    ) -> tuple[set[int], set[int]]:
+        """(Sectors that are not in the LLC, those that another partition than the SM's was asked).
+
+        SMs 0, 1, 4, 5, … use one partition of two, the others the other one. A line has a home in one; what SMs of
+        another load, or write as a whole, is copied there until somebody else writes to the line.
+        """
+        geometry = self.geometry
+        part, home = sm // 2 % geometry.partitions, spread(number, geometry.partitions)
+        if geometry.partitions == 1 or not geometry.llc_sets:
+            return self._through_llc(0, kind, number, granules, asked, count), set()
+        place = self._llc_place(number)
+        for other, cache in enumerate(self.llc):
+            if kind != "load" and other != home and not (kind == "store" and other == part):
+                cache.discard(place, number)
+        needed = asked
+        if part != home and (kind == "load" or (kind == "store" and geometry.allocate)):
+            copy, gone = self.llc[part].use(place, number)
+            if gone is not None and geometry.write_back:
+                count["DRAM_WRITES"] += self.dirty(gone[1])
+            if kind == "load":
+                needed = asked - copy.fetched
+                copy.fetched |= asked
+            else:
+                copy.fetched |= {sector for sector in asked if self.granules(sector) <= granules}
+        if not needed:
+            return set(), set()
+        lost = self._through_llc(home, kind, number, granules, needed, count)
+        return lost, needed if part != home else set()
+
+    def _llc_place(self, number: int) -> tuple[int, int]:
+        geometry = self.geometry
+        return number % geometry.banks, number // geometry.banks % geometry.llc_sets
+
     def _through_llc(
-        self, kind: str, number: int, granules: set[int], asked: set[int], count: Counter[str]
+        self, part: int, kind: str, number: int, granules: set[int], asked: set[int], count: Counter[str]
     ) -> set[int]:
-        """Sectors that are not in the LLC."""
+        """Sectors that are not in the LLC, or not in this part of it."""
         geometry = self.geometry
         if not geometry.llc_sets:
             count["DRAM_READS"] += len(asked) if kind != "store" else 0
             count["DRAM_WRITES"] += len(asked) if kind != "load" else 0
             return asked
-        bank, within = number % geometry.banks, number // geometry.banks
-        place = (bank, within % geometry.llc_sets)
+        place, llc = self._llc_place(number), self.llc[part]
         stays_out = kind == "store" and not geometry.allocate
-        if stays_out and self.llc.find(place, number) is None:
+        if stays_out and llc.find(place, number) is None:
             count["DRAM_WRITES"] += len(asked)
             return asked
-        line, gone = self.llc.use(place, number)
+        line, gone = llc.use(place, number)
         if gone is not None and geometry.write_back:
             count["DRAM_WRITES"] += self.dirty(gone[1])
         lost = {sector for sector in asked if not self._holds(line, kind, sector, granules)}
@@ -258,7 +306,8 @@ class Memory:
 
     @property
     def dirty_left(self) -> int:
-        return sum(map(self.dirty, self.llc.lines())) if self.geometry.write_back else 0
+        lines = [line for part in self.llc for line in part.lines()]
+        return sum(map(self.dirty, lines)) if self.geometry.write_back else 0
 
     @property
     def l1_dirty_left(self) -> int:

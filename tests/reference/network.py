@@ -52,8 +52,7 @@ class Network:
             Ring(int(machine[name]), in_order=self.in_order) for name in ("outstanding", "stores")
         )
         self.sets: dict[int, Ring] = {}
-        self.recent = {"all": machine["llc_latency"], "llc": machine["llc_latency"]}
-        self.recent["dram"] = machine["llc_latency"] + machine["dram_latency"]
+        self.recent = {"llc": machine["llc_latency"], "dram": machine["llc_latency"] + machine["dram_latency"]}
         self.split = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         self.schedulers = max(int(machine["schedulers"]), 1)
         self.issue_free = [0.0] * self.schedulers
@@ -113,7 +112,8 @@ class Network:
         back = last_in + pipe
         part = [back - now, 0.0, 0.0, 0.0, 0.0, 0.0]
         if event.level == "coming":
-            back = max(back, begin + event.left * m["arrivals"] * self.recent["all"] * weight)
+            recent = self.recent["llc"] + event.from_dram * (self.recent["dram"] - self.recent["llc"])
+            back = max(back, begin + event.left * m["arrivals"] * recent * weight)
             part[1] = back - now - part[0]
         elif event.level == "given":
             back = begin + event.left * weight
@@ -183,7 +183,6 @@ class Network:
             ways.take(lines, last - pipe, last - pipe)
         if event.kind == "load":
             took = (last - first_in) / weight
-            self.recent["all"] += SMOOTHING * (took - self.recent["all"])
             if event.level == "dram":
                 self.recent["dram"] += SMOOTHING * (took - self.recent["dram"])
             elif event.left == 0.0:

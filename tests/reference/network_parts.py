@@ -40,6 +40,7 @@ class Event:
     dram_writes: float
     weight: float
     left: float
+    from_dram: float
     set_lines: float
     bank: float
     channel: float

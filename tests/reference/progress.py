@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from warplens.machine import Gpu
 
-from .cache import Geometry, Launch, Memory
+from .cache import Geometry, Launch, Memory, spread
 from .coalescer import Event
 
 
@@ -316,12 +316,14 @@ class Progress:
                 found = self.arrivals.setdefault(event.row, Counter())
                 found[worst] += 1
                 found[f"{worst} left"] += left[worst]
+            elif worst == "LLC" and any(each.crossing for each in all_moved):
+                self.arrivals.setdefault(event.row, Counter())["crossed"] += 1
         return there, max(start, now + len(event.lines))
 
     def _count_shared(self, sm: _Sm, now: float, back: float, event: Event, number: int, sectors: int) -> None:
         """Count sectors that an SM nearby has under way and that no third SM has joined."""
         nearby = self.asked.setdefault(sm.number // 2 % -(-len(self.sms) // 16), {})
-        place = ((number * 0x1E3779B97F4A7C15) % (1 << 63) >> 31) % (1 << 14)
+        place = spread(number, 1 << 14)
         mine = {self.memory.sector(granule) for granule in event.lines[number]}
         line, theirs, owner, until, shared = nearby.get(place, (-1, set(), None, 0.0, False))
         if line == number and until > now and mine <= theirs and owner is not sm and not shared:
@@ -377,8 +379,7 @@ class Progress:
     ) -> tuple[float, float]:
         """(when the last of a line's requests is back, when the L1 goes on); the first of them wait for DRAM."""
         timing, banks = self.timing, len(self.banks)
-        hashed = ((number * 0x1E3779B97F4A7C15) % (1 << 63)) >> 31
-        bank, even = self.banks[(hashed if timing.hashed else number) % banks], self.even
+        bank, even = self.banks[spread(number, banks) if timing.hashed else number % banks], self.even
         back = start
         for request in range(count):
             if waits:

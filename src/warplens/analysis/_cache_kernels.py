@@ -6,7 +6,7 @@ import numpy as np
 
 from ..jit import helper, inlined, kernel
 from ..traces._bit_kernels import bit_count
-from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, LOAD, STORE
+from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, LOAD, PAIR, STORE
 from ._line_kernels import divide, granules_of, l1_set, lacking, llc_row, sectors_of
 
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
@@ -213,6 +213,52 @@ def access_llc(what, line, words, asked, row, tags, states, config):
 
 
 @helper
+def drop_copies(line, row, kept, home, tags, states, config):
+    """Empty the slots of a line in all parts of the LLC but its home and the one that is `kept`."""
+    ways = config.llc_ways
+    for part in range(config.llc_partitions):
+        first = row + part * config.llc_banks * config.llc_sets * ways
+        slot = present(tags, first, ways, line) if part != home and part != kept else -1
+        if slot >= 0:
+            remove(tags, states, slot, first + ways)
+
+
+@helper
+def access_partitions(what, line, words, asked, row, sm, tags, states, config):
+    """A line's access at an LLC in parts: as `access_llc`, and the sectors that another part than the SM's was asked.
+
+    Each part keeps copies of what its own SMs load, or write as a whole. The part
+    where a line is at home has all of it, and alone knows what is dirty.
+    """
+    if config.llc_partitions == 1 or config.llc_sets == 0:
+        missed, read, stored = access_llc(what, line, words, asked, row, tags, states, config)
+        return missed, read, stored, 0
+    sectors = config.sectors
+    size = config.llc_banks * config.llc_sets * config.llc_ways
+    part = sm // PAIR % config.llc_partitions
+    home = bank_of(line, config.llc_partitions, True)
+    if what != LOAD:
+        drop_copies(line, row, part if what == STORE else home, home, tags, states, config)
+    needed = asked
+    written = 0  # of what a copy pushes out
+    if part != home and (what == LOAD or (what == STORE and config.llc_allocate)):
+        own = row + part * size
+        evicted = touch(tags, states, own, config.llc_ways, line)
+        if config.llc_write_back:
+            written = bit_count(sectors_of((evicted >> 32) & ALL_GRANULES, sectors))
+        copied = asked
+        if what == STORE:
+            copied &= ~sectors_of(granules_of(asked, sectors) & ~words, sectors)
+        else:
+            needed &= ~states[own]
+        states[own] |= copied
+    if needed == 0:
+        return 0, 0, written, 0
+    missed, read, stored = access_llc(what, line, words, needed, row + home * size, tags, states, config)
+    return missed, read, stored + written, needed if part != home else 0
+
+
+@helper
 def bank_of(line, banks, hashed):
     """The LLC bank that counts for a line."""
     if hashed:
@@ -250,12 +296,13 @@ def access_line(sm, j, s, what, lines, caches, merged):
     """Line `j` of an instruction through the L1 of an SM and the LLC; requests and what becomes of them are counted.
 
     (requests that leave the SM, those that DRAM answers, sectors that this writes
-    to DRAM; the line that leaves the L1 for it, its sectors that are written back,
-    those that this writes to DRAM). A request is a sector of a line (the line,
-    where there are none). A dirty line leaves the L1 before what takes its place,
-    or the atomic that drops it, goes to the LLC, and counts for that instruction.
-    Sectors of a store that are `merged` leave with an earlier one: the LLC gets
-    their data, and they are no requests to it.
+    to DRAM, those that another part of the LLC has; the line that leaves the L1
+    for it, its sectors that are written back, those that this writes to DRAM). A
+    request is a sector of a line (the line, where there are none). A dirty line
+    leaves the L1 before what takes its place, or the atomic that drops it, goes to
+    the LLC, and counts for that instruction. Sectors of a store that are `merged`
+    leave with an earlier one: the LLC gets their data, and they are no requests to
+    it.
     """
     what = np.int64(what)  # one type for all calls: each would be compiled apart
     config = caches.config
@@ -273,7 +320,9 @@ def access_line(sm, j, s, what, lines, caches, merged):
     if dirty:
         sent = sectors_of(dirty, config.sectors)
         row = llc_row(leaves, config.llc_banks, config.llc_sets, config.llc_ways)
-        missed, _, stored_back = access_llc(store, leaves, dirty, sent, row, llc_tags, llc_states, config)
+        missed, _, stored_back, _ = access_partitions(
+            store, leaves, dirty, sent, row, sm, llc_tags, llc_states, config
+        )
         written_back = bit_count(sent)
         own.writeback_hits += written_back - missed
         own.writeback_misses += missed
@@ -284,10 +333,13 @@ def access_line(sm, j, s, what, lines, caches, merged):
     going = bit_count(asked & ~merged)
     reads = 0
     stored = 0
+    crossing = 0
     if asked:
         bank = bank_of(line, config.llc_banks, config.llc_hashed)
         row = lines.place[j] & 0xFFFFFFFF
-        missed, reads, stored = access_llc(what, line, words, asked, row, llc_tags, llc_states, config)
+        missed, reads, stored, crossing = access_partitions(
+            what, line, words, asked, row, sm, llc_tags, llc_states, config
+        )
         missed = min(missed, going)
         own.llc_hits += going - missed
         own.llc_misses += missed
@@ -295,7 +347,7 @@ def access_line(sm, j, s, what, lines, caches, merged):
         own.dram_writes += stored
         caches.bank_load[0, bank] += going
         caches.bank_load[1, bank] += reads + stored
-    return going, reads, stored, leaves, written_back, stored_back
+    return going, reads, stored, crossing, leaves, written_back, stored_back
 
 
 @helper

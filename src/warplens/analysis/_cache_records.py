@@ -13,6 +13,8 @@ NOTHING, LOAD, STORE, ATOMIC, BARRIER = range(5)
 # A line is written in 32 granules. State of a cached line: granules written in the upper half, sectors fetched
 # in the lower.
 GRANULES = 32
+# SMs get blocks one after the other in pairs, which share their way to the LLC.
+PAIR = 2
 ALL_GRANULES = 0xFFFFFFFF
 # Tag of a slot that holds no line: no address has it.
 EMPTY = np.iinfo(np.int64).min
@@ -43,9 +45,13 @@ COUNTERS = np.dtype(
 #: Loads whose data another load has asked for and that are not there yet: executions that found all in the L1 but for
 #: that, and in the LLC, and the sums of the part of the wait that was left of each. And, summed over misses, how many
 #: requests each found ahead of it at its bank's port, and at its DRAM channel, more than at the mean one. `shared`
-#: are sectors for which an SM nearby had a request under way. Files may lack fields at the end: new ones come last.
+#: are sectors for which an SM nearby had a request under way, `crossed` executions whose data the LLC had, but in
+#: another of its parts alone. Files may lack fields at the end: new ones come last.
 ARRIVALS = np.dtype(
-    [(name, np.float64) for name in ("l1", "l1_left", "llc", "llc_left", "bank_ahead", "channel_ahead", "shared")]
+    [
+        (name, np.float64)
+        for name in ("l1", "l1_left", "llc", "llc_left", "bank_ahead", "channel_ahead", "shared", "crossed")
+    ]
 )
 #: A memory instruction whose turn it is: where it runs, which one it is, and its lines.
 TURN = np.dtype([(name, np.int64) for name in ("sm", "static", "kind", "first", "last")])
@@ -82,6 +88,8 @@ class CacheConfig(NamedTuple):
     l1_write_back: bool
     l1_allocate: bool
     llc_banks: int
+    #: Each has `llc_sets` of every bank.
+    llc_partitions: int
     llc_sets: int
     llc_ways: int
     llc_write_back: bool

@@ -255,8 +255,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     missed_before = own.llc_misses
     in_l1 = 0.0
     in_llc = 0.0
-    leaving = 0
-    fetched = 0
+    leaving = fetched = crossed = 0
     there = now
     start = now
     for j in range(first, end):
@@ -267,7 +266,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
             start += make_room(line, row, ways, at_tags, caches.l1_tags, caches.l1_states, coming)
         place = waiting_store(line, start, stores) if merges else -1
         merged = stores[place].sectors if place >= 0 else np.int64(0)
-        going, reads, stored, leaves, written_back, stored_back = access_line(
+        going, reads, stored, crossing, leaves, written_back, stored_back = access_line(
             number, j, s, what, lines, caches, merged
         )
         mine = coming[line & (L1_PLACES - 1)]
@@ -292,6 +291,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
             stores[place].sectors |= sectors_of(np.int64(lines.words[j]), config.sectors)
             stores[place].until = back - timing.llc_latency
         if what == LOAD:
+            crossed |= crossing
             touched = sectors_of(np.int64(lines.words[j]), config.sectors)
             if shares(line, touched, number, now, back, state.asked):
                 noted.shared += going
@@ -305,6 +305,8 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     elif leaving > 0 and fetched == 0 and in_llc > 0.0:
         noted.llc += 1.0
         noted.llc_left += in_llc
+    elif fetched == 0 and crossed:
+        noted.crossed += 1.0
     return there, max(start, now + float(end - first))
 
 

@@ -109,7 +109,7 @@ def access_lines(sm, first, last, s, what, lines, caches):
     missed_before = own.llc_misses
     leaving = 0
     for j in range(first, last):
-        going, _, _, _, _, _ = access_line(sm, j, s, what, lines, caches, np.int64(0))
+        going, _, _, _, _, _, _ = access_line(sm, j, s, what, lines, caches, np.int64(0))
         leaving += going
     count_instruction(own, last - first, leaving, own.llc_misses - missed_before)
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..jit import helper
 from ._cache_kernels import bank_of
+from ._cache_records import PAIR
 
-# SMs whose requests meet on their way to the LLC (a GPC of NVIDIA's), in pairs that get blocks one after the other.
-NEARBY, PAIR = 16, 2
+# SMs whose requests meet on their way to the LLC (a GPC of NVIDIA's).
+NEARBY = 16
 # Lines on their way that are remembered, of SMs nearby.
 NEARBY_PLACES = 1 << 14
 

@@ -35,7 +35,9 @@ FEWEST = 6
 def family_of(run: CacheRun) -> CacheRun | None:
     """A key that is equal for runs that share a pass; None if the run cannot share one."""
     config = run.config
-    if run.order == "progress" or not config.llc_allocate or not config.llc_sets or config.fetch_sectors > 1:
+    if run.order == "progress" or not config.llc_allocate or not config.llc_sets:
+        return None
+    if config.fetch_sectors > 1 or config.llc_partitions > 1:
         return None
     return replace(run, config=config._replace(llc_ways=0))
 

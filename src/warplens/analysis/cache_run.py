@@ -141,7 +141,8 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
         )
     l1_size, llc_size = _given(gpu.l1.size_bytes, 0), _given(gpu.llc.size_bytes, 0)
     l1_ways, llc_ways, banks = gpu.l1.ways, gpu.llc.ways, gpu.llc.banks
-    banks = np.where(llc_size // (line * llc_ways) < banks, 1, banks)
+    llc_sets = llc_size // (line * llc_ways * gpu.llc.partitions)
+    banks = np.where(llc_sets < banks, 1, banks)
     config = {
         "sms": gpu.sms,
         "blocks_per_sm": np.maximum(np.floor(blocks_per_sm), 1),
@@ -150,7 +151,7 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
         "l1_write_back": gpu.l1.writes_back,
         "l1_allocate": gpu.l1.allocates_stores,
         "llc_banks": banks,
-        "llc_sets": llc_size // (line * llc_ways * banks),
+        "llc_sets": llc_sets // banks,
         "llc_write_back": gpu.llc.writes_back,
         "llc_allocate": gpu.llc.allocates_stores,
         "sectors": sectors,

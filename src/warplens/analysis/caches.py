@@ -231,7 +231,7 @@ def unevenness(loads: NDArray[np.int64]) -> float:
 def empty_caches(config: CacheConfig) -> list[NDArray[np.int64]]:
     """Tags and states of all L1 lines, then of all L2 lines."""
     l1_slots = config.sms * config.l1_sets * config.l1_ways
-    llc_slots = config.llc_banks * config.llc_sets * config.llc_ways
+    llc_slots = config.llc_partitions * config.llc_banks * config.llc_sets * config.llc_ways
     made: list[NDArray[np.int64]] = []
     for count in (l1_slots, llc_slots):
         made += [np.full(count, EMPTY), np.zeros(count, dtype=np.int64)]

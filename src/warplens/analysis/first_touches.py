@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..traces import LaunchTrace
-from ._cache_records import COUNTERS, LOAD, CacheConfig, records_of
+from ._cache_records import ARRIVALS, COUNTERS, LOAD, CacheConfig, records_of
 from .caches import MissProfile
 from .events import Events, EventStream
 
@@ -34,7 +34,7 @@ class FirstTouches:
 
     def applied(self, found: MissProfile, config: CacheConfig) -> MissProfile:
         """Misses of the whole launch: lines that other blocks have brought are in the L2, if it holds them all."""
-        held = config.llc_banks * config.llc_sets * config.llc_ways
+        held = config.llc_banks * config.llc_sets * config.llc_ways  # of one part: each brings what its SMs read
         if not held or (self.lines * self.share).sum() * self.repeats > held or np.all(self.share == 1.0):
             return found
         counters = found.counters.copy()
@@ -47,7 +47,13 @@ class FirstTouches:
             own[far] -= moved
             own[near] += moved
         own["dram_reads"] -= np.rint(own["dram_reads"] * brought).astype(np.int64)
-        return replace(found, counters=counters)
+        if found.arrivals is None:
+            return replace(found, counters=counters)
+        arrivals = found.arrivals.copy()
+        waits = records_of(arrivals, ARRIVALS)
+        for name in ("llc", "llc_left", "crossed"):  # nobody waits for a line that is there
+            waits[name] *= self.share
+        return replace(found, counters=counters, arrivals=arrivals)
 
 
 def first_touches(trace: LaunchTrace, chunks: EventStream, kinds: NDArray[np.uint8]) -> FirstTouches | None:

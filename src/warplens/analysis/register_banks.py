@@ -15,7 +15,7 @@ BANKS = 2
 #: Where the control bits of machine code name operands that stay in the reuse cache for the next instruction.
 REUSE = 0xF << 17
 #: Classes whose registers are read when they issue; others collect theirs on the way to a unit of lower rate.
-_READ_AT_ISSUE = ("comp", "int32", "fp32", "fp16")
+_READ_AT_ISSUE = ("comp", "int32", "int32_mad", "fp32", "fp16")
 
 
 def further_reads(trace: LaunchTrace) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ _DATA = Path(__file__).parent / "data"
 #: class of instructions -> operation that stands for it.
 CLASS_OPERATIONS = {
     "int32": "int32_add",
+    "int32_mad": "int32_mad",
     "int32_div": "int32_div",
     "fp32": "fp32_fma",
     "fp32_div": "fp32_div",
@@ -38,7 +39,7 @@ CLASS_OPERATIONS = {
 }
 #: Operations whose λ the source text of a class mentions too.
 RELATED = {
-    "int32": ("int32_logic", "int32_mad", "int32_add_logic"),
+    "int32": ("int32_logic", "int32_add_logic"),
     "sfu": ("sfu_rsqrt",),
     "shared": ("load_shared_16B", "store_shared"),
 }
@@ -188,6 +189,13 @@ def _instructions(raw: Raw) -> dict[str, SourcedValue]:
         operation = CLASS_OPERATIONS[own] if own else operation
         if operation in subsystems:
             found[f"instructions.{name}.subsystem"] = _measured(subsystems[operation], _mix_text(pairs, operation))
+    uniform = Source(
+        "assumed",
+        "a pipe of its own in each partition (NVIDIA's developer forum, 315200); its rate: that of integer additions",
+    )
+    interval = found["instructions.int32.interval_cycles"].value
+    found["instructions.uniform.interval_cycles"] = SourcedValue(interval, uniform)
+    found["instructions.uniform.subsystem"] = SourcedValue("uniform", uniform)
     own_unit = "matrix instructions were not mixed with others; tensor cores are units of their own"
     for name in ("tensor", *(of_warpgroups if has_products else ())):
         found[f"instructions.{name}.subsystem"] = SourcedValue("tensor", Source("assumed", own_unit))

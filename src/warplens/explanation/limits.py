@@ -26,6 +26,7 @@ _NAMES = {
 #: Functional units by the class of most of the instructions that fill them.
 _UNITS = {
     "int32": "the integer units",
+    "int32_mad": "the integer multipliers",
     "fp32": "the FP32 units",
     "fp64": "the FP64 units",
     "fp16": "the FP16 units",

@@ -103,7 +103,8 @@ def served_by_tiles(scene: Scene, chosen: NDArray[np.bool_], results: int) -> fl
 
 def with_several_results(scene: Scene, results: int) -> Scene:
     """The scene where threads make several results: loops share constants, addresses and branches among them."""
-    shared = scene.kind("load_constant", "int32", "move", "control") & (scene.executions > scene.warps)
+    shared = scene.kind("load_constant", "int32", "int32_mad", "uniform", "move", "control")
+    shared &= scene.executions > scene.warps
     for index in np.flatnonzero(shared).tolist():
         shared[index] = not from_memory(scene, index)
 

@@ -82,7 +82,7 @@ def _warp_products() -> dict[str, InstructionClass]:
 INSTRUCTION_CLASSES = (
     _tree(
         ("comp", "compute", None, "any instruction that is not a memory access"),
-        ("int32", "compute", "comp", "32-bit integer arithmetic and logic (multiplication where it differs)"),
+        ("int32", "compute", "comp", "32-bit integer arithmetic and logic"),
         ("int32_div", "compute", "int32", "32-bit integer division sequence"),
         ("fp32", "compute", "comp", "single-precision add, multiply, multiply-add"),
         ("fp32_div", "compute", "fp32", "single-precision division sequence"),
@@ -112,7 +112,11 @@ INSTRUCTION_CLASSES = (
     | _products()
     | _tree(("conversion_fp64", "compute", "conversion", "conversion of floating point from or to 64 bits"))
     | _warp_products()
-    | _tree(("barrier_cluster", "barrier", "barrier", "barrier of a cluster of thread blocks"))
+    | _tree(
+        ("barrier_cluster", "barrier", "barrier", "barrier of a cluster of thread blocks"),
+        ("int32_mad", "compute", "int32", "32-bit integer multiplication and multiply-add (IMAD)"),
+        ("uniform", "compute", "int32", "integer arithmetic and moves that a warp does once for all its lanes"),
+    )
 )
 
 #: Default pipeline of a class.

@@ -96,6 +96,12 @@ class LastLevelCache(_WritePolicy):
     hashed: Quantity = flag(
         "a hash of the address spreads lines over the banks; false: consecutive lines take turns", default=False
     )
+    partitions: Quantity = entries(
+        "parts, each of which keeps what its own SMs use; a line also has a home in one of them", default=1
+    )
+    crossing_cycles: Quantity = number(
+        "what a hit takes longer whose data are in another part alone", minimum=0.0, default=0.0
+    )
     mshrs: Quantity = entries("miss status holding registers of one bank", default=128)
     fetch_bytes: Quantity = count("bytes that a miss fetches from DRAM, if more than an L1 sector")
     dirty_bytes: Quantity = count("dirty bytes it holds before it writes back; if absent, its size")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from ..jit import inlined
 from ._calendar_kernels import reserve
 from ._network_records import (
-    ALL,
     BY_DRAM,
     BY_LLC,
     COMING,
@@ -56,7 +55,7 @@ def reset_memory(machine, memory):
         memory.next_way[r] = 0
         for k in range(memory.ways.shape[1]):
             memory.ways[r, k] = 0.0
-    memory.recent[ALL] = memory.recent[BY_LLC] = machine.llc_latency
+    memory.recent[BY_LLC] = machine.llc_latency
     memory.recent[BY_DRAM] = machine.llc_latency + machine.dram_latency
     for c in range(PARTS):
         memory.split[c] = 0.0
@@ -157,7 +156,8 @@ def look_up(now, event, machine, memory, busy, part):
     for c in range(1, PARTS):
         part[c] = 0.0
     if event.level == COMING:
-        back = max(back, begin + event.left * machine.arrivals * memory.recent[ALL] * event.weight)
+        recent = memory.recent[BY_LLC] + event.from_dram * (memory.recent[BY_DRAM] - memory.recent[BY_LLC])
+        back = max(back, begin + event.left * machine.arrivals * recent * event.weight)
         part[P_L2] = back - now - part[P_L1]
     elif event.level == GIVEN:
         back = begin + event.left * event.weight
@@ -310,7 +310,6 @@ def keep_places(first, last, taken, lines, event, machine, memory):
 def remember(took, event, memory):
     """A load's latency enters the means of the last misses."""
     recent = memory.recent
-    recent[ALL] += SMOOTHING * (took - recent[ALL])
     if event.level == DRAM:
         recent[BY_DRAM] += SMOOTHING * (took - recent[BY_DRAM])
     elif event.left == 0.0:

@@ -36,8 +36,8 @@ PORT, WAY = range(2)
 # Places for misses in flight: MSHRs for loads, and those of stores and atomics.
 LOADS, STORES = range(2)
 
-# Mean latencies of the last misses: all, those that the LLC served, those that went to DRAM.
-ALL, BY_LLC, BY_DRAM = range(3)
+# Mean latencies of the last misses: those that the LLC served, those that went to DRAM.
+BY_LLC, BY_DRAM = range(2)
 #: Weight of one miss in them.
 SMOOTHING = 0.1
 
@@ -85,6 +85,7 @@ EVENT = _record(
     dram_writes=F64,
     weight=F64,
     left=F64,  # part of a miss that is left where its data are on their way
+    from_dram=F64,  # and the part of such misses that DRAM serves
     set_lines=F64,  # ways of its set that one execution fills
     bank=F64,  # requests ahead of a miss at its bank and at its DRAM channel, beyond the mean
     channel=F64,
@@ -246,7 +247,7 @@ def new_memory(stream: Stream, machines: Any, *, turns: bool = False) -> Memory:
         next_place=np.zeros(2, dtype=I64),
         ways=np.zeros((sets, ways)),
         next_way=np.zeros(sets, dtype=I64),
-        recent=np.zeros(3),
+        recent=np.zeros(2),
         split=np.zeros(PARTS),
     )
 

@@ -14,7 +14,7 @@ from ..analysis._cache_records import GRANULES
 from ..analysis.block_samples import CONSTANT_INDICES, FAR_FETCHED, FETCHED, FURTHER_READS, BlockSample
 from ..machine import INSTRUCTION_CLASSES, Gpu, Quantity, lineage
 from . import _network_records as k
-from .served import draw_levels
+from .served import crossed, crowds_of, draw_levels, from_dram, undrawn
 
 FLIT_BYTES = 32
 #: Blocks count as imbalanced if the longest takes this many times the median.
@@ -77,6 +77,7 @@ class DemandConfig:
     miss_lookups: Quantity
     llc_spread_cycles: Quantity
     dram_spread_cycles: Quantity
+    crossing_cycles: Quantity
     write_factor: Quantity
     #: Time to write a sector that is alone in its line, over the time to read as much.
     lone_write_factor: Quantity
@@ -127,6 +128,7 @@ def demand_config(gpu: Gpu, classes: Iterable[str], needed_by: str) -> DemandCon
         miss_lookups=gpu.noc.miss_lookups,
         llc_spread_cycles=gpu.llc.spread_cycles,
         dram_spread_cycles=gpu.dram.spread_cycles,
+        crossing_cycles=gpu.llc.crossing_cycles,
         write_factor=gpu.dram.write_factor,
         lone_write_factor=gpu.dram.lone_write_factor,
         store_headers=gpu.noc.store_cycles is None,
@@ -207,7 +209,7 @@ def demand_of_sample(
         )
         / sample.expansion,
         busiest_bank=1.0 if without == "banks" else misses.busiest_bank,
-        busiest_channel=1.0 if without == "banks" else misses.busiest_channel,
+        busiest_channel=1.0 if without == "banks" else _busiest_channel(sample, misses, config, size.repeats),
         shared_loads=misses.shared_loads,
         has_sets=bool(config.sets),
         estimated_cycles=misses.estimated_cycles,
@@ -262,7 +264,7 @@ def _events(
     packets = np.where(goes, misses.packets_per_execution[static] / leaving_part, 0.0)
     events = np.zeros(len(static), k.EVENT)
     events["kind"], events["level"], events["needs"] = sample.kind, level, sample.dependence
-    events["weight"], events["left"] = weight, left
+    events["weight"], events["left"], events["from_dram"] = weight, left, from_dram(misses)[static]
     events["clustered"] = (sample.kind == k.BARRIER) & (_counted(sample, CLUSTER_BARRIER) > 0)
     events["issue"] = sample.instructions + _counted(sample, FURTHER_READS) * float(config.register_conflict_cycles)
     events["gap"] = np.maximum(sample.gap, _fetch_cycles(sample, config))
@@ -275,6 +277,8 @@ def _events(
     headers = config.store_headers or without == "stores"
     _put_traffic(events, sample, misses, config, size.repeats, leaving, packets, float(headers))
     events["spread"] = _spread(events, leaving, packets, config)
+    found = (level == k.LLC) & (left == 0.0) & (sample.kind == k.LOAD)
+    events["spread"] += np.where(found, crossed(misses)[static] * float(config.crossing_cycles), 0.0)
     by_level = np.where(level == k.DRAM, float(config.dram_spread_cycles), float(config.llc_spread_cycles))
     events["scatter"] = np.where(goes & (sample.kind == k.LOAD), by_level / np.log(2.0) * np.sqrt(weight), 0.0)
     if without == "write-backs":
@@ -283,7 +287,7 @@ def _events(
     own = np.bincount(static, weight * counts, len(misses.kinds))
     part = _blocks(sample, counts) / size.recorded_blocks
     drawn = (own > 0) & (misses.executed > 0)
-    scale = np.where(drawn, misses.executed * part / np.where(drawn, own, 1.0) * _undrawn(misses, drawn), 1.0)[static]
+    scale = np.where(drawn, misses.executed * part / np.where(drawn, own, 1.0) * undrawn(misses, drawn), 1.0)[static]
     for names, factor in ((_ASKED, scale), (_ISSUED, more)):
         for name in names:
             # Accesses of machine code are not as many as those of the PTX, whose executions are known.
@@ -334,14 +338,6 @@ def _spread(events: Any, sectors: Any, lines: Any, config: DemandConfig) -> Any:
     return np.where(events["kind"] == k.LOAD, cycles, 0.0)
 
 
-def _undrawn(misses: MissProfile, drawn: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What instructions that the sample lacks add to those of their kind that it has."""
-    size = int(misses.kinds.max(initial=0)) + 1
-    of_kind = np.bincount(misses.kinds, misses.executed, size)
-    here = np.bincount(misses.kinds[drawn], misses.executed[drawn], size)
-    return (of_kind / np.maximum(here, 1e-300))[misses.kinds]
-
-
 def _wavefronts(sample: BlockSample, config: DemandConfig, *, conflicts: bool) -> Any:
     """Cycles of an access at the L1 port: the largest of what its lines, bytes and bank conflicts take."""
     lines = np.maximum(sample.lines, 1.0)
@@ -375,7 +371,7 @@ def _put_traffic(
     events["flits_in"] = np.where(is_load, sectors, packets)
     reads = misses.per_execution("dram_reads")[static] / np.maximum(misses.levels[:, 2], 1e-300)[static]
     events["dram_reads"] = np.where(events["level"] == k.DRAM, reads, 0.0)
-    alone = lone_writes(sample, misses) if float(config.lone_write_factor) > 1.0 else 0.0
+    alone = _lone(sample, misses, config)
     early = early_writes(misses, config, repeats, alone)
     writes = misses.per_execution("dram_writes")[static] * access + leaving * ~is_load * early
     total = float((writes * sample.weight).sum())
@@ -390,13 +386,6 @@ def _partial(sample: BlockSample, misses: MissProfile, config: DemandConfig) -> 
     written = np.minimum(sample.access_bytes, sample.granules * float(config.line_bytes) / GRANULES)
     sectors = misses.per_execution("requests")[sample.static]
     return written < 0.999 * sectors * float(config.transfer_bytes)
-
-
-def crowds_of(misses: MissProfile) -> Any:
-    """Requests queued ahead of a miss at its L2 bank and DRAM channel, beyond the mean, per instruction."""
-    sent = misses.misses_per_execution * misses.executed, misses.per_execution("dram_reads") * misses.executed
-    ahead = misses.arrival("bank_ahead"), misses.arrival("channel_ahead")
-    return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
 
 
 def _to_totals(events: Any, sample: BlockSample, misses: MissProfile, part: float, counts: Any) -> None:
@@ -429,6 +418,19 @@ def early_writes(misses: MissProfile, config: DemandConfig, repeats: float, alon
     dirty *= 1.0 + (float(config.line_bytes) / misses.transfer_bytes - 1.0) * alone
     requests = _stored(misses, misses.misses_per_execution)
     return misses.dirty_left * max(1.0 - float(config.dirty_bytes) / max(dirty, 1e-300), 0.0) / max(requests, 1.0)
+
+
+def _busiest_channel(sample: BlockSample, misses: MissProfile, config: DemandConfig, repeats: float) -> float:
+    """Busiest over mean DRAM channel. What the simulation did not write yet is spread evenly."""
+    early = early_writes(misses, config, repeats, _lone(sample, misses, config))
+    early *= _stored(misses, misses.misses_per_execution)
+    counted = float((misses.column("dram_reads") + misses.column("dram_writes")).sum())
+    return 1.0 + (misses.busiest_channel - 1.0) * counted / max(counted + early, 1e-300)
+
+
+def _lone(sample: BlockSample, misses: MissProfile, config: DemandConfig) -> float:
+    """`lone_writes` where they matter to the machine."""
+    return lone_writes(sample, misses) if float(config.lone_write_factor) > 1.0 else 0.0
 
 
 def lone_writes(sample: BlockSample, misses: MissProfile) -> float:

@@ -1,4 +1,4 @@
-"""Which level of the memory serves each sampled access."""
+"""Which level of the memory serves each sampled access, and what it waits for there."""
 
 from __future__ import annotations
 
@@ -48,3 +48,33 @@ def draw_levels(sample: BlockSample, misses: MissProfile, *, arrivals: bool = Tr
             level[coming] = becomes
             left[coming] = mean[static[coming]]
     return level.astype(np.int64), left
+
+
+def from_dram(misses: MissProfile) -> Any:
+    """The part of the misses of each instruction that DRAM serves, or that wait for what is on its way from there."""
+    found = misses.levels[:, 1:] * misses.executed[:, None]
+    found[misses.kinds != k.LOAD] = 0.0
+    dram = np.minimum(found[:, 1] + misses.arrival("llc_left"), found.sum(axis=1))
+    mean = dram.sum() / max(found.sum(), 1e-300)
+    return np.where(found.sum(axis=1) > 0.0, dram / np.maximum(found.sum(axis=1), 1e-300), mean)
+
+
+def crossed(misses: MissProfile) -> Any:
+    """Of the executions of each instruction that find their data in the LLC, the share that reaches another part."""
+    waits = misses.column("worst_llc") - misses.arrival("llc")
+    return np.minimum(misses.arrival("crossed") / np.maximum(waits, 1.0), 1.0)
+
+
+def crowds_of(misses: MissProfile) -> Any:
+    """Requests queued ahead of a miss at its L2 bank and DRAM channel, beyond the mean, per instruction."""
+    sent = misses.misses_per_execution * misses.executed, misses.per_execution("dram_reads") * misses.executed
+    ahead = misses.arrival("bank_ahead"), misses.arrival("channel_ahead")
+    return np.maximum(np.stack(ahead) / np.maximum(np.stack(sent), 1.0), 0.0)
+
+
+def undrawn(misses: MissProfile, drawn: Any) -> Any:
+    """What instructions that the sample lacks add to those of their kind that it has."""
+    size = int(misses.kinds.max(initial=0)) + 1
+    of_kind = np.bincount(misses.kinds, misses.executed, size)
+    here = np.bincount(misses.kinds[drawn], misses.executed[drawn], size)
+    return (of_kind / np.maximum(here, 1e-300))[misses.kinds]

@@ -42,9 +42,9 @@ _IN_WORDS = {
     "DRAM": "DRAM bandwidth",
 }
 #: Half-widths of the range, as fractions of the prediction, chosen by judgement; `UNSEEN` so that 80 % of the suite's
-#: launches are held. A saturated resource fixes the time; without one, the time depends on how waits overlap. PTX of
-#: the suite has 0.6 to 1.4 times the instructions of the machine code. Limits that micro-benchmarks do not show make
-#: kernels slower, never faster.
+#: launches are held, and three quarters of those of public programs. A saturated resource fixes the time; without
+#: one, the time depends on how waits overlap. PTX of the suite has 0.6 to 1.4 times the instructions of the machine
+#: code. Limits that micro-benchmarks do not show make kernels slower, never faster.
 ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.08
 #: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (

@@ -55,5 +55,5 @@ def test_rows_that_blocks_of_other_sms_read() -> None:
         return [each for place in places for each in (Step(0, evenly(place, 16)), Step(1))]
 
     apart = with_overrides(gpu("h200"), {"noc.shared_reads": 0.0})
-    found = advice("cache-thrashing", kernel(rows, steps, blocks=264), apart)
+    found = advice("cache-thrashing", kernel(rows, steps, blocks=528), apart)
     assert found.text.endswith("would if blocks were square tiles.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -16,7 +17,13 @@ from ..scene import LEAST_GAIN, Scene
 BUSY = 0.5
 #: Iterations that an unrolled loop does at a time.
 UNROLLED = 4
-_NAMES = {"int32": "integer", "control": "branch", "move": "move", "fp32": "FP32", "conversion": "conversion"}
+_NAMES = dict.fromkeys(("int32", "int32_mad"), "integer") | {
+    "uniform": "warp-uniform",
+    "control": "branch",
+    "move": "move",
+    "fp32": "FP32",
+    "conversion": "conversion",
+}
 
 
 def look(scene: Scene) -> Iterable[Finding]:
@@ -27,8 +34,10 @@ def look(scene: Scene) -> Iterable[Finding]:
     if scene.most_gain(extra) < LEAST_GAIN:
         return
     total = scene.executions.sum()
-    by_class = {name: int(scene.executions[scene.classes == name].sum()) for name in np.unique(scene.classes)}
-    most = max(by_class, key=by_class.__getitem__)
+    by_kind: Counter[str] = Counter()
+    for name in np.unique(scene.classes):
+        by_kind[_NAMES.get(name, name)] += int(scene.executions[scene.classes == name].sum())
+    ((most, count),) = by_kind.most_common(1)
     executed = scene.executions * extra
     trips = scene.executions[extra].max() / scene.warps
 
@@ -42,7 +51,7 @@ def look(scene: Scene) -> Iterable[Finding]:
     yield Finding(
         text=(
             f"Instruction-bound: issue slots or a unit are {100 * busy:.0f} % busy; "
-            f"{100 * by_class[most] / total:.0f} % of the instructions are {_NAMES.get(most, most)}, and "
+            f"{100 * count / total:.0f} % of the instructions are {most}, and "
             f"{100 * executed.sum() / total:.0f} % only compute addresses, count or test in loops that run up to "
             f"{trips:.0f} times."
         ),

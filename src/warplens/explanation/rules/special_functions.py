@@ -38,7 +38,10 @@ _ANCHORS = {
     "pow": ("rcp.", "MUFU.RCP"),
 }
 _OPERATOR = re.compile(r"[-+*/%<>?&|^]=?")
-_COMPUTE = ("fp32", "int32", "move", "control", "conversion", "conversion_fp64", "sfu", "fp32_div", "fp64")
+_COMPUTE = (
+    *("fp32", "fp32_div", "fp64", "sfu", "conversion", "conversion_fp64"),
+    *("int32", "int32_mad", "uniform", "move", "control"),
+)
 
 
 def look(scene: Scene) -> Iterable[Finding]:

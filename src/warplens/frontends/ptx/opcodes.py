@@ -19,6 +19,8 @@ _CONTROL = (
     *("bra", "brx", "call", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep"),
     *("prefetch", "prefetchu", "discard", "griddepcontrol", "pmevent", "tensormap", "setmaxnreg", "applypriority"),
 )
+#: Of integers: what the multipliers do.
+_MULTIPLIED = ("mul", "mad", "madc", "mul24", "mad24", "dp2a", "dp4a")
 _MOVES = (
     *("mov", "selp", "slct", "cvta", "shfl", "vote", "match", "activemask", "elect", "isspacep"),
     *("getctarank", "mapa", "createpolicy", "movmatrix", "txq", "suq"),
@@ -119,4 +121,4 @@ def instruction_class(item: Instruction) -> str:
         return {16: "fp16", 32: "fp32", 64: "fp64"}[kind.bits]
     if opcode in ("div", "rem"):
         return "int32_div"
-    return "int32"
+    return "int32_mad" if opcode in _MULTIPLIED else "int32"

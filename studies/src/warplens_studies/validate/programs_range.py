@@ -1,7 +1,8 @@
 """How wide the upper side of the range must be: chosen on the suite, or on other programs than those it is tried on.
 
 What micro-benchmarks do not show makes kernels slower, never faster: this part of the uncertainty is systematic, and
-its size is the one constant of the range that errors can choose. The model has the suite's.
+its size is the one constant of the range that errors can choose. The model has the least that holds enough of the
+suite and of programs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .programs import OWN, Row
 #: Sizes of that part that are tried, and the share of launches that a range must hold.
 SIDES = tuple(np.arange(0.0, 0.61, 0.05).round(2).tolist())
 NOMINAL = 0.80
+#: Fewest launches of programs that the model's own range holds.
+OF_PROGRAMS = 0.75
 
 
 class Chosen(NamedTuple):
@@ -39,17 +42,32 @@ def holds(cycles: float, low: float, measured: float, side: float, launch_cycles
 
 def chosen_on_suite(comparisons: Iterable[H200Validation]) -> float:
     """The least size, in hundredths, with which ranges hold `NOMINAL` of the suite's launches, from SASS and PTX."""
-    launch_cycles = float(load_gpu("h200").launch_cycles)
     ends = [
         (row.cycles[OWN], row.cycles_low, found.measured[key].elapsed_cycles)
         for found in comparisons
         for key in counted(found)
         for row in (found.predicted[key],)
     ]
+    return _least(ends, NOMINAL)
+
+
+def chosen_on_programs(rows: Iterable[Row], share: float = OF_PROGRAMS) -> float:
+    """The least size, in hundredths, with which ranges hold a share of all launches of programs."""
+    return _least([ends for row in rows if (ends := _ends(row)) is not None], share)
+
+
+def _least(ends: Sequence[tuple[float, float, float]], share: float) -> float:
+    launch_cycles = float(load_gpu("h200").launch_cycles)
     for side in np.arange(0.0, SIDES[-1], 0.01).round(2).tolist():
-        if np.mean([holds(*each, side, launch_cycles) for each in ends]) >= NOMINAL:
+        if np.mean([holds(*each, side, launch_cycles) for each in ends]) >= share:
             return float(side)
     return SIDES[-1]
+
+
+def _ends(row: Row) -> tuple[float, float, float] | None:
+    """(Predicted cycles, their lower end, measured cycles) of a launch; None without a range."""
+    low = row.predicted.low
+    return None if low is None else (row.predicted.cycles[OWN], low, row.launch.cycles)
 
 
 def cross_validated(rows: Sequence[Row]) -> Chosen | None:
@@ -58,10 +76,9 @@ def cross_validated(rows: Sequence[Row]) -> Chosen | None:
     None where there are no others.
     """
     launch_cycles = float(load_gpu("h200").launch_cycles)
-    ranged = [(row, low) for row in rows if (low := row.predicted.low) is not None]
-    ends = [(row.predicted.cycles[OWN], low, row.launch.cycles) for row, low in ranged]
-    table = np.array([[holds(*each, side, launch_cycles) for side in SIDES] for each in ends])
-    programs = np.array([row.launch.program for row, _ in ranged])
+    ranged = [(row.launch.program, ends) for row in rows if (ends := _ends(row)) is not None]
+    table = np.array([[holds(*ends, side, launch_cycles) for side in SIDES] for _, ends in ranged])
+    programs = np.array([program for program, _ in ranged])
     if len(set(programs)) < 2:
         return None
     sides, held = [], []
