@@ -281,8 +281,10 @@ def run(options: argparse.Namespace) -> None:
             print(f"time is up: {len(missing) - first} programs are left out")
             break
         some = missing[first : first + options.batch]
-        some = step("measure", lambda each: measured(runner, each), some, 1)
-        step("trace", lambda each: traced(runner, each, traces), some, options.jobs)
+        counted = [state[each["name"]] for each in some if "launches" in state[each["name"]]]
+        others = [each for each in some if "launches" not in state[each["name"]]]
+        counted += step("measure", lambda each: measured(runner, each), others, 1)
+        step("trace", lambda each: traced(runner, each, traces), counted, options.jobs)
 
 
 def _wanted(program: Program, only: list[str] | None) -> bool:
