@@ -18,7 +18,7 @@ def test_the_text_says_how_far_the_first_predictions_were_off() -> None:
     mean, median = (100 * average(sizes) for average in (statistics.mean, statistics.median))
     near, held_share = (100 * sum(each) / len(rows) for each in ([size <= 0.2 for size in sizes], held))
     assert (
-        f"Of their {len(rows)} launches, [its first predictions](../../benchmarks/h200/programs_first.csv) had a "
+        f"Of their {len(rows)} launches, its first predictions (`benchmarks/h200/programs_first.csv`) had a "
         f"mean error of {mean:.0f} %, a median of {median:.0f} %, a signed median of "
         f"{100 * statistics.median(errors):+.0f} %, {near:.0f} % within 20 %, one of {100 * max(errors):+.0f} %, "
         f"and ranges that held {held_share:.0f} %."
