@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...formatting import show_bytes
 from ...traces.rewrite import square_blocks
 from ..rule import Finding, InTriton, Rule
 from ..scene import Scene
@@ -37,13 +38,13 @@ def look(scene: Scene) -> Iterable[Finding]:
     l1_bytes, l2_bytes = scene.gpu.l1.size_bytes, scene.gpu.llc.size_bytes
     if l1_bytes and misses.column("llc_hits")[loads_of(scene)].sum() > LEAST * misses.l1_accesses:
         larger = scene.with_gpu({"l1.size": LARGER * int(l1_bytes)})
-        found = list(_lost(scene, larger, "L1", f"in {LARGER} times its {int(l1_bytes) // 1024} KiB"))
+        found = list(_lost(scene, larger, "L1", f"in {LARGER} times its {show_bytes(l1_bytes)}"))
         if not found and scene.trace.header.block[1:] == (1, 1):
             found = list(_lost(scene, scene.with_trace(square_blocks), "L1", "if blocks were square tiles"))
         yield from found
     if l2_bytes and misses.dram_read_bytes > l2_bytes:
         larger = scene.with_gpu({"llc.size": LARGER * int(l2_bytes)})
-        yield from _lost(scene, larger, "L2", f"in {LARGER} times its {int(l2_bytes) >> 20} MiB")
+        yield from _lost(scene, larger, "L2", f"in {LARGER} times its {show_bytes(l2_bytes)}")
 
 
 def loads_of(scene: Scene) -> NDArray[np.bool_]:
