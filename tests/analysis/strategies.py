@@ -118,6 +118,9 @@ def timed_machines(draw: st.DrawFn) -> Gpu:
             queue_entries=draw(st.sampled_from((None, 1, 2, 3))),
             streaming=draw(st.booleans()),
             merge_lines=draw(st.sampled_from((0, 1, 2, 5))),
+            lines_per_cycle=draw(st.sampled_from((None, 1, 4))),
+            reply_cycles=draw(st.sampled_from((None, 0.63))),
+            banked=draw(st.booleans()),
         ),
         llc=dataclasses.replace(gpu.llc, latency_cycles=draw(times)),
         dram=dataclasses.replace(
@@ -130,6 +133,8 @@ def timed_machines(draw: st.DrawFn) -> Gpu:
             write_bandwidth_bytes_per_s=draw(st.sampled_from((None, 2e9))),
             sm_write_bandwidth_bytes_per_s=draw(st.sampled_from((None, 1e9))),
             queue_entries=draw(st.sampled_from((1, 3, 64))),
+            request_cycles=draw(st.sampled_from((None, 0.5, 30.0))),
+            sm_request_cycles=draw(st.sampled_from((None, 1.006, 50.0))),
         ),
     )
 

@@ -116,6 +116,16 @@ def test_an_access_that_became_part_of_another_follows_those_before_it():
     assert order([0, 1, 2, 3, 4, 5, 6], wide) == [3, 0, 1, 4, 2, 5, 6]
 
 
+def test_what_is_nowhere_in_machine_code_waits_no_sooner_than_what_needs_it():
+    """The first sum became part of another instruction: it does not hold the loads behind it up."""
+    folded = code_of([0, 1, 3, 4, 5, 6])
+    assert order([0, 1, 2, 3, 4, 5, 6], folded) == [0, 1, 3, 4, 2, 5, 6]
+
+
+def test_what_nobody_needs_stays_behind_the_last_access():
+    assert order([0, 1, 2, 3, 4], code_of([0, 1, 3, 4])) == [0, 1, 3, 4, 2]
+
+
 def test_nothing_passes_a_barrier():
     code = code_of([9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 10])
     assert order([6, 7, 8, 9, 10], code) == [6, 7, 8, 9, 10]

@@ -156,6 +156,18 @@ def test_hashed_sets_spread_every_power_of_two(bits):
     assert found.tolist() == list(range(108))
 
 
+@pytest.mark.parametrize("sets", [46, 62, 92, 108])
+def test_hashed_sets_spread_every_short_stride(sets):
+    """An L1 as large as a carve-out leaves it, three quarters full, keeps lines at nearly any short stride."""
+    crowded = []
+    for stride in range(1, 64):
+        found = np.empty(12 * sets, dtype=np.int64)
+        find_l1_sets((1 << 33) + np.arange(12 * sets) * stride, sets, True, found)
+        counts = np.bincount(found, minlength=sets)
+        crowded.append(counts[counts > 16].sum() / len(found))
+    assert np.mean(crowded) < 0.1
+
+
 def test_stores_merge_only_while_they_wait():
     """A line that a slow network has not taken takes what comes later; a fast one has sent it."""
     blocks = [[[Step(STG, evenly(0, 4, 32))] * 50]]

@@ -100,5 +100,5 @@ def test_spills_that_the_l1_does_not_hold_take_longer() -> None:
     x, y = np.ones(64 * 9, np.float32), np.zeros(64 * 256, np.float32)
     kernel = warplens.cuda(SUMS, options=("-maxrregcount=32",)).kernel("kernel")
     trace = kernel.launch(8, 256, x, y, np.int32(4)).trace()
-    held, lost = (warplens.predict(trace, "h200", overrides={"l1.size": size}) for size in ("216 KiB", "16 KiB"))
+    held, lost = (warplens.predict(trace, "h200", overrides={"l1.size": size}) for size in ("216 KiB", "4 KiB"))
     assert lost.cycles > 1.2 * held.cycles

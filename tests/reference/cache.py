@@ -73,12 +73,16 @@ def spread(number: int, places: int) -> int:
 
 
 def l1_set(number: int, sets: int, hashed: bool) -> int:
-    """The number modulo the sets, or the sum of its digits to that base."""
-    found = number
-    while hashed and sets > 1 and number >= sets:
-        number //= sets
-        found += number
-    return found % sets
+    """The number modulo the sets, or the sum of its digits to that base, each weighted by a power of one number."""
+    if not hashed or sets == 1:
+        return number % sets
+    prime = next((p for p in range(sets - 1, 1, -1) if all(p % d for d in range(2, p))), 1)
+    total, power = 0, 0
+    while number:
+        number, digit = divmod(number, sets)
+        total += digit * (sets - prime) ** power
+        power += 1
+    return total % sets
 
 
 @dataclass

@@ -34,6 +34,11 @@ class Timing:
     merge_lines: int
     noc_store_service: float
     sm_store_service: float
+    noc_request: float
+    sm_request: float
+    lookup: float
+    reply: float
+    banked: bool
 
     @classmethod
     def of(cls, gpu: Gpu) -> Timing:
@@ -62,6 +67,11 @@ class Timing:
             merge_lines=0 if gpu.l1.write_policy == "back" else gpu.l1.merge_lines or 0,
             noc_store_service=gpu.clock_hz * block / writes if noc and writes else noc,
             sm_store_service=gpu.clock_hz * block / write_port if write_port else sm,
+            noc_request=gpu.noc.request_cycles or 0.0,
+            sm_request=gpu.noc.sm_request_cycles or 0.0,
+            lookup=1.0 / (gpu.l1.lines_per_cycle or 1.0),
+            reply=gpu.l1.reply_cycles or 0.0,
+            banked=bool(gpu.l1.banked),
         )
 
 
@@ -73,20 +83,30 @@ class _Warp:
         self.block = block
         self.events = events
         self.next = 0
-        self.done: list[float] = []  # when the data of each event so far is there
+        self.queued = 0  # accesses in the queue of its SM
+        self.since = 0.0  # when it went on after the event before
+        self.done: dict[int, float] = {}  # when the data of each event that was served is there
         self.latest = 0.0  # when that of all loads so far is
         self.at_barrier = False
+        self.waits = False  # for an access in the queue
         self.runs = 0  # of other instructions that wait for a collector
 
-    def reach(self, now: float) -> float:
-        """When the next event is reached, or the end: computation first, and data that is needed on the way."""
+    def reach(self, now: float) -> float | None:
+        """When the next event is reached, or the end: computation first, and data that is needed on the way.
+
+        None while these data, or at the end any, are those of an access in the queue.
+        """
         if self.next == len(self.events):
-            return max(now, self.done[-1]) if self.done else now
+            if self.queued:
+                return None
+            return max(now, self.done[self.next - 1]) if self.events else now
         event = self.events[self.next]
-        reached = now + event.gap
+        reached = self.since + event.gap
         if event.dependence >= 0:
+            if event.dependence not in self.done:
+                return None
             reached = max(reached, self.done[event.dependence] + event.tail)
-        return reached
+        return max(now, reached)
 
 
 class _Block:
@@ -103,7 +123,7 @@ class _Block:
 class _Sm:
     def __init__(self, number: int, outstanding: int) -> None:
         self.number = number
-        self.queue: list[_Warp] = []  # served in order
+        self.queue: list[tuple[_Warp, int]] = []  # warps with the events to serve, in order
         self.outside: list[_Warp] = []  # the queue was full
         self.last_in = -1
         self.free = 0.0
@@ -134,10 +154,10 @@ class Progress:
     """Memory instructions in the order of an estimate of when warps reach them.
 
     A warp that reaches an event enters its SM's memory queue, or waits outside
-    while that is full. The SM serves the queue in order; a service takes the
-    issue slots of the instructions since the warp's last event, a cycle per
-    line, and the wait for a free MSHR. All happens in whole cycles; SMs take
-    turns at being the first in one.
+    while that is full. Once in, it goes on until it needs data. The SM serves the
+    queue in order; a service takes the issue slots of the instructions since the
+    warp's last event, a cycle per line, and the wait for a free MSHR. All happens
+    in whole cycles; SMs take turns at being the first in one.
     """
 
     def __init__(self, memory: Memory, timing: Timing, blocks_per_sm: int) -> None:
@@ -177,11 +197,18 @@ class Progress:
             if stopped and len(stopped) == block.alive:
                 for warp in stopped:
                     warp.at_barrier = False
-                    self._send(warp, now)
+                    self._start(warp, now)
         return now
 
+    def _start(self, warp: _Warp, now: float) -> None:
+        warp.since = now
+        self._send(warp, now)
+
     def _send(self, warp: _Warp, now: float) -> None:
-        heapq.heappush(self.agenda, (math.ceil(warp.reach(now)), warp.number, warp))
+        when = warp.reach(now)
+        warp.waits = when is None
+        if when is not None:
+            heapq.heappush(self.agenda, (math.ceil(when), warp.number, warp))
 
     def _plan(self, sm: _Sm, when: float) -> None:
         cycle = math.ceil(when)
@@ -192,7 +219,7 @@ class Progress:
             block = self.waiting.pop(0)
             block.sm = sm
             for warp in block.warps:
-                self._send(warp, now)
+                self._start(warp, now)
 
     def _arrive(self, warp: _Warp, now: float) -> _Block:
         sm = warp.block.sm
@@ -203,18 +230,25 @@ class Progress:
                 self._enter(sm, now)
         elif warp.events[warp.next].kind == "barrier":
             sm.free = max(now, sm.free) + warp.events[warp.next].instructions * self.timing.issue_interval
-            warp.done.append(now)
+            warp.done[warp.next] = now
             warp.next += 1
             warp.at_barrier = True
         elif len(sm.queue) < self.timing.queue:
-            sm.queue.append(warp)
-            sm.last_in = warp.number
+            self._line_up(sm, warp, now)
+            self._send(warp, now)
             if len(sm.queue) == 1:
                 self._plan(sm, max(now, sm.free))
         else:
             sm.outside.append(warp)
             warp.runs = warp.events[warp.next].runs if self.timing.collects else 0
         return warp.block
+
+    def _line_up(self, sm: _Sm, warp: _Warp, now: float) -> None:
+        sm.queue.append((warp, warp.next))
+        sm.last_in = warp.number
+        warp.next += 1
+        warp.queued += 1
+        warp.since = now
 
     def _next_in(self, sm: _Sm) -> _Warp:
         """Of those with the fewest runs, greedy: the one that entered last, again, else the oldest. Else in turn."""
@@ -229,29 +263,27 @@ class Progress:
         return next(warp for warp in sm.outside if warp.number == chosen)
 
     def _serve(self, sm: _Sm, now: float) -> _Block:
-        warp = sm.queue.pop(0)
-        if sm.outside and len(sm.queue) < self.timing.queue:
+        warp, number = sm.queue.pop(0)
+        warp.queued -= 1
+        enters = None
+        if sm.outside:
             enters = self._next_in(sm)
             sm.outside.remove(enters)
-            sm.queue.append(enters)
-            sm.last_in = enters.number
-        event = warp.events[warp.next]
-        warp.next += 1
+            self._line_up(sm, enters, now)
+        event = warp.events[number]
         there, accepts = self._lines(sm, now, event)
         there = max(there, now + self.timing.l1_latency)
         if event.kind == "load":
             there = max(there, warp.latest)
             warp.latest = there
-        warp.done.append(there)
+        warp.done[number] = there
         sm.free = max(accepts, now + event.instructions * self.timing.issue_interval)
-        following = warp.events[warp.next : warp.next + 1]
-        if self.timing.merge_lines and following and following[0].kind == "store" and warp.reach(now) <= sm.free:
-            sm.queue.insert(0, warp)  # it has issued its store by then
-            sm.last_in = warp.number
-        else:
-            self._send(warp, now)
         if sm.queue:
             self._plan(sm, sm.free)
+        if enters:
+            self._send(enters, now)
+        if warp.waits:
+            self._send(warp, now)
         return warp.block
 
     def _lines(self, sm: _Sm, now: float, event: Event) -> tuple[float, float]:
@@ -318,7 +350,17 @@ class Progress:
                 found[f"{worst} left"] += left[worst]
             elif worst == "LLC" and any(each.crossing for each in all_moved):
                 self.arrivals.setdefault(event.row, Counter())["crossed"] += 1
-        return there, max(start, now + len(event.lines))
+        return there, max(start, now + self._port(event, sum(moved.left > 0 for moved in all_moved)))
+
+    def _port(self, event: Event, missed: int) -> float:
+        """Cycles of the L1 for an instruction: a store's lines one by one, a load's lookups, banks and replies."""
+        if event.kind != "load":
+            return float(len(event.lines))
+        takes = len(event.lines) * self.timing.lookup
+        if self.timing.banked:
+            words = Counter(granule for granules in event.lines.values() for granule in granules)
+            takes = max(takes, float(max(words.values(), default=0)))
+        return takes + missed * self.timing.reply
 
     def _count_shared(self, sm: _Sm, now: float, back: float, event: Event, number: int, sectors: int) -> None:
         """Count sectors that an SM nearby has under way and that no third SM has joined."""
@@ -377,20 +419,26 @@ class Progress:
         waits: bool,
         row: int,
     ) -> tuple[float, float]:
-        """(when the last of a line's requests is back, when the L1 goes on); the first of them wait for DRAM."""
+        """(when the last of a line's requests is back, when the L1 goes on); the first of them wait for DRAM.
+
+        The first of a load also takes what is left of the least time of a line.
+        """
         timing, banks = self.timing, len(self.banks)
         bank, even = self.banks[spread(number, banks) if timing.hashed else number % banks], self.even
         back = start
+        more = {"SM": max(timing.sm_request - count * timing.sm_service, 0.0)}
+        more["all"] = max(timing.noc_request - count * timing.noc_service, 0.0)
         for request in range(count):
             if waits:
                 slot = sm.flown % timing.outstanding
                 start = max(start, sm.in_flight[slot])
                 sent = max(start, sm.in_free)
-                sm.in_free = sent + timing.sm_service
+                sm.in_free = sent + timing.sm_service + more["SM"]
                 arrival = max(sent, bank.out_free) + timing.llc_latency
                 self._ahead(row, "bank", bank.out_free, even.out_free, now, timing.noc_service * banks)
-                bank.out_free = max(now, bank.out_free) + timing.noc_service * banks
-                even.out_free = max(now, even.out_free) + timing.noc_service
+                bank.out_free = max(now, bank.out_free) + timing.noc_service * banks + more["all"] * banks
+                even.out_free = max(now, even.out_free) + timing.noc_service + more["all"]
+                more = dict.fromkeys(more, 0.0)
                 if request < reads:
                     arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
                     self._ahead(

@@ -7,7 +7,7 @@ import numpy as np
 from ..jit import helper, inlined, kernel
 from ..traces._bit_kernels import bit_count
 from ._cache_records import ALL_GRANULES, ATOMIC, EMPTY, LOAD, PAIR, STORE
-from ._line_kernels import divide, granules_of, l1_set, lacking, llc_row, sectors_of
+from ._line_kernels import digit_weight, divide, granules_of, l1_set, lacking, llc_row, sectors_of
 
 # An odd number with no pattern (the golden ratio's bits): its multiples spread lines over banks.
 HASH = 0x1E3779B97F4A7C15
@@ -24,8 +24,9 @@ def find_places(line_id, config, place):
     sets = max(config.llc_sets, 1)
     ways = config.llc_ways
     by_banks, by_sets = 1.0 / banks, 1.0 / sets
+    weight = digit_weight(l1_sets, config.l1_hashed)
     for j in range(len(line_id)):
-        own = l1_set(line_id[j], l1_sets, config.l1_hashed)
+        own = l1_set(line_id[j], l1_sets, weight)
         within, bank = divide(line_id[j], banks, by_banks)
         _, llc_set = divide(within, sets, by_sets)
         place[j] = (own << 32) | ((bank * sets + llc_set) * ways)
@@ -34,8 +35,9 @@ def find_places(line_id, config, place):
 @kernel
 def find_l1_sets(line_id, sets, hashed, found):
     """The L1 set of each line."""
+    weight = digit_weight(sets, hashed)
     for j in range(len(line_id)):
-        found[j] = l1_set(line_id[j], sets, hashed)
+        found[j] = l1_set(line_id[j], sets, weight)
 
 
 @helper

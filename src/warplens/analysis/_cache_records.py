@@ -73,7 +73,7 @@ class CacheConfig(NamedTuple):
     """Caches, and how warps reach them: what a machine has, with all its overrides.
 
     `cache_run` derives most fields. A field that it does not derive is the machine
-    parameter of that name: `llc_hashed` is `llc.hashed`. The last six matter to the
+    parameter of that name: `llc_hashed` is `llc.hashed`. The last seven matter to the
     order `progress` alone. They are 0 for others, so that runs which do not depend on
     them are equal.
     """
@@ -111,6 +111,8 @@ class CacheConfig(NamedTuple):
     outstanding: int
     #: Lines of stores that wait in an SM for the network, and with which others merge; 0: none do.
     merge_lines: int
+    #: A load takes a cycle of the L1 for each word of its busiest bank.
+    l1_banked: bool
 
 
 class Timing(NamedTuple):
@@ -126,6 +128,12 @@ class Timing(NamedTuple):
     #: Those of the network for stores.
     noc_store_service: float
     sm_store_service: float
+    #: The least that a request for a line takes at the ports of all and of an SM.
+    noc_request: float
+    sm_request: float
+    #: Of the L1: to look a line up, and for the reply of one that it lacks.
+    lookup: float
+    reply: float
 
 
 class Lines(NamedTuple):

@@ -72,17 +72,39 @@ def divide(number, divisor, inverse):
     return quotient, remainder
 
 
+@kernel
+def digit_weight(sets, hashed):
+    """What a digit of a line's number, to the base of the sets, counts in its L1 set over the one before; 0: nothing.
+
+    It is their number less the largest prime below it, so that the set hangs on the
+    number modulo that prime: few strides have a factor in common with it.
+    """
+    if not hashed or sets < 2:
+        return 0
+    prime = sets - 1
+    divisor = 2
+    while divisor * divisor <= prime:
+        if prime % divisor == 0:
+            prime -= 1
+            divisor = 2
+        else:
+            divisor += 1
+    return sets - prime
+
+
 @helper
-def l1_set(line, sets, hashed):
-    """The L1 set of a line: its number modulo their number, or the sum of its digits to that base.
+def l1_set(line, sets, weight):
+    """The L1 set of a line: the last digit of its number to the base of the sets, or the weighted sum of all digits.
 
     The sum gives consecutive lines to consecutive sets, and spreads lines that lie any power of two apart.
     """
     rest, found = divide(line, sets, 1.0 / sets)
-    if hashed and sets > 1:
+    if weight > 0:
+        counts = weight
         while rest > 0:
             rest, digit = divide(rest, sets, 1.0 / sets)
-            found += digit
+            found += digit * counts
+            counts = counts * weight % sets
         found %= sets
     return found
 

@@ -44,8 +44,11 @@ WARP = np.dtype(
         ("block", np.int64),
         ("event", np.int64),  # the next one
         ("end", np.int64),
+        ("lined_up", np.int64),  # its accesses in the memory queue
+        ("since", np.float64),  # when it went on after the event before
         ("latest", np.float64),  # when the data of all loads so far are there
         ("held", np.bool_),  # at a barrier, or not started
+        ("waits", np.bool_),  # for the service of an access in the queue
         ("runs", np.int64),  # of instructions that it still has to issue while the memory queue is full
     ],
     align=True,
@@ -119,24 +122,29 @@ def ahead(free, even_free, now, service):
 def send(sm, now, start, waits, going, reads, stored, bank, even, banks, timing, flight, crowds):
     """(time the last datum is back, time the L1 goes on) of the requests for one line, all to the same bank.
 
-    As many of them wait for DRAM as it gives sectors. Ports and DRAM channels fill
-    from the time of the event, which never runs backwards; a miss that waits for
-    an MSHR starts later than that. `crowds` counts what is ahead of misses at their
+    As many of them wait for DRAM as it gives sectors. The first of a load also takes
+    what a line takes at the least. Ports and DRAM channels fill from the time of the
+    event, which never runs backwards; a miss that waits for an MSHR starts later than
+    that. `crowds` counts what is ahead of misses at their
     bank and not at the `even` one, which has its share of all.
     """
     back = start
     service = timing.noc_service * banks
     channel_service = timing.dram_service * banks
+    sm_more = max(timing.sm_request - going * timing.sm_service, 0.0)
+    more = max(timing.noc_request - going * timing.noc_service, 0.0)
     for request in range(going):
         if waits:
             place = sm.flown % len(flight)
             start = max(start, flight[place])  # the miss that many before this one must be back
             sent = max(start, sm.in_free)
-            sm.in_free = sent + timing.sm_service
+            sm.in_free = sent + timing.sm_service + sm_more
             arrival = max(sent, bank.out_free) + timing.llc_latency
             crowds.bank_ahead += ahead(bank.out_free, even.out_free, now, service)
-            bank.out_free = max(now, bank.out_free) + service
-            even.out_free = max(now, even.out_free) + timing.noc_service
+            bank.out_free = max(now, bank.out_free) + service + more * banks
+            even.out_free = max(now, even.out_free) + timing.noc_service + more
+            sm_more = 0.0
+            more = 0.0
             if request < reads:
                 arrival = max(arrival, bank.channel_free + timing.llc_latency) + timing.dram_latency
                 crowds.channel_ahead += ahead(bank.channel_free, even.channel_free, now, channel_service)
@@ -229,6 +237,30 @@ def note_coming(line, now, back, reads, mine, common):
 
 
 @helper
+def words_of_busiest_bank(words, first, end):
+    """Most lines of which an instruction touches the same granule: the bank of a word is its place in its line.
+
+    Six digits count the lines of each granule, one bit of each in a mask.
+    """
+    ones = twos = fours = eights = sixteens = both = np.uint32(0)
+    for j in range(first, end):
+        carry = words[j]
+        ones, carry = ones ^ carry, ones & carry
+        twos, carry = twos ^ carry, twos & carry
+        fours, carry = fours ^ carry, fours & carry
+        eights, carry = eights ^ carry, eights & carry
+        sixteens, carry = sixteens ^ carry, sixteens & carry
+        both |= carry
+    most = 0
+    busiest = np.uint32(0xFFFFFFFF)
+    for digit, value in ((both, 32), (sixteens, 16), (eights, 8), (fours, 4), (twos, 2), (ones, 1)):
+        if busiest & digit:
+            busiest &= digit
+            most += value
+    return most
+
+
+@helper
 def serve(number, now, s, what, first, end, lines, caches, timing, state, arrivals):
     """(time all data of an instruction are there, time the L1 accepts the next one).
 
@@ -256,6 +288,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
     in_l1 = 0.0
     in_llc = 0.0
     leaving = fetched = crossed = 0
+    missed = 0.0  # lines
     there = now
     start = now
     for j in range(first, end):
@@ -280,6 +313,7 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
                 there = max(there, mine.there)
             continue
         leaving += going
+        missed += 1.0
         fetched += reads
         bank = state.servers[bank_of(line, banks, hashed)]
         waits = what != STORE
@@ -307,42 +341,78 @@ def serve(number, now, s, what, first, end, lines, caches, timing, state, arriva
         noted.llc_left += in_llc
     elif fetched == 0 and crossed:
         noted.crossed += 1.0
-    return there, max(start, now + float(end - first))
+    takes = float(end - first)
+    if what == LOAD:
+        takes *= timing.lookup
+        if config.l1_banked:
+            takes = max(takes, float(words_of_busiest_bank(lines.words, first, end)))
+        takes += missed * timing.reply
+    return there, max(start, now + takes)
 
 
 @helper
 def reach_time(warp, first, now, steps, done):
-    """When a warp that is free at `now` reaches its next event: after the instructions and data in between."""
+    """When a warp reaches its next event: after the instructions and data in between; negative: not known yet.
+
+    It is not known while what the event needs, or at the end of a warp any access, is still in the memory queue.
+    """
     event = warp.event
     if event == warp.end:
+        if warp.lined_up > 0:
+            return -1.0
         return max(now, done[event - 1]) if event > first else now
-    reach = now + steps.gap[event]
+    reach = warp.since + steps.gap[event]
     needed = steps.dependence[event]
     if needed >= 0:
-        reach = max(reach, done[first + needed] + steps.tail[event])
-    return reach
+        there = done[first + needed]
+        if there < 0.0:
+            return -1.0
+        reach = max(reach, there + steps.tail[event])
+    return max(now, reach)
+
+
+@inlined
+def go_on(w, now, size, event_start, steps, state):
+    """A warp goes on to its next event, if it is known when; the size of the heap then."""
+    warp = state.warps[w]
+    when = reach_time(warp, event_start[w], now, steps, state.done)
+    warp.waits = when < 0.0
+    if when >= 0.0:
+        size = heap_push(state.heap, size, entry_key(when, w, len(state.warps), len(state.sms)))
+    return size
 
 
 @inlined
 def let_go(first, last, now, size, block_start, event_start, steps, state):
     """Held warps of some blocks go on to their next events; the size of the heap then."""
-    warps = len(state.warps)
     for b in range(first, last):
         for w in range(block_start[b], block_start[b + 1]):
             warp = state.warps[w]
             if warp.held:
                 warp.held = False
-                when = reach_time(warp, event_start[w], now, steps, state.done)
-                size = heap_push(state.heap, size, entry_key(when, w, warps, len(state.sms)))
+                warp.since = now
+                size = go_on(w, now, size, event_start, steps, state)
     return size
 
 
 @inlined
-def arrive(w, now, kind, steps, timing, config, state):
-    """A warp reaches its next event: its end, a barrier, or the memory queue of its SM.
+def line_up(w, number, now, depth, state):
+    """A warp's next event enters the memory queue of its SM."""
+    warp = state.warps[w]
+    sm = state.sms[number]
+    place = (sm.head + sm.lined_up) % depth
+    state.line_up[number, place, 0] = w
+    state.line_up[number, place, 1] = warp.event
+    sm.lined_up += 1
+    sm.last = w
+    warp.event += 1
+    warp.lined_up += 1
+    warp.since = now
 
-    (when, entry) of the service that this starts; entry -1: none.
-    """
+
+@inlined
+def arrive(w, now, kind, steps, timing, config, state):
+    """A warp reaches its next event: its end, a barrier, or its SM's memory queue; whether it is in the queue."""
     warp = state.warps[w]
     block = state.blocks[warp.block]
     sm = state.sms[block.sm]
@@ -355,68 +425,45 @@ def arrive(w, now, kind, steps, timing, config, state):
         warp.held = True
         block.at_barrier += 1
     elif sm.lined_up < config.queue:
-        state.line_up[block.sm, (sm.head + sm.lined_up) % (config.queue + 1)] = w
-        sm.lined_up += 1
-        sm.last = w
-        if sm.lined_up == 1:
-            return max(now, sm.free), len(state.warps) + block.sm
+        line_up(w, block.sm, now, config.queue, state)
+        return True
     else:
         state.outside[block.sm, sm.outside] = w
         sm.outside += 1
         warp.runs = steps.runs[warp.event] if config.collects else 0
-    return now, np.int64(-1)
+    return False
 
 
 @inlined
-def leave_queue(number, depth, greedy, state):
-    """The warp at the head of an SM's memory queue; the scheduler chooses who takes the room."""
+def leave_queue(number, now, config, state):
+    """(warp, event) at the head of an SM's memory queue, and the warp that takes the room or -1."""
     sm = state.sms[number]
-    w = state.line_up[number, sm.head]
-    sm.head = (sm.head + 1) % (depth + 1)
+    w = state.line_up[number, sm.head, 0]
+    event = state.line_up[number, sm.head, 1]
+    sm.head = (sm.head + 1) % config.queue
     sm.lined_up -= 1
-    if sm.outside > 0 and sm.lined_up < depth:
+    state.warps[w].lined_up -= 1
+    enters = np.int64(-1)
+    if sm.outside > 0:
         outside = state.outside[number]
-        k = pick(outside, sm.outside, sm.last, greedy, state.warps)
-        sm.last = outside[k]
-        state.line_up[number, (sm.head + sm.lined_up) % (depth + 1)] = sm.last
-        sm.lined_up += 1
+        k = pick(outside, sm.outside, sm.last, config.greedy, state.warps)
+        enters = outside[k]
+        line_up(enters, number, now, config.queue, state)
         sm.outside -= 1
         outside[k] = outside[sm.outside]
-    return w
+    return w, event, enters
 
 
 @inlined
-def comes_next(w, number, when, kind, steps, config, state):
-    """Whether a warp has issued its next access, a store, before the L1 is free again; then it is the next.
-
-    Only where stores merge: elsewhere, warps take turns.
-    """
+def served(w, event, number, now, there, accepts, kind, steps, timing, state):
+    """Note when an access has its data and the L1 goes on."""
     warp = state.warps[w]
-    sm = state.sms[number]
-    if config.merge_lines == 0 or warp.event == warp.end or when > sm.free:
-        return False
-    if kind[steps.static[warp.event]] != STORE:
-        return False
-    sm.head = (sm.head - 1) % (config.queue + 1)
-    state.line_up[number, sm.head] = w
-    sm.lined_up += 1
-    sm.last = w
-    return True
-
-
-@inlined
-def served(w, number, now, there, accepts, event_start, kind, steps, timing, state):
-    """Note when an access has its data and the L1 goes on; returns when the warp reaches its next event."""
-    warp = state.warps[w]
-    event = warp.event
     there = max(there, now + timing.l1_latency)
     if kind[steps.static[event]] == LOAD:
         there = max(there, warp.latest)
         warp.latest = there  # results are taken in order
     state.done[event] = there
     state.sms[number].free = max(accepts, now + steps.instructions[event] * timing.issue_interval)
-    warp.event = event + 1
-    return reach_time(warp, event_start[w], now, steps, state.done)
 
 
 @kernel
@@ -424,11 +471,12 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
     """Memory instructions in the order of an estimate of when warps reach them; returns the estimated cycles.
 
     Warps that reach an access enter their SM's memory queue while it has room;
-    when it is full the scheduling policy decides who enters next. The queue is
-    served in order: a service takes the issue slots of the instructions since
-    the warp's last access, a cycle of the L1 port per line, and the wait for
-    MSHRs. The heap holds two kinds of entries: warp w reaches its next event,
-    and (number of warps + sm) the SM can serve again.
+    when it is full the scheduling policy decides who enters next. A warp whose
+    access is in the queue goes on until it needs the data. The queue is served
+    in order: a service takes the issue slots of the instructions since the
+    warp's last access, a cycle of the L1 port per line, and the wait for MSHRs.
+    The heap holds two kinds of entries: warp w reaches its next event, and
+    (number of warps + sm) the SM can serve again.
     """
     heap = state.heap
     sms = len(state.sms)
@@ -451,15 +499,19 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
             entry = warps + (entry - warps + cycle) % sms
         now = float(cycle)
         freed_end = freed
-        also = False  # the warp goes on besides what takes the place of this entry
-        when = now
+        size -= 1
+        heap_fill(heap, size, heap[size])
         if entry < warps:
             w = entry
-            next_time, next_entry = arrive(w, now, kind, steps, timing, config, state)
+            number = state.blocks[state.warps[w].block].sm
+            if arrive(w, now, kind, steps, timing, config, state):
+                size = go_on(w, now, size, event_start, steps, state)
+                if state.sms[number].lined_up == 1:
+                    when = max(now, state.sms[number].free)
+                    size = heap_push(heap, size, entry_key(when, warps + number, warps, sms))
         else:
             number = entry - warps
-            w = leave_queue(number, config.queue, config.greedy, state)
-            event = state.warps[w].event
+            w, event, enters = leave_queue(number, now, config, state)
             there, accepts = serve(
                 number,
                 now,
@@ -473,19 +525,13 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
                 state,
                 arrivals,
             )
-            when = served(w, number, now, there, accepts, event_start, kind, steps, timing, state)
-            # The SM's next service takes the place of this one, else the warp's next event.
-            again = comes_next(w, number, when, kind, steps, config, state)
-            also = state.sms[number].lined_up > 0
-            next_time, next_entry = (state.sms[number].free, entry) if also else (when, w)
-            also = also and not again
-        if next_entry >= 0:
-            heap_fill(heap, size, entry_key(next_time, next_entry, warps, sms))
-        else:
-            size -= 1
-            heap_fill(heap, size, heap[size])
-        if also:
-            size = heap_push(heap, size, entry_key(when, w, warps, sms))
+            served(w, event, number, now, there, accepts, kind, steps, timing, state)
+            if state.sms[number].lined_up > 0:
+                size = heap_push(heap, size, entry_key(state.sms[number].free, entry, warps, sms))
+            if enters >= 0:
+                size = go_on(enters, now, size, event_start, steps, state)
+            if state.warps[w].waits:
+                size = go_on(w, now, size, event_start, steps, state)
         owner = state.warps[w].block
         block = state.blocks[owner]
         if block.alive == 0 and started < blocks:  # the next block takes its place

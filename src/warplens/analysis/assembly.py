@@ -117,32 +117,54 @@ class _MachineOrder:
         if found < len(accesses):
             return None
         places = [self.places[each].get(block, -1) if each in self.places else -1 for each in run]
-        return np.argsort(self._allowed(run, places), kind="stable")
+        return np.argsort(self._late(run, places, self._allowed(run, places)), kind="stable")
 
     def _allowed(self, run: list[int], places: list[int]) -> list[int]:
         """Places that keep results before what reads them, and registers until they are read.
 
         What is nowhere in machine code follows what it needs; an access, those before it, too: it became part of one.
         """
-        static = self.static
         written: dict[int, int] = {}
         read: dict[int, int] = {}
         accessed = -1
-        for number, each in enumerate(run):
-            sources = [register for register in static.sources_of(each) if register < NO_REGISTER]
-            made = [register for register in static.destinations_of(each) if register < NO_REGISTER]
+        allowed = []
+        for own, each in zip(places, run, strict=True):
+            sources, made = self._registers(each)
             place = max(
-                places[number],
+                own,
                 *(written.get(register, -1) for register in (*sources, *made)),
                 *(read.get(register, -1) for register in made),
-                accessed if is_access(self.names[each]) and places[number] < 0 else -1,
+                accessed if is_access(self.names[each]) and own < 0 else -1,
             )
-            places[number] = place
+            allowed.append(place)
             read.update((register, max(read.get(register, -1), place)) for register in sources)
             written.update((register, place) for register in made)
             if is_access(self.names[each]):
                 accessed = max(accessed, place)
-        return places
+        return allowed
+
+    def _late(self, run: list[int], places: list[int], allowed: list[int]) -> list[int]:
+        """Allowed places, where what is nowhere in machine code but no access goes with the first that needs it."""
+        end = max(allowed) + 1
+        changed: dict[int, int] = {}  # by register: the first that reads or writes it, of those that come later
+        written: dict[int, int] = {}
+        late = allowed.copy()
+        for number in range(len(run) - 1, -1, -1):
+            sources, made = self._registers(run[number])
+            if places[number] < 0 and not is_access(self.names[run[number]]):
+                needed = [changed.get(register, end) for register in made]
+                needed += [written.get(register, end) for register in sources]
+                late[number] = min([end, *needed])
+            place = late[number]
+            written.update((register, place) for register in made)
+            changed.update((register, place) for register in made)
+            changed.update((register, min(changed.get(register, end), place)) for register in sources)
+        return late
+
+    def _registers(self, each: int) -> tuple[list[int], list[int]]:
+        """(those that an instruction reads, those that it writes)."""
+        sources, made = self.static.sources_of(each), self.static.destinations_of(each)
+        return [r for r in sources if r < NO_REGISTER], [r for r in made if r < NO_REGISTER]
 
 
 def _permuted(group: WarpGroup, static: StaticTable, order: NDArray[np.int64]) -> WarpGroup:

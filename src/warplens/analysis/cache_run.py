@@ -56,7 +56,8 @@ class CacheRun:
         fewer = min(sms, -(-blocks // resident))
         if timing is not None:
             less = sms / fewer
-            timing = timing._replace(noc_service=timing.noc_service * less, dram_service=timing.dram_service * less)
+            shared = ("noc_service", "noc_request", "noc_store_service", "dram_service")
+            timing = timing._replace(**{name: getattr(timing, name) * less for name in shared})
         fitted = replace(self, config=self.config._replace(sms=fewer), timing=timing)
         return fitted, launched / blocks * fewer / sms
 
@@ -165,10 +166,11 @@ def _config(gpu: Gpu, blocks_per_sm: Quantity, order: str, needed_by: str) -> di
             "streaming": gpu.l1.streaming,
             "outstanding": _given(gpu.noc.queue_entries if gpu.l1.streaming else gpu.l1.mshrs, NO_LIMIT),
             "merge_lines": np.where(gpu.l1.writes_back, 0, gpu.l1.merge_lines),
+            "l1_banked": gpu.l1.banked,
         }
     else:
         config |= {"queue": 0, "greedy": False, "collects": False}
-        config |= {"streaming": False, "outstanding": 0, "merge_lines": 0}
+        config |= {"streaming": False, "outstanding": 0, "merge_lines": 0, "l1_banked": False}
     return config | {name: _parameter(gpu, name) for name in CacheConfig._fields if name not in config}
 
 
@@ -185,13 +187,14 @@ def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
     timed = replace(named, sms=gpu.sms, l1=l1)
     services: list[Quantity] = [0.0, 0.0, 0.0, 0.0]
     if timed.noc.bandwidth_bytes_per_s is not None:
-        noc = timed.service_cycles_now("noc", needed_by)
+        all_ports = timed.service_cycles_now("noc", needed_by)
         transfer_cycles = timed.clock_hz * timed.transfer_bytes
         writes, port = timed.noc.write_bandwidth_bytes_per_s, timed.noc.sm_bandwidth_bytes_per_s
-        sm = noc * timed.sms if port is None else transfer_cycles / port
+        sm = all_ports * timed.sms if port is None else transfer_cycles / port
         write_port = timed.noc.sm_write_bandwidth_bytes_per_s
-        services = [noc, sm, noc if writes is None else transfer_cycles / writes]
+        services = [all_ports, sm, all_ports if writes is None else transfer_cycles / writes]
         services.append(sm if write_port is None else transfer_cycles / write_port)
+    noc = timed.with_defaults.noc
     return {
         "issue_interval": 1.0 / timed.issue_rate,
         "l1_latency": timed.with_defaults.l1.latency_cycles,
@@ -202,6 +205,10 @@ def _timing(gpu: Gpu, named: Gpu, needed_by: str) -> dict[str, Any]:
         "dram_service": timed.service_cycles_now("dram", needed_by),
         "noc_store_service": services[2],
         "sm_store_service": services[3],
+        "noc_request": noc.request_cycles,
+        "sm_request": noc.sm_request_cycles,
+        "lookup": 1.0 / timed.with_defaults.l1.lines_per_cycle,
+        "reply": timed.with_defaults.l1.reply_cycles,
     }
 
 

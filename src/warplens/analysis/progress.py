@@ -58,14 +58,14 @@ def _at_start(chunk: Events, config: CacheConfig) -> Progress:
         warps=np.zeros(warps, dtype=WARP),
         blocks=np.zeros(blocks, dtype=BLOCK),
         sms=np.zeros(sms, dtype=SM),
-        line_up=np.empty((sms, config.queue + 1), dtype=np.int64),
+        line_up=np.empty((sms, max(config.queue, 1), 2), dtype=np.int64),
         outside=np.empty((sms, config.blocks_per_sm * int(sizes.max(initial=0))), dtype=np.int64),
         flight=np.zeros((sms, config.outstanding)),
         stored=np.zeros((sms, config.merge_lines), dtype=STORED),
         coming=np.zeros((sms, L1_PLACES), dtype=COMING),
         llc_coming=np.zeros(LLC_PLACES, dtype=COMING),
         asked=np.zeros((-(-sms // NEARBY), NEARBY_PLACES), dtype=ASKED),
-        done=np.zeros(len(chunk.event_static)),
+        done=np.full(len(chunk.event_static), -1.0),
         servers=np.zeros(config.llc_banks + 1, dtype=BANK),
     )
     state.warps["block"] = np.repeat(np.arange(blocks), sizes)

@@ -57,7 +57,7 @@ def write_back(t, sm, w, s, slot, state, config):
 @inlined
 def l1_row(sm, line, config):
     """First slot of a line's set in the L1 of an SM."""
-    return (sm * config.l1_sets + l1_set(line, config.l1_sets, config.l1_hashed)) * config.l1_ways
+    return (sm * config.l1_sets + l1_set(line, config.l1_sets, config.l1_weight)) * config.l1_ways
 
 
 @inlined

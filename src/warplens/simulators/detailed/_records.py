@@ -65,7 +65,7 @@ class SimulatorConfig(NamedTuple):
     l1_stages: int  # lines between the load-store unit and the tags
     l1_sets: int
     l1_ways: int
-    l1_hashed: bool
+    l1_weight: int  # of the digits of a line's number in its set
     l1_mshrs: int
     l1_merges: int
     l1_streaming: bool

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis._line_kernels import digit_weight
 from ...errors import MachineError
 from ...machine import Gpu
 from ...traces import LaunchHeader
@@ -38,6 +39,7 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
     l1_latency = float(l1.latency_cycles or 1.0)
     issue_count, issue_period = _issue(gpu, needed_by)
     sm_flit, bank_flit = _flits(gpu, banks, needed_by)
+    l1_sets = _given(l1.size_bytes, 0) // (line * int(l1.ways))
     in_ports = (1.0 + transfer / FLIT_BYTES) * (bank_flit + sm_flit)
     llc_latency = float(gpu.require("llc.latency_cycles", needed_by))
     return SimulatorConfig(
@@ -52,9 +54,9 @@ def simulator_config(gpu: Gpu, residency: Any, needed_by: str) -> SimulatorConfi
         lsu_entries=int(l1.queue_entries) + 1,  # plus the one being served
         collectors=_given(gpu.operand_collectors, np.iinfo(np.int64).max),
         l1_stages=max(int(l1_latency), 1),
-        l1_sets=_given(l1.size_bytes, 0) // (line * int(l1.ways)),
+        l1_sets=l1_sets,
         l1_ways=int(l1.ways),
-        l1_hashed=bool(l1.hashed),
+        l1_weight=int(digit_weight(l1_sets, bool(l1.hashed))),
         l1_mshrs=_given(noc.queue_entries if l1.streaming else l1.mshrs, DEFAULT_MSHRS),
         l1_merges=int(l1.mshr_merges),
         l1_streaming=bool(l1.streaming),
