@@ -10,6 +10,10 @@ and here, to make the committed table of it:
 
     python benchmarks/h200/measure_l1_rows.py collect ncu.csv benchmarks/h200/l1_rows.csv
 
+What the cache simulation says of the same launches, executed on the CPU for a few SMs with their share of the rest:
+
+    python benchmarks/h200/measure_l1_rows.py compare benchmarks/h200/l1_rows.csv
+
 Each lane reads the words of a row, `pitch` bytes after its neighbour's, in order and twice; `ahead` loads are on
 their way at a time. `shared_kib` of shared memory are taken from the L1.
 """
@@ -19,6 +23,7 @@ from __future__ import annotations
 import csv
 import ctypes
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
@@ -86,10 +91,49 @@ def collect(report: Path, table: Path) -> None:
             writer.writerow([*launch, *(f"{float(row[name].replace(',', '')):g}" for name in METRICS.values())])
 
 
+def compare(table: Path) -> None:
+    """Print hit ratios, counted and simulated, and how far they are apart."""
+    import numpy as np
+
+    import warplens
+    from warplens.machine import load_gpu
+    from warplens.workload import workload_of_trace
+    from warplens.workload.traced import cache_misses
+
+    whole, sms = load_gpu("h200"), 4
+    part = sms / whole.sms
+    noc = replace(
+        whole.noc,
+        bandwidth_bytes_per_s=whole.noc.bandwidth_bytes_per_s * part,
+        write_bandwidth_bytes_per_s=whole.noc.write_bandwidth_bytes_per_s * part,
+        request_cycles=whole.noc.request_cycles / part,
+    )
+    dram = replace(whole.dram, bandwidth_bytes_per_s=whole.dram.bandwidth_bytes_per_s * part)
+    llc = replace(whole.llc, size_bytes=int(whole.llc.size_bytes * part) // 4096 * 4096, banks=3)
+    gpu = replace(whole, sms=sms, noc=noc, dram=dram, llc=llc)
+    module = warplens.cuda(SOURCE)
+    base, to = np.zeros(16 << 20, np.uint8), np.zeros(4096, np.uint8)
+    off = []
+    for row in csv.DictReader(line for line in table.read_text().splitlines() if not line.startswith("#")):
+        space, threads, blocks, pitch, ahead = (int(text) for text in list(row.values())[:5])
+        shared = max((space << 10) - 1024 * blocks, 0) // blocks
+        kernel = module.kernel(f"rows<{ahead}>")
+        run = kernel.launch(sms * blocks, threads, to, base, pitch, dynamic_shared_memory_bytes=shared)
+        found = cache_misses(workload_of_trace(run.trace()), gpu)
+        loads = found.kinds == 1
+        ours = found.column("l1_hits")[loads].sum() / found.column("requests")[loads].sum()
+        counted = float(row["hits"]) / float(row["sectors"])
+        off.append(abs(ours - counted))
+        print(f"{space:4} KiB, {blocks} x {threads:3} threads, {pitch:4} bytes, {ahead}: {counted:.3f} {ours:.3f}")
+    print(f"{len(off)} launches: {np.mean(off):.3f} apart in the mean, {sum(each > 0.15 for each in off)} above 0.15")
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["metrics"]:
         print(",".join(METRICS.values()))
     elif sys.argv[1:] == ["rows"]:
         rows()
+    elif sys.argv[1] == "compare":
+        compare(Path(sys.argv[2]))
     else:
         collect(*map(Path, sys.argv[2:4]))

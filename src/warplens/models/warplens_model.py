@@ -45,7 +45,7 @@ _IN_WORDS = {
 #: launches are held, and three quarters of those of public programs. A saturated resource fixes the time; without
 #: one, the time depends on how waits overlap. PTX of the suite has 0.6 to 1.4 times the instructions of the machine
 #: code. Limits that micro-benchmarks do not show make kernels slower, never faster.
-ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.08
+ALWAYS, NOT_FULL, OF_PTX, UNSEEN = 0.10, 0.40, 0.20, 0.12
 #: Mechanisms that can be left out. `network`: the time of the busiest resource replaces the solution.
 WITHOUT = (
     *("none", "network", "arrivals", "sets", "banks", "conflicts", "queue", "mshrs", "places", "scheduler"),
