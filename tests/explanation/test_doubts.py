@@ -19,12 +19,13 @@ from warplens.models.warplens_model import Warplens
 from warplens.workload import analyse, workload_of_trace
 
 BARRIER = "instructions.barrier.latency_cycles"
-#: Every thread reads a row of its own, from start to end, three times.
+#: Every thread reads a row of its own, from start to end, three times, one load after the other.
 ROWS = """
 extern "C" __global__ void rows(const float *in, float *out, int length) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0.0f;
     for (int turn = 0; turn < 3; ++turn)
+        #pragma unroll 1
         for (int k = 0; k < length; ++k) sum += in[row * length + k] * turn;
     out[row] = sum;
 }
