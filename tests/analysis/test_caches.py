@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from reference import cache, progress
 from reference.traces import Step, evenly
 from warplens.analysis import _cache_records as records
-from warplens.analysis import _progress_kernels, events, order_window
+from warplens.analysis import _progress_kernels, _service_kernels, events, order_window
 from warplens.analysis._round_kernels import TURNS
 from warplens.errors import MachineError, MissingInputError, OptionError
 from warplens.machine import load_gpu
-from warplens.traces import StaticInstruction
 
 from .comparing import COUNTERS, SMALL_LLC, as_events, assert_same, simulate
 from .strategies import ROWS, chunked, launches, machines, small_gpu, timed_machines
@@ -413,63 +412,11 @@ def test_what_one_execution_does_is_not_shared_with_executions_that_are_not_ther
 
 
 def test_the_oldest_line_may_leave_in_the_cycle_in_which_it_comes(monkeypatch):
-    monkeypatch.setattr(_progress_kernels, "when_there", lambda tag, coming: coming[tag])
-    monkeypatch.setattr(_progress_kernels, "present", lambda *_: -1)
+    monkeypatch.setattr(_service_kernels, "when_there", lambda tag, coming: coming[tag])
+    monkeypatch.setattr(_service_kernels, "present", lambda *_: -1)
     tags, states, coming = np.array([1, 0]), np.zeros(2, np.int64), np.array([8.0, 3.0])
-    assert plain(_progress_kernels.make_room)(2, 0, 2, 8.0, tags, states, coming) == 0.0
+    assert plain(_service_kernels.make_room)(2, 0, 2, 8.0, tags, states, coming) == 0.0
     assert tags.tolist() == [1, 0]
-
-
-# -- loads under way ---------------------------------------------------------------------------
-
-
-def measured_rows():
-    """(threads, blocks on an SM, pitch, loads under way) -> hit ratio on an H200 whose L1 has 28 KiB."""
-    path = Path(__file__).parents[2] / "benchmarks" / "h200" / "l1_rows.csv"
-    return {
-        tuple(int(row[name]) for name in ("threads", "blocks", "pitch", "ahead")): float(row["hits"])
-        / float(row["sectors"])
-        for row in csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#"))
-        if row["shared_kib"] == "227"
-    }
-
-
-def hits_of_rows(threads: int, blocks: int, pitch: int, ahead: int) -> float:
-    """Each lane reads the words of a row twice; the address of a load needs the sum of those before."""
-    loads = [StaticInstruction(8 * i, "ld", "load_global", "global", 4, (2 + i,), (1,)) for i in range(ahead)]
-    add = StaticInstruction(8 * ahead, "add", "int32", "none", 0, (1,), tuple(range(2, 2 + ahead)))
-
-    def warp(first: int) -> list[Step]:
-        steps = []
-        for begin in range(0, 64, ahead):
-            for i in range(ahead):
-                at = (begin + i) % 32 * 4
-                steps.append(Step(i, tuple(4096 + (first + lane) * pitch + at for lane in range(32))))
-            steps.append(Step(ahead))
-        return steps
-
-    gpu = load_gpu("h200")
-    gpu = dataclasses.replace(gpu, sms=1, l1=dataclasses.replace(gpu.l1, size_bytes=28 << 10))
-    launch = [[warp(block * threads + first) for first in range(0, threads, 32)] for block in range(blocks)]
-    found = simulate(launch, gpu, blocks, "progress", rows=[*loads, add])
-    return 1.0 - found.l1_miss_ratio
-
-
-def test_rows_hit_as_often_as_on_an_h200():
-    """Loads under way bring their line once, however many warps come in between.
-
-    The largest errors are those of rings that fill the L1 to the brim, which the hardware's replacement breaks.
-    """
-    measured = measured_rows()
-    off = {launch: abs(hits_of_rows(*launch) - hits) for launch, hits in measured.items() if launch[1] <= 4}
-    assert len(off) == 96
-    assert np.mean(list(off.values())) < 0.08
-    assert max(error for (threads, *_), error in off.items() if threads in (128, 256)) < 0.22
-    for launch in ((256, 1, 128), (128, 4, 128)):
-        for hits in (measured[*launch, 1], hits_of_rows(*launch, 1)):
-            assert hits < 0.05
-        for hits in (measured[*launch, 4], hits_of_rows(*launch, 4)):
-            assert hits > 0.7
 
 
 # -- an LLC in halves -------------------------------------------------------------------------

@@ -12,8 +12,6 @@ from ._progress_kernels import (
     BANK,
     BLOCK,
     COMING,
-    L1_PLACES,
-    LLC_PLACES,
     SM,
     STORED,
     WARP,
@@ -21,6 +19,7 @@ from ._progress_kernels import (
     Steps,
     simulate_progress,
 )
+from ._service_kernels import L1_PLACES, LLC_PLACES
 from ._sharing_kernels import ASKED, NEARBY, NEARBY_PLACES
 from .events import Events
 
