@@ -225,7 +225,7 @@ def simulate_progress(block_start, event_start, steps, kind, lines, caches, timi
     when it is full the scheduling policy decides who enters next. A warp whose
     access is in the queue goes on until it needs the data. The queue is served
     in order: a service takes the issue slots of the instructions since the
-    warp's last access, a cycle of the L1 port per line, and the wait for MSHRs.
+    warp's last access, the time of the L1, and the wait for MSHRs.
     The heap holds two kinds of entries: warp w reaches its next event, and
     (number of warps + sm) the SM can serve again.
     """

@@ -144,7 +144,7 @@ class _MachineOrder:
         return allowed
 
     def _late(self, run: list[int], places: list[int], allowed: list[int]) -> list[int]:
-        """Allowed places, where what is nowhere in machine code but no access goes with the first that needs it."""
+        """Allowed places, but with what machine code lacks moved to the first that needs it; accesses stay."""
         end = max(allowed) + 1
         changed: dict[int, int] = {}  # by register: the first that reads or writes it, of those that come later
         written: dict[int, int] = {}
